@@ -1,0 +1,56 @@
+package claim
+
+import (
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Code says why a claim was not granted. Codes are part of the contract.
+type Code string
+
+// The codes of denials.
+const (
+	CodeHeld                Code = "held"
+	CodeNotOpen             Code = "not_open"
+	CodeLostRace            Code = "lost_race"
+	CodeBlockedByDependency Code = "blocked_by_dependency"
+	CodeReserved            Code = "reserved" // by a person, without a lease
+	CodeNothingReady        Code = "nothing_ready"
+	CodeLimitReached        Code = "limit_reached"
+	CodeNotFound            Code = "not_found"
+	CodeNotionUnavailable   Code = "notion_unavailable"
+)
+
+// Denied is the error of an attempt that was not granted.
+type Denied struct {
+	Code Code
+	Task task.Task // the task, as far as it is known
+	// Holder is who has the task, if somebody has.
+	Holder string
+	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
+	ExpiresAt time.Time
+	// RetryAfter is how long to wait before trying again; zero if unknown.
+	RetryAfter time.Duration
+	// Detail says what happened and what to do, in one line.
+	Detail string
+	// Err is what the store answered, for CodeNotionUnavailable.
+	Err error
+}
+
+func (d *Denied) Error() string { return d.Detail }
+
+func (d *Denied) Unwrap() error { return d.Err }
+
+// Lost is the error of an operation on a claim that is no longer the agent's.
+type Lost struct {
+	Claim Claim
+	// Holder is who has the task now; empty if nobody or unknown.
+	Holder string
+	Detail string
+}
+
+func (l *Lost) Error() string {
+	return fmt.Sprintf("claim %s on %q is no longer yours: %s", l.Claim.ID, l.Claim.Task.Title, l.Detail)
+}

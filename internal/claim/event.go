@@ -1,0 +1,113 @@
+package claim
+
+import (
+	"time"
+
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Kind is what an event says happened.
+type Kind string
+
+// The kinds of events.
+const (
+	KindGranted    Kind = "granted"    // an attempt won
+	KindDenied     Kind = "denied"     // an attempt did not; Code says why
+	KindWithdrawn  Kind = "withdrawn"  // an abandoned attempt was taken back out of Notion
+	KindRenewed    Kind = "renewed"    // the lease was written anew
+	KindReleased   Kind = "released"   // given back by its agent
+	KindCompleted  Kind = "completed"  // the work is done
+	KindFailed     Kind = "failed"     // the work was tried and failed
+	KindBlocked    Kind = "blocked"    // the work cannot go on
+	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
+	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
+	KindSwept      Kind = "swept"      // a stale claim of Holder, reopened
+	KindConflict   Kind = "conflict"   // a live claim was found overwritten and was repaired
+	KindContested  Kind = "contested"  // the refusals decided here against one claim, summed up at its end
+)
+
+// Event is one thing that happened to a claim or an attempt. Events are the
+// local record (`dibs log`), and most become an entry of a Notion log.
+type Event struct {
+	// ID is a ULID, and the entry id in Notion's logs.
+	ID   string    `json:"id"`
+	At   time.Time `json:"at"` // Notion's time
+	Kind Kind      `json:"kind"`
+
+	Task  task.ID `json:"task"`
+	Title string  `json:"title,omitempty"`
+	URL   string  `json:"url,omitempty"`
+
+	Agent string `json:"agent,omitempty"`
+	Claim ID     `json:"claim,omitempty"`
+
+	// Code says why an attempt was denied.
+	Code Code `json:"code,omitempty"`
+	// Holder is the other party: who has the task, had it, or took it.
+	Holder string `json:"holder,omitempty"`
+	// Against is the claim, held here, that a denial decided here ran into.
+	Against ID `json:"against,omitempty"`
+	// Remote is set when Notion was asked, or written to, for this.
+	Remote bool   `json:"remote,omitempty"`
+	Detail string `json:"detail,omitempty"`
+
+	// Started, Finished and Summary describe finished work.
+	Started  time.Time `json:"started_at,omitzero"`
+	Finished time.Time `json:"finished_at,omitzero"`
+	Summary  string    `json:"summary,omitempty"`
+
+	// Count and Names sum up the refusals of a contested claim.
+	Count int      `json:"count,omitempty"`
+	Names []string `json:"names,omitempty"`
+}
+
+// NewEventID mints an event id that carries the millisecond of now.
+func NewEventID(now time.Time) string {
+	return ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
+}
+
+// Log names a Notion log database.
+type Log string
+
+// The log databases.
+const (
+	MeshLog Log = "mesh" // Mesh Communication Log: claim attempts, messages between agents
+	TaskLog Log = "task" // Agent Task Log: finished work
+)
+
+// Logs says which Notion logs the event becomes an entry of. Attempts refused
+// here without asking Notion, and renewals, stay in the local record.
+func (e Event) Logs() []Log {
+	switch e.Kind {
+	case KindCompleted:
+		return []Log{TaskLog}
+	case KindFailed:
+		return []Log{MeshLog, TaskLog}
+	case KindRenewed:
+		return nil
+	case KindDenied:
+		if !e.Remote {
+			return nil
+		}
+	}
+	return []Log{MeshLog}
+}
+
+// Contested sums up the denials that were decided here against c: how many
+// there were, and the names of the agents, each once.
+func Contested(c Claim, at time.Time, count int, names []string) Event {
+	e := c.event(KindContested, at)
+	e.Count, e.Names = count, names
+	return e
+}
+
+// event starts an event about c.
+func (c Claim) event(kind Kind, at time.Time) Event {
+	return Event{
+		ID: NewEventID(at), At: at, Kind: kind,
+		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
+		Agent: c.Agent, Claim: c.ID,
+	}
+}

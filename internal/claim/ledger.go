@@ -1,0 +1,44 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrUnknownClaim is returned by a Ledger for an id it has no record of.
+var ErrUnknownClaim = errors.New("no claim with that id")
+
+// Ledger is the durable local record of claims: what survives `kill -9`.
+// Implementations are safe for concurrent use; each method is one transaction.
+type Ledger interface {
+	// Reserve gives the task of c to c, unless another claim of this ledger
+	// has it. One statement decides, by the rows it affected. A reservation
+	// whose claim went stale before now may be taken over. limit is the number
+	// of tasks an agent may have at a time, 0 for any.
+	//
+	// When refused, Reserve returns why, and records the denial as an event
+	// against the claim that has the task, in the same transaction.
+	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (*Refusal, error)
+
+	// Save stores c and the events that go with the change. A claim in state
+	// Ended gives up its reservation, and the denials recorded against it
+	// become one event (see Contested).
+	Save(ctx context.Context, c Claim, events ...Event) error
+
+	// Record stores events that change no claim.
+	Record(ctx context.Context, events ...Event) error
+
+	// Claim returns the claim of that id in whatever state it is, or ErrUnknownClaim.
+	Claim(ctx context.Context, id ID) (Claim, error)
+
+	// Live returns the claims that have not ended, oldest first.
+	Live(ctx context.Context) ([]Claim, error)
+}
+
+// Refusal is why a reservation was refused: either Holder is the claim that has
+// the task, or Limit is set and the agent holds as many tasks as it may.
+type Refusal struct {
+	Holder *Claim
+	Limit  bool
+}

@@ -1,0 +1,66 @@
+// Package task holds the nouns every other package speaks of: a task, its
+// status and priority, and the order in which ready tasks are offered.
+// It does no I/O and imports only the standard library.
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Task is one page of the tasks database, as of one reading of it.
+//
+// Times are Notion's, in UTC. Notion keeps dates to the minute, truncated, so
+// ClaimedAt and Edited may lie up to a minute before the moment they stand for.
+type Task struct {
+	ID    ID     `json:"id"`
+	Title string `json:"title"`
+	URL   string `json:"url,omitempty"`
+
+	Status   Status   `json:"status"`
+	Priority Priority `json:"priority"`
+
+	// ClaimedBy is the holder's name, empty when nobody holds the task.
+	ClaimedBy string `json:"claimed_by,omitempty"`
+	// ClaimedAt is when the claim was written or last renewed; zero when the
+	// page has no such date, which beside a ClaimedBy means a person's reservation.
+	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+	// Token is the claim token: a ULID while a claim lives, see claim.Token.
+	Token string `json:"-"`
+	// Timeout is the task's own lease length; zero means the configured default.
+	Timeout time.Duration `json:"-"`
+
+	DependsOn []ID `json:"depends_on,omitempty"`
+
+	Created time.Time `json:"created_at,omitzero"`
+	Edited  time.Time `json:"edited_at,omitzero"`
+
+	// Trashed is set for pages in the trash and for archived ones.
+	Trashed bool `json:"trashed,omitempty"`
+}
+
+// ID is a page id in its canonical form, a lower-case UUID with dashes.
+type ID string
+
+// ParseID accepts a UUID with or without dashes, in either case, or a Notion
+// page URL that ends in one, and returns its canonical form.
+func ParseID(s string) (ID, error) {
+	raw := s
+	if strings.Contains(raw, "://") {
+		raw, _, _ = strings.Cut(raw, "?")
+		raw, _, _ = strings.Cut(raw, "#")
+		raw = raw[strings.LastIndexByte(raw, '/')+1:]
+		if digits := strings.ReplaceAll(raw, "-", ""); len(digits) > 32 {
+			raw = digits[len(digits)-32:]
+		}
+	}
+	digits := strings.ToLower(raw)
+	if len(digits) == 36 && digits[8] == '-' && digits[13] == '-' && digits[18] == '-' && digits[23] == '-' {
+		digits = strings.ReplaceAll(digits, "-", "")
+	}
+	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%q is not a task id: want a Notion page id (32 hexadecimal digits, with or without dashes) or a page URL", s)
+	}
+	return ID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]), nil
+}
