@@ -1,0 +1,40 @@
+package task_test
+
+import (
+	"strings"
+	"testing"
+
+	"dibs/internal/task"
+)
+
+func TestValidateAgent(t *testing.T) {
+	for _, name := range []string{
+		"Sandman",
+		"claude-chat-7K9X",
+		"Zoë B.",
+		"夢",
+		strings.Repeat("é", 100), // characters, not bytes
+	} {
+		if err := task.ValidateAgent(name); err != nil {
+			t.Errorf("ValidateAgent(%q) = %v, want nil", name, err)
+		}
+	}
+	for _, tt := range []struct{ name, want string }{
+		{"", "empty"},
+		{strings.Repeat("é", 101), "101 characters"},
+		{"Sand\xffman", "not valid UTF-8"},
+		{"Sand\nman", "control character"},
+		{"Sand\x1b[31mman", "control character"},
+		{"Sand\u0085man", "control character"},
+		{" Sandman", "space"},
+		{"Sandman\u00a0", "space"},
+	} {
+		err := task.ValidateAgent(tt.name)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("ValidateAgent(%q) = %v, want an error that says %q", tt.name, err, tt.want)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("ValidateAgent(%q): the error repeats a control character: %q", tt.name, err)
+		}
+	}
+}
