@@ -21,6 +21,7 @@ const (
 	KindCompleted  Kind = "completed"  // the work is done
 	KindFailed     Kind = "failed"     // the work was tried and failed
 	KindBlocked    Kind = "blocked"    // the work cannot go on
+	KindOrphaned   Kind = "orphaned"   // work finished for a claim that had been lost
 	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
 	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
 	KindSwept      Kind = "swept"      // a stale claim of Holder, reopened
@@ -81,7 +82,7 @@ const (
 // here without asking Notion, and renewals, stay in the local record.
 func (e Event) Logs() []Log {
 	switch e.Kind {
-	case KindCompleted:
+	case KindCompleted, KindOrphaned:
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}

@@ -21,9 +21,10 @@ type Ledger interface {
 	// against the claim that has the task, in the same transaction.
 	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (*Refusal, error)
 
-	// Save stores c and the events that go with the change. A claim in state
-	// Ended gives up its reservation, and the denials recorded against it
-	// become one event (see Contested).
+	// Save stores c and the events that go with the change. A claim whose state
+	// no longer reserves its task (see State.Reserves) gives up its reservation.
+	// When a claim ends, the denials recorded against it become one event (see
+	// Contested). An ended claim cannot be saved in another state.
 	Save(ctx context.Context, c Claim, events ...Event) error
 
 	// Record stores events that change no claim.

@@ -82,6 +82,11 @@ const (
 	Ended State = "ended"
 )
 
+// Reserves reports whether a claim in this state keeps its task from the other
+// agents of the daemon. An abandoned attempt does not: what is left of it in
+// Notion speaks for itself.
+func (s State) Reserves() bool { return s != Abandoned && s != Voided && s != Ended }
+
 // Ending is how a claim ended.
 type Ending string
 
@@ -124,7 +129,10 @@ type Claim struct {
 	// ClaimedAt is the lease's beginning: the exact time of the claim write or
 	// of the last renewal that Notion acknowledged.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
-	// Timeout is the lease's length.
+	// Requested is the lease length that the agent asked for; 0 if it did not.
+	Requested time.Duration `json:"requested,omitempty"`
+	// Timeout is the lease's length: what was asked for, but never more than
+	// others grant who read the task.
 	Timeout time.Duration `json:"timeout"`
 	// StaleAt is the earliest moment at which anybody may override the claim.
 	StaleAt time.Time `json:"stale_at,omitzero"`

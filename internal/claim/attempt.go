@@ -1,0 +1,304 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// maxStarts is how often an attempt begins again at the pre-flight, because the
+// reading used up the write window or the write was turned away unsent.
+const maxStarts = 5
+
+// Request asks for one task.
+type Request struct {
+	// ID is the claim's id; empty to have one minted.
+	ID    ID
+	Agent string
+	// Task is the task wanted, as far as it is known; its ID is required.
+	Task task.Task
+	// Timeout is the lease length wanted; zero for the task's own.
+	Timeout time.Duration
+	// Keep keeps a granted claim although the caller went away before the
+	// answer, because a retry of its request can still ask for it.
+	Keep bool
+}
+
+// attempt is one run of the protocol, from the reservation to a verdict.
+type attempt struct {
+	*Claimer
+	cl   Claim
+	keep bool
+}
+
+// Claim tries to get the task for the agent: one attempt, and one event,
+// whatever comes of it. The error is a *Denied unless the ledger failed. It
+// takes at least the settle wait; if ctx ends once the claim was written, the
+// claim is seen through and given back.
+func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
+	now := c.store.Now()
+	cl := Claim{
+		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
+		Reserved: now, Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task)),
+	}
+	refusal, err := c.ledger.Reserve(ctx, cl, now, c.policy.MaxPerAgent)
+	if err != nil {
+		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
+	}
+	if refusal != nil {
+		return Claim{}, c.refused(cl, refusal)
+	}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep}
+	unlock, err := c.locks.lock(ctx, cl.Task.ID)
+	if err != nil {
+		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task", Err: err}, false)
+	}
+	defer unlock()
+
+	for range maxStarts {
+		cl, again, err := a.once(ctx)
+		if !again {
+			return cl, err
+		}
+	}
+	return a.deny(ctx, Denied{
+		Code: CodeNotionUnavailable, RetryAfter: c.policy.WriteWindow,
+		Detail: fmt.Sprintf("Notion answered too slowly or turned the write away %d times (claim.write_window is %v); try again later", maxStarts, c.policy.WriteWindow),
+	}, true)
+}
+
+// refused turns a refusal of the ledger into the denial that the agent gets.
+func (c *Claimer) refused(cl Claim, r *Refusal) *Denied {
+	if r.Limit {
+		return &Denied{
+			Code: CodeLimitReached, Task: cl.Task,
+			Detail: fmt.Sprintf("%s already holds as many tasks as an agent may (%d); finish or release one first", cl.Agent, c.policy.MaxPerAgent),
+		}
+	}
+	h := r.Holder
+	d := &Denied{Code: CodeHeld, Task: h.Task, Holder: h.Agent}
+	switch h.State {
+	case Held:
+		d.ExpiresAt = h.ExpiresAt()
+		d.Detail = fmt.Sprintf("%s holds %q; ask for the next ready task instead", h.Agent, h.Task.Title)
+	case Finishing:
+		d.Detail = fmt.Sprintf("%s is done with %q and Notion has yet to be told; ask for the next ready task instead", h.Agent, h.Task.Title)
+	default:
+		d.Detail = fmt.Sprintf("%s is claiming the task at this moment; ask for the next ready task instead", h.Agent)
+	}
+	return d
+}
+
+// once runs the protocol from the pre-flight on. again means that nothing was
+// written and it should start over.
+func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
+	permit, err := a.store.Permit(ctx, 2)
+	if err != nil {
+		cl, err = a.deny(ctx, a.unavailable(err), false)
+		return cl, false, err
+	}
+	watch := startWatch()
+	r, err := a.get(permit, a.cl.Task.ID)
+	if err != nil {
+		d := a.unavailable(err)
+		cl, err = a.deny(ctx, d, d.Code != CodeNotionUnavailable)
+		return cl, false, err
+	}
+	a.cl.Task = r.Task
+	blockers, err := a.blockers(ctx, r.Task)
+	if err != nil {
+		cl, err = a.deny(ctx, a.unavailable(err), true)
+		return cl, false, err
+	}
+	if d := Decide(r.Task, blockers, r.At, a.policy); d.Code != "" {
+		cl, err = a.deny(ctx, a.decided(d), true)
+		return cl, false, err
+	} else if d.Override {
+		a.cl.Override, a.cl.Former = true, d.Holder
+	}
+	former := ParseToken(r.Task.Token).ID
+
+	a.cl.State, a.cl.ClaimedAt = Writing, a.store.Now()
+	if err := a.save(ctx, a.cl); err != nil {
+		return Claim{}, false, err
+	}
+	if watch.elapsed() >= a.policy.WriteWindow || ctx.Err() != nil {
+		return Claim{}, true, nil
+	}
+
+	work, cancel := a.detached(permit)
+	defer cancel()
+	answer, err := a.write(work, a.cl.Task.ID, claimWrite(a.cl))
+	switch took := watch.elapsed(); {
+	case err == nil && took <= a.policy.WriteWindow:
+		cl, err = a.verify(ctx, work, former, claimWrite(a.cl).shows(answer.Task, a.policy.NoToken))
+	case err != nil && landed(err) == LandedNo && storeKind(err) == Unavailable:
+		return Claim{}, true, nil
+	case err != nil && landed(err) == LandedNo:
+		cl, err = a.deny(ctx, a.unavailable(err), true)
+	default:
+		cl, err = a.enquire(ctx, work, watch, former, err)
+	}
+	return cl, false, err
+}
+
+// verify waits for the register to settle, re-reads, and grants or denies. seen
+// says that Notion has shown the claim on the page before.
+func (a *attempt) verify(ctx, work context.Context, former ID, seen bool) (Claim, error) {
+	if err := pause(work, a.policy.Settle); err != nil {
+		return Claim{}, err
+	}
+	r, err := a.read(work, a.cl.Task.ID)
+	if err != nil {
+		return a.abandon(ctx, work, a.cl.Reserved, "the claim was written but could not be verified, and is being withdrawn", err)
+	}
+	s, holder, detail := a.look(a.cl, r.Task, r.At)
+	if s == mine {
+		return a.grant(ctx, work, r, former)
+	}
+	a.cl.Task = r.Task
+	lost := Denied{
+		Code: CodeLostRace, Holder: holder, ExpiresAt: a.policy.LeaseEnd(r.Task),
+		Detail: fmt.Sprintf("lost the race for %q: %s; ask for the next ready task instead", r.Task.Title, detail),
+	}
+	if !seen {
+		// Acknowledged, but never seen to take effect: it may do so yet.
+		a.watchFor(time.Time{})
+		return Claim{}, a.conclude(ctx, &lost)
+	}
+	return a.deny(ctx, lost, true)
+}
+
+// grant makes the claim the agent's.
+func (a *attempt) grant(ctx, work context.Context, r Reading, former ID) (Claim, error) {
+	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, r.At, a.cl.ClaimedAt
+	a.refresh(&a.cl, r.Task)
+	granted := a.cl.event(KindGranted, a.store.Now())
+	granted.Remote = true
+	events := []Event{granted}
+	if a.cl.Override {
+		events[0].Holder = a.cl.Former
+		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
+		over := a.cl.event(KindOverridden, a.store.Now())
+		over.Holder, over.Remote = a.cl.Former, true
+		events = append(events, over)
+		a.endFormer(work, former)
+	}
+	if err := a.save(ctx, a.cl, events...); err != nil {
+		return Claim{}, err
+	}
+	if ctx.Err() != nil && !a.keep {
+		// Nobody hears the answer, and nobody would ever give the task back.
+		_, err := a.finish(work, a.cl, Finish{As: EndReleased, Summary: "the caller went away before the answer", At: a.store.Now()})
+		return Claim{}, errors.Join(context.Cause(ctx), err)
+	}
+	return a.cl, nil
+}
+
+// endFormer closes the stale claim that was overridden, if it was held here.
+func (a *attempt) endFormer(ctx context.Context, id ID) {
+	old, err := a.ledger.Claim(ctx, id)
+	if err != nil || old.State != Held || old.Task.ID != a.cl.Task.ID {
+		return
+	}
+	// The event is the overriding claim's; the record is what is mended here.
+	if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
+		a.log.Error("an overridden claim stays on the books", "claim", id, "error", err)
+	}
+}
+
+// enquire finds out what became of a claim write whose fate is unknown, or that
+// was answered late. It is trusted only if it was there within the window.
+func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, former ID, cause error) (Claim, error) {
+	if cause == nil {
+		cause = fmt.Errorf("the claim write was answered after %v, later than claim.write_window", watch.elapsed().Round(time.Millisecond))
+	}
+	for range 2 {
+		r, err := a.read(work, a.cl.Task.ID)
+		if err != nil {
+			return a.abandon(ctx, work, a.cl.Reserved, "the fate of the claim write is unknown, and Notion cannot be asked", err)
+		}
+		if s, _, _ := a.look(a.cl, r.Task, r.At); s == mine {
+			if watch.elapsed() <= a.policy.WriteWindow {
+				return a.verify(ctx, work, former, true)
+			}
+			return a.abandon(ctx, work, a.cl.Reserved, "the claim write landed too late to be trusted, and is being withdrawn", cause)
+		}
+		if err := pause(work, a.policy.Settle); err != nil {
+			return Claim{}, err
+		}
+	}
+	return a.abandon(ctx, work, time.Time{}, "the claim write failed", cause)
+}
+
+// abandon gives up an attempt whose write is in Notion or may get there. due is
+// when to withdraw it; zero if it has not been seen and is only watched for.
+func (a *attempt) abandon(ctx, work context.Context, due time.Time, what string, cause error) (Claim, error) {
+	a.watchFor(due)
+	d := &Denied{
+		Code: CodeNotionUnavailable, RetryAfter: retryAfter(cause), Err: cause,
+		Detail: fmt.Sprintf("%s: %v; try again later", what, cause),
+	}
+	if err := a.conclude(ctx, d); err != nil && !errors.Is(err, d) {
+		return Claim{}, err
+	}
+	if !due.IsZero() {
+		// The first step of the withdrawal is best taken at once; if it fails
+		// it is due anyway.
+		if err := a.resolve(work, a.cl); err != nil {
+			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
+		}
+	}
+	return Claim{}, d
+}
+
+// watchFor marks the claim abandoned, to be withdrawn at due.
+func (a *attempt) watchFor(due time.Time) { a.cl.State, a.cl.Due = Abandoned, due }
+
+// conclude journals the denial and returns it.
+func (a *attempt) conclude(ctx context.Context, d *Denied) error {
+	d.Task = a.cl.Task
+	if err := a.save(ctx, a.cl, a.denial(*d, true)); err != nil {
+		return err
+	}
+	return d
+}
+
+// deny ends the attempt. remote says whether Notion was asked.
+func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Claim, error) {
+	d.Task = a.cl.Task
+	if _, err := a.end(ctx, a.cl, EndNotGranted, d.Detail, a.denial(d, remote)); err != nil {
+		return Claim{}, err
+	}
+	return Claim{}, &d
+}
+
+func (a *attempt) denial(d Denied, remote bool) Event {
+	e := a.cl.event(KindDenied, a.store.Now())
+	e.Code, e.Holder, e.Detail, e.Remote = d.Code, d.Holder, d.Detail, remote
+	return e
+}
+
+// decided words a decision of the pre-flight.
+func (a *attempt) decided(d Decision) Denied {
+	return Denied{
+		Code: d.Code, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
+		Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", a.cl.Task.Title, d.Reason),
+	}
+}
+
+// unavailable words a failure to read or write the page.
+func (a *attempt) unavailable(err error) Denied {
+	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	switch storeKind(err) {
+	case NotFound:
+		d.Code = CodeNotFound
+	case Trashed:
+		d.Code = CodeNotOpen
+	}
+	return d
+}

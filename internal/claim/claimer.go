@@ -1,0 +1,161 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Config is what a Claimer is made of.
+type Config struct {
+	Store  Store
+	Ledger Ledger
+	Policy Policy
+	// Blockers returns the dependencies of a task that are not COMPLETED. It is
+	// asked within the write window, so it should know without asking Notion.
+	Blockers func(context.Context, task.Task) ([]task.ID, error)
+	// Observe, if set, is told of every page that the protocol reads or writes.
+	Observe func(Reading)
+	Log     *slog.Logger
+}
+
+// Claimer carries out the protocol for the agents of one daemon. Its methods
+// are safe for concurrent use; those that concern one task take turns.
+type Claimer struct {
+	store    Store
+	ledger   Ledger
+	policy   Policy
+	blockers func(context.Context, task.Task) ([]task.ID, error)
+	observe  func(Reading)
+	log      *slog.Logger
+	locks    taskLocks
+
+	stopped context.Context
+	stop    context.CancelFunc
+}
+
+// New returns a Claimer, or an error if the policy cannot keep its promise.
+func New(c Config) (*Claimer, error) {
+	if err := c.Policy.Validate(); err != nil {
+		return nil, err
+	}
+	k := &Claimer{
+		store: c.Store, ledger: c.Ledger, policy: c.Policy,
+		blockers: c.Blockers, observe: c.Observe, log: c.Log,
+	}
+	if k.blockers == nil {
+		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
+	}
+	if k.observe == nil {
+		k.observe = func(Reading) {}
+	}
+	if k.log == nil {
+		k.log = slog.New(slog.DiscardHandler)
+	}
+	k.stopped, k.stop = context.WithCancel(context.Background())
+	return k, nil
+}
+
+// Close ends waits that outlive their callers. What was under way then is
+// taken up by Recover of the next Claimer on the same ledger.
+func (c *Claimer) Close() { c.stop() }
+
+// Policy returns the settings the claimer works by.
+func (c *Claimer) Policy() Policy { return c.policy }
+
+// errStopped is the cause of what Close cuts short.
+var errStopped = errors.New("the daemon is stopping")
+
+// detached returns a context with the values of ctx that does not end with it:
+// what was written to Notion must be seen through even if the caller has gone.
+// It ends when the claimer is closed.
+func (c *Claimer) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(c.stopped, func() { cancel(errStopped) })
+	return work, func() { unhook(); cancel(nil) }
+}
+
+// read fetches the page with a permit of its own.
+func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
+	ctx, err := c.store.Permit(ctx, 1)
+	if err != nil {
+		return Reading{}, err
+	}
+	return c.get(ctx, id)
+}
+
+// get fetches the page with a permit of ctx.
+func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
+	r, err := c.store.Get(ctx, id)
+	if err == nil {
+		c.observe(r)
+	}
+	return r, err
+}
+
+// write sends w, once, and shows its answer to the observer.
+func (c *Claimer) write(ctx context.Context, id task.ID, w Write) (Reading, error) {
+	r, err := c.store.Write(ctx, id, w)
+	if err == nil {
+		c.observe(r)
+	}
+	return r, err
+}
+
+// landed sorts a failed write by what may have become of it. An error that is
+// not the store's own, such as a context that ended, leaves it unknown.
+func landed(err error) Landed {
+	var se *StoreError
+	if errors.As(err, &se) {
+		return se.Landed
+	}
+	return LandedUnknown
+}
+
+// storeKind returns the kind of a store error; anything else counts as Unavailable.
+func storeKind(err error) StoreErrorKind {
+	var se *StoreError
+	if errors.As(err, &se) {
+		return se.Kind
+	}
+	return Unavailable
+}
+
+func retryAfter(err error) time.Duration {
+	var se *StoreError
+	if errors.As(err, &se) {
+		return se.RetryAfter
+	}
+	return 0
+}
+
+// save stores the claim after a step whose effect in Notion cannot be undone.
+// The caller may have gone; the record must be kept all the same.
+func (c *Claimer) save(ctx context.Context, cl Claim, events ...Event) error {
+	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, events...); err != nil {
+		c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
+		return fmt.Errorf("claim %s: could not be journalled: %w", cl.ID, err)
+	}
+	return nil
+}
+
+// end closes the claim, with the events that say why.
+func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, events ...Event) (Claim, error) {
+	cl.State, cl.Ending, cl.Ended, cl.Detail = Ended, as, c.store.Now(), detail
+	cl.Due, cl.Suspect = time.Time{}, time.Time{}
+	return cl, c.save(ctx, cl, events...)
+}
+
+// refresh takes over what a page says about a claim that stands.
+func (c *Claimer) refresh(cl *Claim, t task.Task) {
+	cl.Task = t
+	cl.Timeout = c.policy.LeaseOf(t)
+	if cl.Requested > 0 {
+		cl.Timeout = min(cl.Timeout, cl.Requested)
+	}
+	cl.StaleAt = c.policy.StaleAt(cl.ClaimedAt, c.policy.LeaseOf(t))
+}

@@ -1,0 +1,70 @@
+package claim
+
+import (
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Decision is what the pre-flight makes of a task. Code is empty when the task
+// may be claimed.
+type Decision struct {
+	Code Code
+	// Override is set when claiming takes the task from a stale claim.
+	Override bool
+	// Holder is who has the task, or had it before an override.
+	Holder string
+	// LeaseEnd is when the holder's lease ends at the latest; zero for a
+	// reservation and for nobody.
+	LeaseEnd time.Time
+	// Reason says in one line why the task cannot be claimed.
+	Reason string
+}
+
+// Decide says whether a task may be claimed at now, which is Notion's time as
+// of the reading. blockers are its dependencies that are not COMPLETED. Asking
+// again under the holder's own name makes no difference: two sessions may share
+// a name.
+func Decide(t task.Task, blockers []task.ID, now time.Time, p Policy) Decision {
+	switch {
+	case t.Trashed:
+		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
+	case t.Status != task.Open && t.Status != task.InProgress:
+		return Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("its status is %s", t.Status)}
+	}
+
+	claimed := t.ClaimedBy != ""
+	if t.Status == task.Open && ParseToken(t.Token).Done {
+		// A person reopened a completed task; its last claim is history.
+		claimed = false
+	}
+	d := Decision{}
+	switch {
+	case !claimed && t.Status == task.InProgress:
+		return Decision{Code: CodeNotOpen, Reason: "it is IN_PROGRESS without a holder; set it to OPEN to hand it out"}
+	case claimed && t.ClaimedAt.IsZero():
+		return Decision{
+			Code: CodeReserved, Holder: t.ClaimedBy,
+			Reason: fmt.Sprintf("%s has reserved it without a time limit", t.ClaimedBy),
+		}
+	case claimed:
+		d = Decision{Holder: t.ClaimedBy, LeaseEnd: p.LeaseEnd(t)}
+		switch {
+		case !p.Stale(t, now):
+			d.Code, d.Reason = CodeHeld, fmt.Sprintf("%s holds it", t.ClaimedBy)
+			return d
+		case t.Status == task.InProgress && p.OpenOnly:
+			d.Code, d.Reason = CodeNotOpen, fmt.Sprintf("the claim of %s is stale, and the next sweep reopens it", t.ClaimedBy)
+			return d
+		}
+		d.Override = true
+	}
+	if len(blockers) > 0 {
+		return Decision{
+			Code:   CodeBlockedByDependency,
+			Reason: fmt.Sprintf("it depends on %d unfinished task(s), the first being %s", len(blockers), blockers[0]),
+		}
+	}
+	return d
+}

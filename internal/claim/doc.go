@@ -1,0 +1,64 @@
+// Package claim is the protocol by which agents claim tasks on a store that
+// offers neither transactions nor conditional writes. It does no I/O of its
+// own: the task pages are behind Store, the durable record behind Ledger.
+//
+// # An attempt
+//
+// An attempt reserves the task in the ledger, so that agents of one daemon
+// never race in Notion. It reads the page and decides (Decide), writes name,
+// time, token and status in one request that must be answered within the write
+// window of the read, waits for the settle time, reads again, and is granted
+// only if all it wrote is still there.
+//
+// # What is guaranteed
+//
+// Two claimers are never both granted one task, provided that
+//
+//   - every claimer follows this protocol with the same settings, and its
+//     settle time is longer than its write window;
+//   - a write takes effect before it is answered, or not at all;
+//   - a read of the page shows the last write that took effect before it.
+//
+// For suppose A's write landed at w, and A verified after w + settle. A rival
+// that overwrites A later must have read before w, or it would have seen a live
+// claim and skipped the task. So its write landed more than settle after its
+// read, which is longer than the window, and the rival does not grant itself
+// what it wrote outside the window. This is Fischer's timed mutual exclusion on
+// a register where the last writer wins.
+//
+// Times are judged by Notion's clock, of which the Date header of each answer
+// tells. A lease read from Notion, where a date keeps only its minute, counts
+// as stale only after the whole minute, the lease, and an allowance have passed
+// (Policy.StaleAt). A holder trusts its claim for less (Claim.ExpiresAt).
+//
+// # What is not
+//
+// A write may land after its sender gave up on it, and people and programs that
+// do not follow the protocol write what they like. Neither can be prevented.
+// They are found afterwards: Guard compares the claims held here with their
+// pages, and a claim that somebody else ended is reported lost. Everything an
+// agent does with a claim names the claim's id, is checked against the page
+// first, and is refused when the claim is over.
+//
+// A late write of a claim is told from a person's edit by its token. Whoever
+// wrote it withdraws it in two steps: it marks the claim void, waits a grace
+// that is longer than the interval at which holders look at their claims, and
+// only if the mark is still there reopens the task. A holder that finds its live
+// claim covered by a void one writes its own back; covered by another token of
+// our form, it waits the grace before it believes the claim lost.
+//
+// A late write of a release, a completion or a sweep cannot be told from a
+// person's edit: the holder that it hits loses its claim, and is told so.
+//
+// Without a claim_token property claims are told apart by name and minute, so
+// that agents of different daemons must not share names, and a late write may
+// go unnoticed.
+//
+// # Failures
+//
+// A write whose fate is unknown is never repeated and never believed: the page
+// is read, and the token tells. Every step that matters is in the ledger before
+// its request is sent, so that after a crash Recover and RunDue pick up what is
+// owed: a claim that was written but not granted is withdrawn, a finish that
+// was accepted is delivered.
+package claim

@@ -1,0 +1,90 @@
+package claim
+
+import (
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// clockAllowance is how far two parties' ideas of Notion's time may differ:
+// the Date header is cut to the second, and an answer takes its time.
+const clockAllowance = 10 * time.Second
+
+// Policy holds the settings that the protocol depends on. Every daemon on a
+// workspace must have the same Timeout, WriteWindow and Settle.
+type Policy struct {
+	// Timeout is the lease of a task that does not set its own.
+	Timeout time.Duration
+	// WriteWindow is the longest time from the sending of the pre-flight read
+	// to the answer of the claim write.
+	WriteWindow time.Duration
+	// Settle is the wait between that answer and the verifying read.
+	Settle time.Duration
+	// OpenOnly leaves IN_PROGRESS tasks with a stale claim to the sweep.
+	OpenOnly bool
+	// Exclusive says that this daemon is the only claimer, so that Settle need
+	// not exceed WriteWindow.
+	Exclusive bool
+	// Grace is how long a void mark stays before the task is reopened, and how
+	// long a holder puts up with a suspected late write over its claim. It must
+	// be longer than the interval at which holders look at their claims.
+	Grace time.Duration
+	// MaxLifetime is the longest life of a claim, renewals included; 0 for any.
+	MaxLifetime time.Duration
+	// MaxPerAgent is how many tasks an agent may have at a time; 0 for any number.
+	MaxPerAgent int
+	// NoToken says that the database has no claim_token property: claims are
+	// then told apart by name and minute alone.
+	NoToken bool
+}
+
+// Validate refuses settings under which the protocol cannot keep its promise.
+func (p Policy) Validate() error {
+	switch {
+	case p.WriteWindow <= 0:
+		return fmt.Errorf("write window %v: must be positive", p.WriteWindow)
+	case p.Settle < 0:
+		return fmt.Errorf("settle %v: must not be negative", p.Settle)
+	case p.Settle <= p.WriteWindow && !p.Exclusive:
+		return fmt.Errorf("settle %v must be longer than the write window %v, or two agents could both be granted one task (exclusive lifts this for a daemon that is the only claimer)", p.Settle, p.WriteWindow)
+	case p.Timeout < time.Minute:
+		return fmt.Errorf("timeout %v: must be at least a minute, as Notion keeps dates to the minute", p.Timeout)
+	case p.Timeout <= p.WriteWindow+p.Settle:
+		return fmt.Errorf("timeout %v must be longer than write window and settle together (%v)", p.Timeout, p.WriteWindow+p.Settle)
+	case p.MaxLifetime < 0 || p.MaxPerAgent < 0 || p.Grace < 0:
+		return fmt.Errorf("maximum lifetime %v, tasks per agent %d and grace %v must not be negative", p.MaxLifetime, p.MaxPerAgent, p.Grace)
+	}
+	return nil
+}
+
+// LeaseOf returns the length of a lease on t.
+func (p Policy) LeaseOf(t task.Task) time.Duration {
+	if t.Timeout > 0 {
+		return t.Timeout
+	}
+	return p.Timeout
+}
+
+// StaleAt is the earliest moment, in Notion's time, at which a claim written at
+// claimedAt may be overridden. Notion shows claimedAt cut to the minute, so the
+// whole minute is allowed for; and the holder, who trusts its claim until
+// claimedAt + lease, gets the write window and the settle wait on top, with
+// which its last write is out of the way.
+func (p Policy) StaleAt(claimedAt time.Time, lease time.Duration) time.Time {
+	return claimedAt.Truncate(time.Minute).Add(time.Minute + lease + p.WriteWindow + p.Settle + clockAllowance)
+}
+
+// LeaseEnd is the latest moment at which the lease of the claim that t shows
+// can end for its holder; zero if t shows no claim with a lease.
+func (p Policy) LeaseEnd(t task.Task) time.Time {
+	if t.ClaimedBy == "" || t.ClaimedAt.IsZero() {
+		return time.Time{}
+	}
+	return t.ClaimedAt.Truncate(time.Minute).Add(time.Minute + p.LeaseOf(t))
+}
+
+// Stale reports whether the claim that t shows may be overridden at now.
+func (p Policy) Stale(t task.Task, now time.Time) bool {
+	return t.ClaimedBy != "" && !t.ClaimedAt.IsZero() && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
+}

@@ -1,0 +1,115 @@
+package claim
+
+import (
+	"context"
+	"time"
+)
+
+// Renew notes that the agent is alive. The lease is written to Notion anew only
+// once half of it has passed; until then the claim comes back as it was, and
+// KeepAlive does the writing later. A claim past its longest life is not
+// extended any more. The error is a *Lost if the claim is no longer the
+// agent's, and a *StoreError if Notion could not be asked: the lease then ends
+// when it did before.
+func (c *Claimer) Renew(ctx context.Context, id ID) (Claim, error) {
+	cl, unlock, err := c.lockClaim(ctx, id)
+	if err != nil {
+		return Claim{}, err
+	}
+	defer unlock()
+	if cl.State != Held {
+		return Claim{}, c.notHeld(cl)
+	}
+	cl.Heartbeat = c.store.Now()
+	if err := c.save(ctx, cl); err != nil {
+		return Claim{}, err
+	}
+	if !c.renewalDue(cl) {
+		return cl, nil
+	}
+	work, cancel := c.detached(ctx)
+	defer cancel()
+	return c.renew(work, cl)
+}
+
+// KeepAlive writes the leases of the held claims whose agents gave a sign of
+// life since the last such write, once half the lease has passed. Claims it
+// cannot renew keep their old lease; the first such failure is returned.
+func (c *Claimer) KeepAlive(ctx context.Context) error {
+	due := func(cl Claim) bool {
+		return cl.State == Held && cl.Heartbeat.After(cl.ClaimedAt) && c.renewalDue(cl)
+	}
+	return c.eachLive(ctx, due, func(cl Claim) error {
+		_, err := c.renew(ctx, cl)
+		return err
+	})
+}
+
+func (c *Claimer) renewalDue(cl Claim) bool {
+	now := c.store.Now()
+	if c.policy.MaxLifetime > 0 && now.Add(cl.Timeout).After(cl.Started.Add(c.policy.MaxLifetime)) {
+		return false
+	}
+	return !now.Before(cl.ClaimedAt.Add(cl.Timeout / 2))
+}
+
+// renew writes the lease anew if the claim still stands. The task is locked.
+func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
+	permit, err := c.store.Permit(ctx, 2)
+	if err != nil {
+		return Claim{}, err
+	}
+	watch := startWatch()
+	r, err := c.get(permit, cl.Task.ID)
+	if err != nil {
+		return Claim{}, err
+	}
+	renewed := cl
+	renewed.ClaimedAt = c.store.Now()
+	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
+	switch s, holder, detail := c.look(cl, r.Task, r.At); s {
+	case mine:
+	case covered:
+		w = claimWrite(renewed)
+	case suspect:
+		if c.bearWith(&cl, detail) {
+			return cl, c.save(ctx, cl)
+		}
+		return c.lose(ctx, cl, holder, detail)
+	default:
+		return c.lose(ctx, cl, holder, detail)
+	}
+	if watch.elapsed() >= c.policy.WriteWindow {
+		return Claim{}, Errorf(Unavailable, LandedNo, "claim %s was not renewed: Notion answered too slowly; try again", cl.ID)
+	}
+
+	answer, err := c.write(permit, cl.Task.ID, w)
+	// Up to StaleAt nobody may have overridden the claim, so that an answer in
+	// time is enough. After it a rival may be between its read and its write:
+	// the renewal then has to survive the settle wait, as a claim does.
+	inTime := err == nil && w.shows(answer.Task, c.policy.NoToken) &&
+		watch.elapsed() < c.policy.WriteWindow && c.store.Now().Before(cl.StaleAt)
+	if !inTime {
+		if landed(err) == LandedNo && err != nil {
+			return Claim{}, err
+		}
+		if perr := pause(ctx, c.policy.Settle); perr != nil {
+			return Claim{}, perr
+		}
+		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
+			return Claim{}, err
+		}
+		s, holder, detail := c.look(cl, answer.Task, answer.At)
+		switch {
+		case s == gone:
+			return c.lose(ctx, cl, holder, detail)
+		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
+			return Claim{}, Errorf(Unavailable, LandedUnknown, "claim %s: Notion does not show the renewal; the lease ends at %s as before", cl.ID, cl.ExpiresAt().Format(time.RFC3339))
+		}
+	}
+	renewed.Suspect, renewed.Due, renewed.Detail = time.Time{}, time.Time{}, ""
+	c.refresh(&renewed, answer.Task)
+	e := renewed.event(KindRenewed, renewed.ClaimedAt)
+	e.Remote = true
+	return renewed, c.save(ctx, renewed, e)
+}

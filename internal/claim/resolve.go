@@ -1,0 +1,229 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// watchTime is how long an abandoned write that never showed is watched for.
+// Notion gives up on a request after a minute; the rest is caution.
+const watchTime = 24 * time.Hour
+
+// Between these, a step that is owed to Notion is tried again.
+const (
+	minRetry = 15 * time.Second
+	maxRetry = 5 * time.Minute
+)
+
+// Recover takes up, once at the start, what an earlier run of the daemon left:
+// a claim that was written but not granted is to be withdrawn, a finish to be
+// delivered, each by the next RunDue.
+func (c *Claimer) Recover(ctx context.Context) error {
+	unsettled := func(cl Claim) bool { return cl.State == Writing || cl.State == Finishing }
+	return c.eachLive(ctx, unsettled, func(cl Claim) error {
+		switch cl.State {
+		case Writing:
+			cl.State, cl.Due = Abandoned, c.store.Now()
+			cl.Detail = "the daemon stopped before the claim was verified"
+			e := cl.event(KindDenied, c.store.Now())
+			e.Code, e.Detail, e.Remote = CodeNotionUnavailable, cl.Detail, true
+			return c.save(ctx, cl, e)
+		case Finishing:
+			cl.Due = c.store.Now()
+			return c.save(ctx, cl)
+		}
+		return nil
+	})
+}
+
+// RunDue takes the next step of every claim that is owed one: deliver a finish,
+// mark an abandoned claim void, reopen a void task. It returns the time of the
+// earliest step that remains, zero if there is none.
+func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
+	expired := func(cl Claim) bool {
+		return cl.State == Abandoned && cl.Due.IsZero() && c.store.Now().Sub(cl.Reserved) > watchTime
+	}
+	due := func(cl Claim) bool {
+		owed := cl.State == Abandoned || cl.State == Voided || cl.State == Finishing
+		return owed && !cl.Due.IsZero() && !cl.Due.After(c.store.Now())
+	}
+	err = errors.Join(
+		c.eachLive(ctx, due, func(cl Claim) error { return c.resolve(ctx, cl) }),
+		c.eachLive(ctx, expired, func(cl Claim) error {
+			_, err := c.end(ctx, cl, EndNotGranted, cl.Detail)
+			return err
+		}),
+	)
+	live, lerr := c.ledger.Live(ctx)
+	for _, cl := range live {
+		if !cl.Due.IsZero() && cl.State != Held && (next.IsZero() || cl.Due.Before(next)) {
+			next = cl.Due
+		}
+	}
+	return next, errors.Join(err, lerr)
+}
+
+// Sighted is told of a claim token that the mirror saw on a task. If it is that
+// of an abandoned attempt whose write arrived after all, the attempt becomes
+// due to be withdrawn, and Sighted returns true.
+func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
+	tok := ParseToken(token)
+	if tok.ID == "" || tok.Void || tok.Done {
+		return false, nil
+	}
+	cl, err := c.ledger.Claim(ctx, tok.ID)
+	if errors.Is(err, ErrUnknownClaim) {
+		return false, nil
+	} else if err != nil || cl.State != Abandoned || !cl.Due.IsZero() {
+		return false, err
+	}
+	cl, unlock, err := c.lockClaim(ctx, cl.ID)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if cl.State != Abandoned {
+		return false, nil
+	}
+	cl.Due = c.store.Now()
+	return true, c.save(ctx, cl)
+}
+
+// resolve takes one step for a claim that is owed one. The task is locked.
+func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
+	var err error
+	switch cl.State {
+	case Finishing:
+		_, err = c.deliver(ctx, cl)
+		var lost *Lost
+		if errors.As(err, &lost) {
+			err = nil // an outcome, not a failure; the event says so
+		}
+	case Abandoned:
+		err = c.void(ctx, cl)
+	case Voided:
+		err = c.unvoid(ctx, cl)
+	}
+	return err
+}
+
+// void marks an abandoned claim, so that nobody takes the task for held by a
+// live agent for longer than needed, and a holder whose claim it covers can
+// write its own back first.
+func (c *Claimer) void(ctx context.Context, cl Claim) error {
+	r, permit, ok, err := c.revisit(ctx, &cl)
+	if !ok {
+		return err
+	}
+	s, _, _ := c.look(cl, r.Task, r.At)
+	if s != mine {
+		// Not there, or no longer: somebody wrote over it, or it may still come.
+		cl.Due = time.Time{}
+		return c.save(ctx, cl)
+	}
+	if !c.policy.NoToken { // without a token there is nothing to mark; the wait remains
+		if _, err := c.write(permit, cl.Task.ID, Write{Token: new(voidPrefix + string(cl.ID))}); err != nil {
+			return c.postpone(ctx, cl, err)
+		}
+	}
+	cl.State, cl.Due = Voided, c.store.Now().Add(c.policy.Grace)
+	return c.save(ctx, cl)
+}
+
+// unvoid reopens the task of a voided claim, if the mark is still there.
+func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
+	r, permit, ok, err := c.revisit(ctx, &cl)
+	if !ok {
+		return err
+	}
+	tok := ParseToken(r.Task.Token)
+	if c.policy.NoToken {
+		tok = Token{ID: cl.ID, Void: r.Task.ClaimedBy == cl.Agent && r.Task.ClaimedAt.Equal(cl.ClaimedAt.Truncate(time.Minute))}
+	}
+	switch {
+	case tok.ID == cl.ID && !tok.Void && !tok.Done && !c.policy.NoToken:
+		cl.State, cl.Due = Abandoned, c.store.Now() // the mark did not take
+		return c.save(ctx, cl)
+	case tok.ID != cl.ID || !tok.Void || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed:
+		_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back or changed before the withdrawal was complete")
+		return err
+	}
+	w := clearWrite(task.Open)
+	if r.Task.Status != task.InProgress {
+		w.Status = nil // a person set it; only the claim is taken off
+	}
+	answer, err := c.write(permit, cl.Task.ID, w)
+	if err != nil {
+		return c.postpone(ctx, cl, err)
+	}
+	if !w.shows(answer.Task, c.policy.NoToken) {
+		return c.postpone(ctx, cl, nil)
+	}
+	e := cl.event(KindWithdrawn, c.store.Now())
+	e.Remote, e.Detail = true, cl.Detail
+	_, err = c.end(ctx, cl, EndNotGranted, cl.Detail, e)
+	return err
+}
+
+// revisit reads the page of a claim that is owed a step, with a permit left for
+// the write. ok is false if there is nothing to be done now.
+func (c *Claimer) revisit(ctx context.Context, cl *Claim) (r Reading, permit context.Context, ok bool, err error) {
+	if permit, err = c.store.Permit(ctx, 2); err != nil {
+		return r, nil, false, err
+	}
+	watch := startWatch()
+	r, err = c.get(permit, cl.Task.ID)
+	switch {
+	case err != nil && storeKind(err) == NotFound:
+		_, err = c.end(ctx, *cl, EndNotGranted, err.Error())
+		return r, nil, false, err
+	case err != nil:
+		return r, nil, false, c.postpone(ctx, *cl, err)
+	case watch.elapsed() >= c.policy.WriteWindow:
+		return r, nil, false, c.postpone(ctx, *cl, nil)
+	}
+	return r, permit, true, nil
+}
+
+// postpone puts the next step of a claim off after a failure.
+func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
+	cl.Due = c.later(cl.Reserved, cause)
+	return errors.Join(cause, c.save(ctx, cl))
+}
+
+// later is when to try again what has been owed since then: at first soon, and
+// the longer it is owed the less often, but never before Notion allows it.
+func (c *Claimer) later(since time.Time, cause error) time.Time {
+	now := c.store.Now()
+	wait := min(max(now.Sub(since), minRetry), maxRetry)
+	return now.Add(max(wait, retryAfter(cause)))
+}
+
+// eachLive calls do, under the task's lock, for every live claim that pick
+// chooses; what pick leaves out is not waited for. It goes on after an error
+// and returns the errors joined.
+func (c *Claimer) eachLive(ctx context.Context, pick func(Claim) bool, do func(Claim) error) error {
+	live, err := c.ledger.Live(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, cl := range live {
+		if !pick(cl) {
+			continue
+		}
+		cl, unlock, err := c.lockClaim(ctx, cl.ID)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if cl.State != Ended && pick(cl) {
+			errs = append(errs, do(cl))
+		}
+		unlock()
+	}
+	return errors.Join(errs...)
+}

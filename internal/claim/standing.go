@@ -1,0 +1,96 @@
+package claim
+
+import (
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// standing is how a claim fares on a page.
+type standing int
+
+const (
+	// mine: the page shows the claim, whole.
+	mine standing = iota
+	// done: the page shows the task completed by this claim.
+	done
+	// covered: a claim being withdrawn lies over this one; its writer abandoned
+	// it and means no harm.
+	covered
+	// suspect: another live token lies over this live claim. A follower of the
+	// protocol would have skipped the task, so it is probably a late write,
+	// which its writer is about to withdraw.
+	suspect
+	// gone: the claim is over, whoever ended it.
+	gone
+)
+
+// look compares a claim with a page read at now. For gone and suspect it says
+// who has the task and what happened.
+func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
+	if t.Trashed {
+		return gone, "", "the task was moved to the trash"
+	}
+	tok := ParseToken(t.Token)
+	if c.policy.NoToken {
+		sameMinute := t.ClaimedAt.Equal(cl.ClaimedAt.Truncate(time.Minute))
+		if t.ClaimedBy == cl.Agent && (sameMinute || t.Status == task.Completed) {
+			tok = Token{ID: cl.ID, Done: t.Status == task.Completed}
+		}
+	}
+
+	if tok.ID == cl.ID && tok.Done && t.Status == task.Completed {
+		return done, cl.Agent, ""
+	}
+	if t.Status != task.InProgress {
+		return gone, t.ClaimedBy, fmt.Sprintf("its status was set to %s", t.Status)
+	}
+	switch {
+	case tok.ID == cl.ID && !tok.Void && !tok.Done:
+		switch t.ClaimedBy {
+		case cl.Agent:
+			return mine, cl.Agent, ""
+		case "":
+			return gone, "", "its claimed_by was cleared"
+		}
+		return gone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s", t.ClaimedBy)
+	case t.ClaimedBy == "":
+		return gone, "", "its claim was cleared"
+	case tok.Void && tok.ID != cl.ID:
+		return covered, t.ClaimedBy, fmt.Sprintf("an abandoned claim of %s lies over it", t.ClaimedBy)
+	case tok.ID != "" && tok.ID != cl.ID && !tok.Done && now.Before(cl.StaleAt):
+		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
+	case t.ClaimedBy != cl.Agent:
+		return gone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
+	}
+	return gone, t.ClaimedBy, "its claim token was changed"
+}
+
+// claimWrite is the write that puts cl on its page.
+func claimWrite(cl Claim) Write {
+	w := Write{
+		Status:    new(task.InProgress),
+		ClaimedBy: new(cl.Agent),
+		ClaimedAt: new(cl.ClaimedAt),
+		Token:     new(string(cl.ID)),
+	}
+	if cl.Requested > 0 {
+		w.Timeout = new(cl.Requested)
+	}
+	return w
+}
+
+// clearWrite takes a claim off a page and leaves it in the given status.
+func clearWrite(s task.Status) Write {
+	return Write{Status: new(s), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new("")}
+}
+
+// shows reports whether t has every value that w sets. Notion has been seen to
+// answer 200 to a write and show the old values.
+func (w Write) shows(t task.Task, noToken bool) bool {
+	return (w.Status == nil || *w.Status == t.Status) &&
+		(w.ClaimedBy == nil || *w.ClaimedBy == t.ClaimedBy) &&
+		(w.ClaimedAt == nil || w.ClaimedAt.Truncate(time.Minute).Equal(t.ClaimedAt)) &&
+		(w.Token == nil || noToken || *w.Token == t.Token)
+}
