@@ -1,0 +1,123 @@
+// Package worklog writes the two Notion logs: the mesh log of claim attempts
+// and what became of claims, and the task log of finished work. Events wait in
+// the journal's outbox until they are there, each exactly once.
+package worklog
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// Entry is a row of a log database. ID is unique to the event it tells of.
+type Entry struct {
+	ID     string
+	Title  string
+	Fields []Field
+}
+
+// Field is one value of an entry. It fills the first property of the database
+// that goes by one of its names and has a fitting type.
+type Field struct {
+	// Name is the canonical name; Aliases are others people use for the same.
+	Name    string
+	Aliases []string
+	// Value is a string, a time.Time or a float64.
+	Value any
+}
+
+// Names returns all names of the field, the canonical one first.
+func (f Field) Names() []string { return append([]string{f.Name}, f.Aliases...) }
+
+// EntryID is the name of the property by which an entry is found again.
+const EntryID = "entry_id"
+
+// NewEntry words an event for a log.
+func NewEntry(e claim.Event, log claim.Log) Entry {
+	entry := Entry{ID: e.ID, Title: title(e)}
+	add := func(value any, name string, aliases ...string) {
+		switch v := value.(type) {
+		case string:
+			if v == "" {
+				return
+			}
+		case time.Time:
+			if v.IsZero() {
+				return
+			}
+		}
+		entry.Fields = append(entry.Fields, Field{Name: name, Aliases: aliases, Value: value})
+	}
+
+	add(e.ID, EntryID)
+	add(e.Agent, "agent", "agent_name", "worker", "from")
+	add(e.Title, "task", "task_title", "task_name")
+	add(string(e.Task), "task_id", "page_id")
+	add(string(e.Claim), "claim_id", "claim")
+	if log == claim.TaskLog {
+		add(string(e.Kind), "outcome", "result", "status")
+		add(e.Started, "started", "started_at", "start")
+		add(e.Finished, "finished", "finished_at", "completed_at", "ended_at", "end")
+		if !e.Started.IsZero() && !e.Finished.IsZero() {
+			add(e.Finished.Sub(e.Started).Round(time.Second).Seconds(), "duration_seconds", "duration")
+		}
+		add(e.Summary, "summary", "notes")
+		add(e.Holder, "holder")
+		add(e.Detail, "detail", "details", "message")
+	} else {
+		add(string(e.Kind), "event", "event_type", "type", "kind", "action")
+		add(e.At, "at", "time", "timestamp", "date")
+		add(string(e.Code), "code", "reason")
+		add(e.Holder, "holder", "held_by", "to")
+		if e.Count > 0 {
+			add(float64(e.Count), "count")
+			add(strings.Join(e.Names, "; "), "names", "agents")
+		}
+		add(e.Detail, "detail", "details", "message")
+		add(e.Summary, "summary", "notes")
+	}
+	add(e.URL, "task_url", "url", "link")
+	return entry
+}
+
+// title says in one line what happened.
+func title(e claim.Event) string {
+	task := fmt.Sprintf("“%s”", e.Title)
+	if e.Title == "" {
+		task = "task " + string(e.Task)
+	}
+	switch e.Kind {
+	case claim.KindGranted:
+		if e.Holder != "" {
+			return fmt.Sprintf("%s claimed %s over the stale claim of %s", e.Agent, task, e.Holder)
+		}
+		return fmt.Sprintf("%s claimed %s", e.Agent, task)
+	case claim.KindDenied:
+		return fmt.Sprintf("%s did not get %s: %s", e.Agent, task, e.Code)
+	case claim.KindWithdrawn:
+		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, task)
+	case claim.KindReleased:
+		return fmt.Sprintf("%s released %s", e.Agent, task)
+	case claim.KindCompleted:
+		return fmt.Sprintf("%s completed %s", e.Agent, task)
+	case claim.KindFailed:
+		return fmt.Sprintf("%s failed at %s", e.Agent, task)
+	case claim.KindBlocked:
+		return fmt.Sprintf("%s is blocked on %s", e.Agent, task)
+	case claim.KindOrphaned:
+		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, task)
+	case claim.KindLost:
+		return fmt.Sprintf("%s lost %s", e.Agent, task)
+	case claim.KindOverridden:
+		return fmt.Sprintf("%s's stale claim on %s was overridden by %s", e.Holder, task, e.Agent)
+	case claim.KindSwept:
+		return fmt.Sprintf("%s's stale claim on %s was swept", e.Holder, task)
+	case claim.KindConflict:
+		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, task)
+	case claim.KindContested:
+		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, task, e.Agent)
+	}
+	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, task)
+}
