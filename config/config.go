@@ -1,0 +1,176 @@
+// Package config is what a person can set: the keys of config.yaml, their
+// defaults, where values come from, and which values make no sense.
+//
+// A value comes, in this order, from the environment (DIBS_ and the path of the
+// key in capitals, with _ between its parts), the configuration file, or
+// [Default]. Every key can be set in each place; unknown keys are errors.
+package config
+
+import "time"
+
+// Config is the whole configuration. [Load] returns it complete: paths are
+// absolute, ids canonical, and [Config.Validate] found nothing.
+type Config struct {
+	Notion    Notion    `key:"notion"`
+	Databases Databases `key:"databases"`
+	Tasks     Tasks     `key:"tasks"`
+	// Agents lists who may claim; empty means any name.
+	Agents   []Agent  `key:"agents"`
+	Claim    Claim    `key:"claim"`
+	Sync     Sync     `key:"sync"`
+	Schedule Schedule `key:"schedule"`
+	// Socket is the path of the daemon's socket, where clients find it.
+	Socket string `key:"socket"`
+	// StateDir holds what the daemon must not forget.
+	StateDir string `key:"state_dir"`
+	Log      Log    `key:"log"`
+}
+
+// Notion says how to reach Notion.
+type Notion struct {
+	Token Secret `key:"token"`
+	// TokenFile is a file that holds nothing but the token.
+	TokenFile string        `key:"token_file"`
+	BaseURL   string        `key:"base_url"`
+	Rate      float64       `key:"rate"` // requests per second, on average
+	Burst     int           `key:"burst"`
+	Timeout   time.Duration `key:"timeout"` // of one request
+}
+
+// Databases are the ids of the databases in use, in canonical form.
+type Databases struct {
+	Tasks   string `key:"tasks"`
+	TaskLog string `key:"task_log"`
+	MeshLog string `key:"mesh_log"`
+}
+
+// Tasks maps the protocol's words to those of the tasks database.
+type Tasks struct {
+	Properties Properties `key:"properties"`
+	Statuses   Statuses   `key:"statuses"`
+	Priorities Priorities `key:"priorities"`
+}
+
+// Properties are the names of the properties of the tasks database.
+type Properties struct {
+	Status              string `key:"status"`
+	ClaimedBy           string `key:"claimed_by"`
+	ClaimedAt           string `key:"claimed_at"`
+	ClaimTimeoutMinutes string `key:"claim_timeout_minutes"`
+	ClaimToken          string `key:"claim_token"`
+	Priority            string `key:"priority"`
+	DependsOn           string `key:"depends_on"`
+}
+
+// Statuses are the names that the database gives the protocol's statuses.
+type Statuses struct {
+	Open       string `key:"open"`
+	InProgress string `key:"in_progress"`
+	Blocked    string `key:"blocked"`
+	Completed  string `key:"completed"`
+	Cancelled  string `key:"cancelled"`
+}
+
+// Priorities are the names, any number, that the database has for each priority.
+type Priorities struct {
+	Critical []string `key:"critical"`
+	High     []string `key:"high"`
+	Medium   []string `key:"medium"`
+	Low      []string `key:"low"`
+}
+
+// Agent is a name that may claim.
+type Agent struct {
+	Name string
+	// UIDs are the users of this machine who may use the name; empty means any.
+	UIDs []int
+	// NotionUser is the id of the agent's Notion user. It is needed only where
+	// claimed_by is a property of type people.
+	NotionUser string
+}
+
+// Override says which stale claims may be taken over.
+type Override string
+
+// The settings of claim.override.
+const (
+	OverrideAny      Override = "any"       // stale claims on OPEN and IN_PROGRESS tasks
+	OverrideOpenOnly Override = "open_only" // only those on OPEN tasks; the sweep reopens the others
+)
+
+// Claim sets the timing and the limits of claims.
+type Claim struct {
+	Timeout time.Duration `key:"timeout"` // of a lease, for tasks that do not say
+	// WriteWindow is how long after its read a claim write must be answered.
+	WriteWindow time.Duration `key:"write_window"`
+	// Settle is the wait between a claim write and the read that verifies it.
+	Settle   time.Duration `key:"settle"`
+	Override Override      `key:"override"`
+	// Exclusive says that this daemon is the only claimer.
+	Exclusive   bool          `key:"exclusive"`
+	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
+	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
+}
+
+// Sync sets how fresh the mirror is.
+type Sync struct {
+	Interval time.Duration `key:"interval"`
+}
+
+// Schedule holds cron specifications.
+type Schedule struct {
+	Sweep    string `key:"sweep"`
+	FullSync string `key:"full_sync"`
+}
+
+// Default returns the configuration of somebody who set nothing. Its paths are
+// empty: they depend on the environment, see [Load].
+func Default() Config {
+	return Config{
+		Notion: Notion{
+			BaseURL: "https://api.notion.com",
+			Rate:    3,
+			Burst:   10,
+			Timeout: 10 * time.Second,
+		},
+		Databases: Databases{
+			Tasks:   "2f835e81-2bbb-81b6-9700-e18108a40b1f",
+			TaskLog: "2fa35e81-2bbb-8180-8f74-cbd9acd08b52",
+			MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
+		},
+		Tasks: Tasks{
+			Properties: Properties{
+				Status:              "status",
+				ClaimedBy:           "claimed_by",
+				ClaimedAt:           "claimed_at",
+				ClaimTimeoutMinutes: "claim_timeout_minutes",
+				ClaimToken:          "claim_token",
+				Priority:            "priority",
+				DependsOn:           "depends_on",
+			},
+			Statuses: Statuses{
+				Open:       "OPEN",
+				InProgress: "IN_PROGRESS",
+				Blocked:    "BLOCKED",
+				Completed:  "COMPLETED",
+				Cancelled:  "CANCELLED",
+			},
+			Priorities: Priorities{
+				Critical: []string{"critical"},
+				High:     []string{"high"},
+				Medium:   []string{"medium"},
+				Low:      []string{"low"},
+			},
+		},
+		Claim: Claim{
+			Timeout:     30 * time.Minute,
+			WriteWindow: 2 * time.Second,
+			Settle:      3 * time.Second,
+			Override:    OverrideAny,
+			MaxLifetime: 24 * time.Hour,
+		},
+		Sync:     Sync{Interval: 15 * time.Second},
+		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
+		Log:      Log{Level: "info", Format: "text"},
+	}
+}

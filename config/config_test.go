@@ -1,0 +1,307 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+
+	"github.com/adrg/xdg"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/viper"
+)
+
+// clean gives the test an environment of its own, in which nothing is set, and
+// returns its home directory.
+func clean(t *testing.T) string {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "DIBS_") || name == "NOTION_TOKEN" {
+			t.Setenv(name, "")
+		}
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	t.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	xdg.Reload()
+	t.Cleanup(xdg.Reload)
+	return home
+}
+
+// write writes a configuration file and returns its path.
+func write(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "dibs.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func load(t *testing.T, content string) (config.Config, error) {
+	t.Helper()
+	return config.Load(config.Options{File: write(t, content)})
+}
+
+func TestExampleIsTheDefault(t *testing.T) {
+	clean(t)
+	const example = "../config.example.yaml"
+	got, err := config.Load(config.Options{File: example})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("config.example.yaml is not the default (-default +example):\n%s", diff)
+	}
+
+	v := viper.New()
+	v.SetConfigFile(example)
+	if err := v.ReadInConfig(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range config.Keys() {
+		if !v.InConfig(key) {
+			t.Errorf("config.example.yaml lacks %s", key)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	clean(t)
+	got, err := load(t, `
+notion: {rate: 10, burst: 4, timeout: 1m30s, base_url: "http://127.0.0.1:8080/notion"}
+databases:
+  tasks: "11111111222233334444555555555555"
+  task_log: https://www.notion.so/acme/Agent-Task-Log-AAAAAAAABBBBCCCCDDDDEEEEEEEEEEEE?v=2
+tasks:
+  properties: {claimed_by: Claimed by, claim_token: ""}
+  statuses: {in_progress: Doing}
+  priorities: {critical: [P0, Urgent], low: P3}
+agents:
+  - Sandman
+  - {name: Oracle, uids: [0, 1000], notion_user: 6794760A1F1545CD9C650DFE42F5135A}
+claim: {timeout: 45m, settle: 1s, exclusive: true, override: open_only, max_per_agent: 2, max_lifetime: 48h}
+sync:            # nothing set
+schedule: {sweep: "*/5 * * * *"}
+socket:
+log: {level: debug, format: json}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := config.Load(config.Options{File: write(t, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Notion.Rate, want.Notion.Burst, want.Notion.Timeout = 10, 4, 90*time.Second
+	want.Notion.BaseURL = "http://127.0.0.1:8080/notion"
+	want.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
+	want.Databases.TaskLog = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+	want.Tasks.Properties.ClaimedBy, want.Tasks.Properties.ClaimToken = "Claimed by", ""
+	want.Tasks.Statuses.InProgress = "Doing"
+	want.Tasks.Priorities.Critical, want.Tasks.Priorities.Low = []string{"P0", "Urgent"}, []string{"P3"}
+	want.Agents = []config.Agent{
+		{Name: "Sandman"},
+		{Name: "Oracle", UIDs: []int{0, 1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"},
+	}
+	want.Claim = config.Claim{
+		Timeout: 45 * time.Minute, WriteWindow: 2 * time.Second, Settle: time.Second, Exclusive: true,
+		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour,
+	}
+	want.Schedule.Sweep = "*/5 * * * *"
+	want.Log = config.Log{Level: "debug", Format: "json"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Load (-want +got):\n%s", diff)
+	}
+}
+
+// TestEnvironment sets every key by its variable.
+func TestEnvironment(t *testing.T) {
+	clean(t)
+	values := map[string]string{
+		"notion.token":                           "ntn_secret",
+		"notion.token_file":                      "/run/token",
+		"notion.base_url":                        "http://localhost:1",
+		"notion.rate":                            "2.5",
+		"notion.burst":                           "7",
+		"notion.timeout":                         "3s",
+		"databases.tasks":                        "11111111-2222-3333-4444-555555555555",
+		"databases.task_log":                     "21111111-2222-3333-4444-555555555555",
+		"databases.mesh_log":                     "31111111-2222-3333-4444-555555555555",
+		"tasks.properties.status":                "p1",
+		"tasks.properties.claimed_by":            "p2",
+		"tasks.properties.claimed_at":            "p3",
+		"tasks.properties.claim_timeout_minutes": "p4",
+		"tasks.properties.claim_token":           "p5",
+		"tasks.properties.priority":              "p6",
+		"tasks.properties.depends_on":            "7",
+		"tasks.statuses.open":                    "s1",
+		"tasks.statuses.in_progress":             "s2",
+		"tasks.statuses.blocked":                 "s3",
+		"tasks.statuses.completed":               "s4",
+		"tasks.statuses.cancelled":               "s5",
+		"tasks.priorities.critical":              "P0, Urgent",
+		"tasks.priorities.high":                  `["P1, or so"]`,
+		"tasks.priorities.medium":                "P2",
+		"tasks.priorities.low":                   "P3",
+		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000]}]`,
+		"claim.timeout":                          "5m",
+		"claim.write_window":                     "4s",
+		"claim.settle":                           "2s",
+		"claim.override":                         "open_only",
+		"claim.exclusive":                        "true",
+		"claim.max_per_agent":                    "3",
+		"claim.max_lifetime":                     "6h",
+		"sync.interval":                          "1m",
+		"schedule.sweep":                         "@every 2m",
+		"schedule.full_sync":                     "@every 2h",
+		"socket":                                 "/run/d.sock",
+		"state_dir":                              "/var/lib/d",
+		"log.level":                              "warn",
+		"log.format":                             "json",
+	}
+	for _, key := range config.Keys() {
+		if values[key] == "" {
+			t.Fatalf("the test lacks a value for %s", key)
+		}
+		t.Setenv("DIBS_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_")), values[key])
+	}
+	got, err := load(t, "claim: {settle: 9s}\ntasks: {statuses: {in_progress: Doing}}\n") // the environment wins
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		Notion: config.Notion{
+			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1",
+			Rate: 2.5, Burst: 7, Timeout: 3 * time.Second,
+		},
+		Databases: config.Databases{
+			Tasks:   "11111111-2222-3333-4444-555555555555",
+			TaskLog: "21111111-2222-3333-4444-555555555555",
+			MeshLog: "31111111-2222-3333-4444-555555555555",
+		},
+		Tasks: config.Tasks{
+			Properties: config.Properties{
+				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7",
+			},
+			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5"},
+			Priorities: config.Priorities{
+				Critical: []string{"P0", "Urgent"}, High: []string{"P1, or so"}, Medium: []string{"P2"}, Low: []string{"P3"},
+			},
+		},
+		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}}},
+		Claim: config.Claim{
+			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
+			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour,
+		},
+		Sync:     config.Sync{Interval: time.Minute},
+		Schedule: config.Schedule{Sweep: "@every 2m", FullSync: "@every 2h"},
+		Socket:   "/run/d.sock",
+		StateDir: "/var/lib/d",
+		Log:      config.Log{Level: "warn", Format: "json"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Load (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhereTheFileIs(t *testing.T) {
+	home := clean(t)
+	level := func(o config.Options) string {
+		t.Helper()
+		c, err := config.Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Log.Level
+	}
+	if got := level(config.Options{}); got != "info" {
+		t.Errorf("with no file, log.level = %q, want the default", got)
+	}
+	dir := filepath.Join(home, "config", "dibs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("log: {level: warn}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := level(config.Options{}); got != "warn" {
+		t.Errorf("with a file in XDG_CONFIG_HOME, log.level = %q, want warn", got)
+	}
+	t.Setenv("DIBS_CONFIG", write(t, "log: {level: error}"))
+	if got := level(config.Options{}); got != "error" {
+		t.Errorf("with DIBS_CONFIG, log.level = %q, want error", got)
+	}
+	if got := level(config.Options{File: write(t, "log: {level: debug}")}); got != "debug" {
+		t.Errorf("with a file named, log.level = %q, want debug", got)
+	}
+	missing := filepath.Join(home, "nowhere.yaml")
+	if _, err := config.Load(config.Options{File: missing}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("with a file that is not there, Load = %v, want an error that names it", err)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	home := clean(t)
+	for _, tt := range []struct {
+		name, file         string
+		env                map[string]string
+		wantSocket, wantIn string // wantIn: the state directory
+	}{
+		{
+			name:       "without a runtime directory the socket is in the state directory",
+			wantSocket: home + "/state/dibs/dibs.sock", wantIn: home + "/state/dibs",
+		},
+		{
+			name:       "runtime directory",
+			env:        map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"},
+			wantSocket: "/run/user/7/dibs/dibs.sock", wantIn: home + "/state/dibs",
+		},
+		{
+			name:       "the socket follows the state directory",
+			file:       "state_dir: /var/lib/dibs",
+			wantSocket: "/var/lib/dibs/dibs.sock", wantIn: "/var/lib/dibs",
+		},
+		{
+			name:       "home, and relative to the file",
+			file:       "state_dir: ~/d\nsocket: run/s",
+			wantSocket: "DIR/run/s", wantIn: home + "/d",
+		},
+		{
+			name:       "relative to the working directory in the environment",
+			file:       "socket: run/s",
+			env:        map[string]string{"DIBS_SOCKET": "s"},
+			wantSocket: "CWD/s", wantIn: home + "/state/dibs",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			file := write(t, tt.file)
+			got, err := config.Load(config.Options{File: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cwd, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			socket := strings.NewReplacer("DIR", filepath.Dir(file), "CWD", cwd).Replace(tt.wantSocket)
+			if got.Socket != socket || got.StateDir != tt.wantIn {
+				t.Errorf("socket %s, state_dir %s; want %s and %s", got.Socket, got.StateDir, socket, tt.wantIn)
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// field is one key and the place in a Config that its value belongs to.
+type field struct {
+	key    string
+	target any // a pointer
+}
+
+// fieldsOf lists the keys of c, in the order of its declaration.
+func fieldsOf(c *Config) []field {
+	var fields []field
+	var walk func(prefix string, v reflect.Value)
+	walk = func(prefix string, v reflect.Value) {
+		for i := range v.NumField() {
+			key := prefix + v.Type().Field(i).Tag.Get("key")
+			if f := v.Field(i); f.Kind() == reflect.Struct {
+				walk(key+".", f)
+			} else {
+				fields = append(fields, field{key, f.Addr().Interface()})
+			}
+		}
+	}
+	walk("", reflect.ValueOf(c).Elem())
+	return fields
+}
+
+// variables names the environment variables that set the key, the strongest first.
+func (f field) variables() []string {
+	names := []string{"DIBS_" + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))}
+	if f.key == "notion.token" {
+		names = append(names, "NOTION_TOKEN")
+	}
+	return names
+}
+
+// variable names the environment variable that sets the key, if one does. An
+// empty variable sets nothing.
+func (f field) variable() string {
+	for _, name := range f.variables() {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// isPath reports whether the key's value is a path of the file system.
+func (f field) isPath() bool {
+	switch f.key {
+	case "notion.token_file", "socket", "state_dir":
+		return true
+	}
+	return false
+}
+
+// resolve makes a path absolute: ~ is the home directory, and a relative path
+// starts in dir, or in the working directory if dir is empty.
+func (f field) resolve(dir string) error {
+	path := f.target.(*string)
+	if *path == "" {
+		return nil
+	}
+	if rest, ok := strings.CutPrefix(*path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return err
+		}
+		*path = filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(*path) {
+		*path = filepath.Join(dir, *path)
+	}
+	abs, err := filepath.Abs(*path)
+	*path = abs
+	return err
+}
+
+// sectionKeys lists the keys directly below the section of that name.
+func sectionKeys(section string, fields []field) []string {
+	var names []string
+	for _, f := range fields {
+		rest, ok := strings.CutPrefix(f.key, section+".")
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, ".")
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// leafAbove returns the key that path would lie below, if keys had anything below them.
+func leafAbove(path string, fields []field) string {
+	for _, f := range fields {
+		if strings.HasPrefix(path, f.key+".") {
+			return f.key
+		}
+	}
+	return ""
+}
+
+// nearest returns the key that was probably meant by an unknown one, or "": one
+// that is spelled almost like it, else the only one of that name in any section.
+func nearest(unknown string, fields []field) string {
+	best, bestDistance := "", 1+max(2, len(unknown)/4)
+	var namesakes []string
+	for _, f := range fields {
+		if d := distance(unknown, f.key); d < bestDistance {
+			best, bestDistance = f.key, d
+		}
+		if lastPart(unknown) == lastPart(f.key) {
+			namesakes = append(namesakes, f.key)
+		}
+	}
+	if best == "" && len(namesakes) == 1 {
+		return namesakes[0]
+	}
+	return best
+}
+
+func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// distance is the Levenshtein distance of two keys.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dibs/internal/task"
+
+	"github.com/adrg/xdg"
+	"github.com/spf13/viper"
+)
+
+// Options are what the command line says about the configuration.
+type Options struct {
+	// File is the configuration file. If empty, it is $DIBS_CONFIG, else
+	// dibs/config.yaml in $XDG_CONFIG_HOME if there is such a file.
+	File string
+}
+
+// Load returns the configuration in effect. Its error tells everything that is
+// wrong, one line each.
+func Load(o Options) (Config, error) {
+	file, err := locate(o.File)
+	if err != nil {
+		return Config{}, err
+	}
+	written, err := readFile(file)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Default()
+	fields := fieldsOf(&c)
+	if errs := unknownKeys(written, fields, file); len(errs) > 0 {
+		return Config{}, errors.Join(errs...)
+	}
+
+	v := viper.New()
+	for _, f := range fields {
+		if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
+			return Config{}, err
+		}
+	}
+	if err := v.MergeConfigMap(known(written, fields)); err != nil {
+		return Config{}, err
+	}
+
+	var errs []error
+	for _, f := range fields {
+		raw := v.Get(f.key)
+		if raw == nil {
+			continue
+		}
+		variable := f.variable()
+		if err := f.set(raw, variable != ""); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, orElse(variable, file)))
+			continue
+		}
+		if f.isPath() {
+			dir := filepath.Dir(file)
+			if variable != "" {
+				dir = ""
+			}
+			if err := f.resolve(dir); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.key, err))
+			}
+		}
+	}
+	if written.GetString("notion.token") != "" && written.GetString("notion.token_file") != "" {
+		errs = append(errs, fmt.Errorf("notion.token and notion.token_file are both set: keep one of them (in %s)", file))
+	}
+	if len(errs) > 0 {
+		return Config{}, errors.Join(errs...)
+	}
+	c.complete()
+	if err := c.Validate(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Keys lists the paths of all keys, in the order of the documentation.
+func Keys() []string {
+	var c Config
+	var keys []string
+	for _, f := range fieldsOf(&c) {
+		keys = append(keys, f.key)
+	}
+	return keys
+}
+
+// locate returns the absolute path of the configuration file, or "" if there is none.
+func locate(file string) (string, error) {
+	if file = orElse(file, os.Getenv("DIBS_CONFIG")); file != "" {
+		return filepath.Abs(file)
+	}
+	file = filepath.Join(xdg.ConfigHome, "dibs", "config.yaml")
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return file, nil
+}
+
+// readFile reads what the file says and nothing else; an empty path says nothing.
+func readFile(file string) (*viper.Viper, error) {
+	v := viper.New()
+	if file == "" {
+		return v, nil
+	}
+	v.SetConfigFile(file)
+	v.SetConfigType("yaml")
+	if err := v.ReadInConfig(); err != nil {
+		var bad viper.ConfigParseError
+		if errors.As(err, &bad) {
+			return nil, fmt.Errorf("configuration file %s: %s", file, parserSays(errors.Unwrap(bad)))
+		}
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	return v, nil
+}
+
+// unknownKeys complains about everything in the file that no key stands for.
+func unknownKeys(written *viper.Viper, fields []field, file string) []error {
+	keys := written.AllKeys()
+	slices.Sort(keys)
+	var errs []error
+	for _, key := range keys {
+		below, above := sectionKeys(key, fields), leafAbove(key, fields)
+		switch {
+		case slices.ContainsFunc(fields, func(f field) bool { return f.key == key }):
+		case len(below) > 0 && written.Get(key) == nil: // a section with nothing in it
+		case len(below) > 0:
+			errs = append(errs, fmt.Errorf("%s: want a section with some of the keys %s (in %s)", key, strings.Join(below, ", "), file))
+		case above != "":
+			errs = append(errs, fmt.Errorf("%s: want a value, got a section (in %s)", above, file))
+		default:
+			hint := ""
+			if near := nearest(key, fields); near != "" {
+				hint = ": did you mean " + near + "?"
+			}
+			errs = append(errs, fmt.Errorf("unknown key %s in %s%s", key, file, hint))
+		}
+	}
+	return errs
+}
+
+// known rebuilds what the file says without its empty sections, which would
+// otherwise hide the defaults below them.
+func known(written *viper.Viper, fields []field) map[string]any {
+	out := make(map[string]any)
+	for _, f := range fields {
+		value := written.Get(f.key)
+		if value == nil {
+			continue
+		}
+		parts := strings.Split(f.key, ".")
+		section := out
+		for _, name := range parts[:len(parts)-1] {
+			next, ok := section[name].(map[string]any)
+			if !ok {
+				next = make(map[string]any)
+				section[name] = next
+			}
+			section = next
+		}
+		section[parts[len(parts)-1]] = value
+	}
+	return out
+}
+
+// complete fills in what depends on the environment and brings ids to their
+// canonical form; an id that has none is left for Validate to find.
+func (c *Config) complete() {
+	if c.StateDir == "" {
+		c.StateDir = filepath.Join(xdg.StateHome, "dibs")
+	}
+	if c.Socket == "" {
+		dir := c.StateDir
+		if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+			dir = filepath.Join(runtime, "dibs")
+		}
+		c.Socket = filepath.Join(dir, "dibs.sock")
+	}
+	ids := []*string{&c.Databases.Tasks, &c.Databases.TaskLog, &c.Databases.MeshLog}
+	for i := range c.Agents {
+		ids = append(ids, &c.Agents[i].NotionUser)
+	}
+	for _, id := range ids {
+		if canonical, err := task.ParseID(*id); err == nil {
+			*id = string(canonical)
+		}
+	}
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}
+
+// quoted is a piece of the file as the parser's errors repeat it.
+var quoted = regexp.MustCompile("`[^`]*`")
+
+// parserSays tells a parser's error in one line, without quoting the file: what
+// it could not read may be the token.
+func parserSays(err error) string {
+	return strings.Join(strings.Fields(quoted.ReplaceAllString(err.Error(), "…")), " ")
+}

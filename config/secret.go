@@ -1,0 +1,58 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+)
+
+// Secret is a text that no output shows. Convert it to a string to use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format keeps the secret out of every verb of package fmt.
+func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
+
+// LogValue keeps the secret out of logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText keeps the secret out of JSON and YAML.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ReadToken returns the token, read from the token file if that is where it is.
+// It fails if there is none: only the daemon needs one, so Load does not ask.
+func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
+	if n.Token != "" {
+		return n.Token, nil
+	}
+	if n.TokenFile == "" {
+		return "", errors.New("no Notion token: set NOTION_TOKEN, notion.token or notion.token_file")
+	}
+	data, err := os.ReadFile(n.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("notion.token_file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	switch {
+	case token == "":
+		return "", fmt.Errorf("notion.token_file: %s is empty", n.TokenFile)
+	case strings.ContainsAny(token, " \t\r\n"):
+		return "", fmt.Errorf("notion.token_file: %s holds more than one word: it must hold nothing but the token", n.TokenFile)
+	}
+	if info, err := os.Stat(n.TokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+		log.Warn("other users of this machine may be able to read the Notion token: run chmod 600",
+			"file", n.TokenFile, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
+	}
+	return Secret(token), nil
+}

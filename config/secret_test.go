@@ -1,0 +1,116 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dibs/config"
+)
+
+func TestToken(t *testing.T) {
+	home := clean(t)
+	file := func(mode os.FileMode, content string) string {
+		t.Helper()
+		path := filepath.Join(home, fmt.Sprintf("token-%o-%d", mode, len(content)))
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+		return path
+	}
+	private, public, empty := file(0o600, "ntn_file\n"), file(0o644, "\n ntn_file"), file(0o600, " \n")
+	for _, tt := range []struct {
+		name, config string
+		env          map[string]string
+		want         config.Secret
+		wantErr      string
+		wantWarning  string
+	}{
+		{name: "none", wantErr: "no Notion token: set NOTION_TOKEN, notion.token or notion.token_file"},
+		{name: "in the file", config: "notion: {token: ntn_inline}", want: "ntn_inline"},
+		{name: "NOTION_TOKEN", config: "notion: {token: ntn_inline}", env: map[string]string{"NOTION_TOKEN": "ntn_env"}, want: "ntn_env"},
+		{
+			name: "DIBS_NOTION_TOKEN wins over NOTION_TOKEN",
+			env:  map[string]string{"NOTION_TOKEN": "ntn_env", "DIBS_NOTION_TOKEN": "ntn_dibs"}, want: "ntn_dibs",
+		},
+		{name: "token file", config: "notion: {token_file: " + private + "}", want: "ntn_file"},
+		{
+			name: "the environment wins over a token file", config: "notion: {token_file: " + private + "}",
+			env: map[string]string{"NOTION_TOKEN": "ntn_env"}, want: "ntn_env",
+		},
+		{name: "readable token file", config: "notion: {token_file: " + public + "}", want: "ntn_file", wantWarning: public},
+		{name: "empty token file", config: "notion: {token_file: " + empty + "}", wantErr: empty + " is empty"},
+		{name: "missing token file", config: "notion: {token_file: /nowhere/token}", wantErr: "notion.token_file: open /nowhere/token"},
+		{name: "another file for the token file", config: "notion: {token_file: " + file(0o600, "export X=1") + "}", wantErr: "more than one word"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			c, err := load(t, tt.config)
+			if err != nil {
+				t.Fatal(err) // clients need no token
+			}
+			var logged bytes.Buffer
+			got, err := c.Notion.ReadToken(slog.New(slog.NewTextHandler(&logged, nil)))
+			if got != tt.want {
+				t.Errorf("token = %q, want %q", string(got), string(tt.want))
+			}
+			if (err == nil) != (tt.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tt.wantErr)) {
+				t.Errorf("ReadToken = %v, want %q", err, tt.wantErr)
+			}
+			if (tt.wantWarning == "") != (logged.Len() == 0) || !strings.Contains(logged.String(), tt.wantWarning) {
+				t.Errorf("logged %q, want %q", logged.String(), tt.wantWarning)
+			}
+		})
+	}
+}
+
+func TestTokenIsNotShown(t *testing.T) {
+	clean(t)
+	const token = "ntn_1234567890"
+	c, err := load(t, "notion: {token: "+token+"}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&logged, nil), slog.NewJSONHandler(&logged, nil)} {
+		slog.New(handler).Info("x", "token", c.Notion.Token, "notion", c.Notion)
+	}
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := logged.String() + string(encoded)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		shown += fmt.Sprintf(verb+" ", c.Notion.Token) + fmt.Sprintf(verb+" ", c)
+	}
+	if hex := fmt.Sprintf("%x", token); strings.Contains(shown, token) || strings.Contains(shown, hex) {
+		t.Errorf("the token is shown: %s", shown)
+	}
+	if !strings.Contains(shown, "[redacted]") {
+		t.Errorf("that there is a token is not shown: %s", shown)
+	}
+
+	for _, file := range []string{
+		"notion: {token: 1234567890123}", // a number
+		"ntn_1234567890",                 // the token file taken for the configuration
+		"notion: ntn_1234567890",
+		"notion: {base_url: x, token: ntn_1234567890}", // another mistake beside it
+	} {
+		_, err := load(t, file)
+		if err == nil {
+			t.Errorf("Load accepted %q", file)
+		} else if strings.Contains(err.Error(), "123456") {
+			t.Errorf("Load repeats the token: %v", err)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"dibs/internal/task"
+
+	"github.com/robfig/cron/v3"
+)
+
+// maxSocketPath is how long a socket's path may be everywhere: macOS has room
+// for 104 bytes with the zero at its end, Linux for a few more.
+const maxSocketPath = 103
+
+// Validate reports every setting that makes no sense, one line each. A token is
+// not asked for, see [Notion.ReadToken].
+func (c Config) Validate() error {
+	errs := c.Notion.validate()
+	errs = append(errs, c.Databases.validate()...)
+	errs = append(errs, c.Tasks.validate()...)
+	errs = append(errs, validateAgents(c.Agents)...)
+	errs = append(errs, c.Claim.validate()...)
+	if c.Sync.Interval < time.Second {
+		errs = append(errs, fmt.Errorf("sync.interval: %v is too short: want at least 1s", c.Sync.Interval))
+	}
+	errs = append(errs, c.Schedule.validate()...)
+	if n := len(c.Socket); n > maxSocketPath {
+		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
+	}
+	errs = append(errs, c.Log.validate()...)
+	return errors.Join(errs...)
+}
+
+func (n Notion) validate() []error {
+	var errs []error
+	if u, err := url.Parse(n.BaseURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		errs = append(errs, fmt.Errorf("notion.base_url: %q is not an http or https URL", n.BaseURL))
+	}
+	if !(n.Rate >= 0.1 && n.Rate <= 1000) { // written so that NaN fails
+		errs = append(errs, fmt.Errorf("notion.rate: %v requests a second: want 0.1 to 1000", n.Rate))
+	} else if most := int(n.Rate * 30); n.Burst < 2 || n.Burst > most {
+		errs = append(errs, fmt.Errorf("notion.burst: want 2 (a claim reads and writes at once) to %d (half a minute's requests), got %d", most, n.Burst))
+	}
+	return append(errs, positive("notion.timeout", n.Timeout)...)
+}
+
+func (d Databases) validate() []error {
+	var errs []error
+	seen := make(map[string]string)
+	for _, db := range []struct{ key, id string }{
+		{"databases.tasks", d.Tasks},
+		{"databases.task_log", d.TaskLog},
+		{"databases.mesh_log", d.MeshLog},
+	} {
+		if _, err := task.ParseID(db.id); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.key, db.id))
+		} else if other, ok := seen[db.id]; ok {
+			errs = append(errs, fmt.Errorf("%s: the same database as %s", db.key, other))
+		} else {
+			seen[db.id] = db.key
+		}
+	}
+	return errs
+}
+
+func (t Tasks) validate() []error {
+	p, s := t.Properties, t.Statuses
+	errs := distinct("tasks.properties", []name{
+		{"status", p.Status, true},
+		{"claimed_by", p.ClaimedBy, true},
+		{"claimed_at", p.ClaimedAt, true},
+		{"claim_timeout_minutes", p.ClaimTimeoutMinutes, false},
+		{"claim_token", p.ClaimToken, false},
+		{"priority", p.Priority, false},
+		{"depends_on", p.DependsOn, false},
+	})
+	errs = append(errs, distinct("tasks.statuses", []name{
+		{"open", s.Open, true},
+		{"in_progress", s.InProgress, true},
+		{"blocked", s.Blocked, true},
+		{"completed", s.Completed, true},
+		{"cancelled", s.Cancelled, true},
+	})...)
+	var priorities []name
+	for _, level := range []struct {
+		key   string
+		names []string
+	}{
+		{"critical", t.Priorities.Critical},
+		{"high", t.Priorities.High},
+		{"medium", t.Priorities.Medium},
+		{"low", t.Priorities.Low},
+	} {
+		for _, value := range level.names {
+			priorities = append(priorities, name{level.key, value, true})
+		}
+	}
+	return append(errs, distinct("tasks.priorities", priorities)...)
+}
+
+// name is what the database calls a thing that has a key here.
+type name struct {
+	key, value string
+	required   bool
+}
+
+// distinct complains about required names that are empty and about names used twice.
+func distinct(section string, names []name) []error {
+	var errs []error
+	seen := make(map[string]string)
+	for _, n := range names {
+		switch other, ok := seen[n.value]; {
+		case n.value == "" && n.required:
+			errs = append(errs, fmt.Errorf("%s.%s: a name is empty", section, n.key))
+		case n.value == "":
+		case ok:
+			errs = append(errs, fmt.Errorf("%s.%s: %q is already the name of %s.%s", section, n.key, n.value, section, other))
+		default:
+			seen[n.value] = n.key
+		}
+	}
+	return errs
+}
+
+func validateAgents(agents []Agent) []error {
+	var errs []error
+	seen := make(map[string]bool)
+	for _, a := range agents {
+		if err := task.ValidateAgent(a.Name); err != nil {
+			errs = append(errs, fmt.Errorf("agents: %w", err))
+			continue
+		}
+		if seen[a.Name] {
+			errs = append(errs, fmt.Errorf("agents: %q is listed twice", a.Name))
+		}
+		seen[a.Name] = true
+		if _, err := task.ParseID(a.NotionUser); a.NotionUser != "" && err != nil {
+			errs = append(errs, fmt.Errorf("agents: notion_user of %q: %q is not the id of a Notion user: want 32 hexadecimal digits, with or without dashes", a.Name, a.NotionUser))
+		}
+	}
+	return errs
+}
+
+func (c Claim) validate() []error {
+	var errs []error
+	if c.Timeout < time.Minute || c.Timeout%time.Minute != 0 {
+		errs = append(errs, fmt.Errorf("claim.timeout: %v: want whole minutes, at least 1m: Notion keeps dates to the minute", c.Timeout))
+	}
+	if c.MaxLifetime < c.Timeout {
+		errs = append(errs, fmt.Errorf("claim.max_lifetime: %v is shorter than claim.timeout, %v", c.MaxLifetime, c.Timeout))
+	}
+	errs = append(errs, positive("claim.write_window", c.WriteWindow)...)
+	errs = append(errs, positive("claim.settle", c.Settle)...)
+	if c.Settle <= c.WriteWindow && !c.Exclusive {
+		errs = append(errs, fmt.Errorf("claim.settle: %v must be longer than claim.write_window, %v: else a rival who read before this daemon wrote may write after it verified, and both think they won; "+
+			"if this daemon is the only claimer, set claim.exclusive: true", c.Settle, c.WriteWindow))
+	}
+	if c.Override != OverrideAny && c.Override != OverrideOpenOnly {
+		errs = append(errs, fmt.Errorf("claim.override: want %s or %s, got %q", OverrideAny, OverrideOpenOnly, string(c.Override)))
+	}
+	if c.MaxPerAgent < 0 {
+		errs = append(errs, fmt.Errorf("claim.max_per_agent: want 0 (any number) or more, got %d", c.MaxPerAgent))
+	}
+	return errs
+}
+
+func (s Schedule) validate() []error {
+	var errs []error
+	for _, spec := range []struct{ key, value string }{
+		{"schedule.sweep", s.Sweep},
+		{"schedule.full_sync", s.FullSync},
+	} {
+		if _, err := cron.ParseStandard(spec.value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is not a schedule: want five cron fields or @every DURATION: %w", spec.key, spec.value, err))
+		}
+	}
+	return errs
+}
+
+func positive(key string, d time.Duration) []error {
+	if d > 0 {
+		return nil
+	}
+	return []error{fmt.Errorf("%s: %v: want a time longer than 0", key, d)}
+}

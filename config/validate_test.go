@@ -1,0 +1,106 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"dibs/config"
+)
+
+func TestMistakes(t *testing.T) {
+	clean(t)
+	for _, tt := range []struct {
+		name, file string
+		env        map[string]string
+		want       []string // all in the error
+		wantNot    string   // not in the error
+	}{
+		{name: "unknown key", file: "claim: {timeuot: 5m}", want: []string{"unknown key claim.timeuot in FILE: did you mean claim.timeout?"}},
+		{name: "unknown section", file: "clam: {timeout: 5m}", want: []string{"unknown key clam.timeout in FILE: did you mean claim.timeout?"}},
+		{name: "key in the wrong section", file: "in_progress: Doing", want: []string{"unknown key in_progress in FILE: did you mean tasks.statuses.in_progress?"}},
+		{name: "key that several sections have", file: "timeout: 5m", want: []string{"unknown key timeout in FILE"}, wantNot: "did you mean"},
+		{name: "unknown key, nothing like it", file: "colour_of_the_bikeshed: blue", want: []string{"unknown key colour_of_the_bikeshed in FILE"}, wantNot: "did you mean"},
+		{name: "several", file: "a_thing: 1\nanother_thing: 2", want: []string{"unknown key a_thing", "unknown key another_thing"}},
+		{name: "value for a section", file: "claim: 5m", want: []string{"claim: want a section with some of the keys timeout, write_window"}},
+		{name: "section for a value", file: "socket: {path: /x}", want: []string{"socket: want a value, got a section"}},
+		{name: "not YAML", file: "claim: [", want: []string{"configuration file FILE: yaml: "}},
+		{name: "key given twice", file: "socket: /a\nsocket: /b", want: []string{`configuration file FILE: yaml: unmarshal errors: line 2: mapping key "socket" already defined at line 1`}},
+
+		{name: "duration without a unit", file: "claim: {timeout: 30}", want: []string{"claim.timeout: want a duration such as 90s or 30m, got 30 (in FILE)"}},
+		{name: "no duration", file: "claim: {timeout: soon}", want: []string{"claim.timeout: want a duration", "soon"}},
+		{name: "quoted bool", file: `claim: {exclusive: "true"}`, want: []string{"claim.exclusive: want true or false, got true (in FILE)"}},
+		{name: "id that YAML takes for a number", file: "databases: {tasks: 11111111222233334444555555555555}", want: []string{"databases.tasks: want text", "put it in quotes"}},
+		{name: "number for text", file: "tasks: {statuses: {open: 1}}", want: []string{"tasks.statuses.open: want text, got 1"}},
+		{name: "text for a number", file: "notion: {rate: fast}", want: []string{"notion.rate: want a number, got fast"}},
+		{name: "fraction for a whole number", file: "notion: {burst: 2.5}", want: []string{"notion.burst: want a whole number, got 2.5"}},
+		{name: "number for a list", file: "tasks: {priorities: {high: 1}}", want: []string{"tasks.priorities.high: want a list, got 1"}},
+		{name: "number in a list", file: "tasks: {priorities: {high: [1]}}", want: []string{"tasks.priorities.high: want text, got 1"}},
+		{name: "agent with an unknown key", file: "agents: [{name: Oracle, uid: [1]}]", want: []string{"agents: uid: unknown key: an agent has name, uids and notion_user"}},
+		{name: "agent with names for uids", file: "agents: [{name: Oracle, uids: [root]}]", want: []string{"agents: uids: root is not a user id"}},
+		{name: "agent with one uid", file: "agents: [{name: Oracle, uids: 1000}]", want: []string{"agents: uids: want a list of user ids"}},
+		{name: "environment", env: map[string]string{"DIBS_CLAIM_EXCLUSIVE": "maybe"}, want: []string{"claim.exclusive: want true or false, got maybe (in DIBS_CLAIM_EXCLUSIVE)"}},
+		{name: "environment, number", env: map[string]string{"DIBS_NOTION_BURST": "many"}, want: []string{"notion.burst: want a whole number, got many (in DIBS_NOTION_BURST)"}},
+		{name: "environment, list", env: map[string]string{"DIBS_AGENTS": "[Sandman"}, want: []string{"agents: want names with commas between them or a JSON array"}},
+		{name: "two tokens", file: "notion: {token: a, token_file: b}", want: []string{"notion.token and notion.token_file are both set"}},
+
+		{name: "base URL", file: "notion: {base_url: api.notion.com}", want: []string{"notion.base_url: ", "not an http or https URL"}},
+		{name: "rate", file: "notion: {rate: 0}", want: []string{"notion.rate: 0 requests a second"}},
+		{name: "rate, not a number", file: "notion: {rate: .nan}", want: []string{"notion.rate: NaN"}},
+		{name: "burst too small", file: "notion: {burst: 1}", want: []string{"notion.burst: want 2 (a claim reads and writes at once) to 90"}},
+		{name: "burst too large", file: "notion: {burst: 91}", want: []string{"notion.burst: want 2"}},
+		{name: "request timeout", file: "notion: {timeout: 0s}", want: []string{"notion.timeout: 0s"}},
+		{name: "database", file: "databases: {tasks: Tasks}", want: []string{`databases.tasks: "Tasks" is not the id of a database`}},
+		{name: "same database, spelled otherwise", file: "databases: {tasks: 2FA35E812BBB81808F74CBD9ACD08B52}", want: []string{"databases.task_log: the same database as databases.tasks"}},
+		{name: "property", file: "tasks: {properties: {status: ''}}", want: []string{"tasks.properties.status: a name is empty"}},
+		{name: "same property", file: "tasks: {properties: {claim_token: claimed_by}}", want: []string{`tasks.properties.claim_token: "claimed_by" is already the name of tasks.properties.claimed_by`}},
+		{name: "status", file: "tasks: {statuses: {open: ''}}", want: []string{"tasks.statuses.open: a name is empty"}},
+		{name: "same status", file: "tasks: {statuses: {blocked: OPEN}}", want: []string{`tasks.statuses.blocked: "OPEN" is already the name of tasks.statuses.open`}},
+		{name: "same priority", file: "tasks: {priorities: {high: [urgent], low: [later, urgent]}}", want: []string{`tasks.priorities.low: "urgent" is already the name of tasks.priorities.high`}},
+		{name: "empty priority", file: "tasks: {priorities: {high: ['']}}", want: []string{"tasks.priorities.high: a name is empty"}},
+		{name: "agent name", file: `agents: [" Oracle"]`, want: []string{"agents: agent name", "space"}},
+		{name: "agent twice", file: "agents: [Oracle, {name: Oracle}]", want: []string{`agents: "Oracle" is listed twice`}},
+		{name: "agent's Notion user", file: "agents: [{name: Oracle, notion_user: oracle@example.com}]", want: []string{`agents: notion_user of "Oracle"`}},
+		{name: "short lease", file: "claim: {timeout: 59s}", want: []string{"claim.timeout: 59s: want whole minutes"}},
+		{name: "lease with seconds", file: "claim: {timeout: 90s}", want: []string{"claim.timeout: 1m30s: want whole minutes"}},
+		{name: "short life", file: "claim: {max_lifetime: 29m}", want: []string{"claim.max_lifetime: 29m0s is shorter than claim.timeout, 30m0s"}},
+		{name: "write window", file: "claim: {write_window: -1s}", want: []string{"claim.write_window: -1s"}},
+		{name: "settle", file: "claim: {settle: 2s}", want: []string{"claim.settle: 2s must be longer than claim.write_window, 2s: ", "claim.exclusive: true"}},
+		{name: "settle of an exclusive daemon", file: "claim: {settle: 0s, exclusive: true}", want: []string{"claim.settle: 0s"}},
+		{name: "override", file: "claim: {override: never}", want: []string{`claim.override: want any or open_only, got "never"`}},
+		{name: "limit", file: "claim: {max_per_agent: -1}", want: []string{"claim.max_per_agent: "}},
+		{name: "sync interval", file: "sync: {interval: 999ms}", want: []string{"sync.interval: 999ms is too short"}},
+		{name: "schedule", file: "schedule: {sweep: hourly}", want: []string{`schedule.sweep: "hourly" is not a schedule`}},
+		{name: "no schedule", file: "schedule: {full_sync: ''}", want: []string{`schedule.full_sync: "" is not a schedule`}},
+		{name: "socket path", file: "socket: /" + strings.Repeat("s", 103), want: []string{"socket: the path has 104 bytes, sockets allow 103"}},
+		{name: "log level", file: "log: {level: loud}", want: []string{`log.level: "loud" is not a level`}},
+		{name: "log format", file: "log: {format: xml}", want: []string{`log.format: "xml" is not a format`}},
+		{name: "all at once", file: "log: {format: xml}\nclaim: {settle: 1s}\nsync: {interval: 0s}", want: []string{"log.format", "claim.settle", "sync.interval"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			file := write(t, tt.file)
+			_, err := config.Load(config.Options{File: file})
+			if err == nil {
+				t.Fatal("Load accepted it")
+			}
+			if tt.wantNot != "" && strings.Contains(err.Error(), tt.wantNot) {
+				t.Errorf("Load = %v\nwant it not to say %q", err, tt.wantNot)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), strings.ReplaceAll(want, "FILE", file)) {
+					t.Errorf("Load = %v\nwant it to say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestLongestSocketPath is the counterpart of the socket path that is too long.
+func TestLongestSocketPath(t *testing.T) {
+	clean(t)
+	if _, err := load(t, "socket: /"+strings.Repeat("s", 102)); err != nil {
+		t.Error(err)
+	}
+}
