@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -154,6 +155,9 @@ func (d *Drainer) open(now time.Time) []claim.Log {
 // deliver takes one item as far as it goes now. The error is the outbox's own.
 func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err error) {
 	writer := d.logs[item.Log]
+	if !slices.Contains(d.open(time.Now()), item.Log) {
+		return false, nil // it began to wait while this run was under way
+	}
 	if item.InDoubt {
 		return d.lookUp(ctx, writer, item)
 	}

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// board is the mirror and the claims held here, as of one moment.
+type board struct {
+	tasks  []task.Task // in the order in which they are offered
+	byID   map[task.ID]task.Task
+	claims map[task.ID]claim.Claim // those that keep a task from others
+	now    time.Time
+	policy claim.Policy
+}
+
+func (b *Broker) board(ctx context.Context) (*board, error) {
+	tasks, err := b.mirror.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live, err := b.journal.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bd := &board{
+		tasks: tasks, byID: make(map[task.ID]task.Task, len(tasks)), claims: make(map[task.ID]claim.Claim, len(live)),
+		now: b.now(), policy: b.claimer.Policy(),
+	}
+	for _, t := range tasks {
+		bd.byID[t.ID] = t
+	}
+	for _, c := range live {
+		if c.State.Reserves() {
+			bd.claims[c.Task.ID] = c
+		}
+	}
+	return bd, nil
+}
+
+// waitsFor returns the dependencies of t that are not known to be COMPLETED.
+func (bd *board) waitsFor(t task.Task) []task.ID {
+	return task.Unfinished(t, func(id task.ID) (task.Status, bool) {
+		dep, ok := bd.byID[id]
+		return dep.Status, ok && !dep.Trashed
+	})
+}
+
+// ready reports whether a claim on t would get past the pre-flight, for all
+// that is known here: t is OPEN, nobody holds it and nothing blocks it.
+func (bd *board) ready(t task.Task) bool {
+	if t.Status != task.Open {
+		return false
+	}
+	if c, taken := bd.claims[t.ID]; taken && (c.State != claim.Held || !bd.now.After(c.StaleAt)) {
+		return false
+	}
+	return claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy).Code == ""
+}
+
+func (bd *board) view(t task.Task) View {
+	v := View{Task: t, Ready: bd.ready(t), WaitsFor: bd.waitsFor(t), LeaseUntil: bd.policy.LeaseEnd(t)}
+	if c, ok := bd.claims[t.ID]; ok && c.State == claim.Held {
+		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
+	}
+	return v
+}
+
+// Tasks lists the tasks that f selects, in the order in which they are offered.
+func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
+	bd, err := b.board(ctx)
+	if err != nil {
+		return Listing{}, err
+	}
+	out := Listing{SyncedAt: b.mirror.SyncedAt(), Tasks: []View{}}
+	for _, t := range bd.tasks {
+		switch {
+		case t.Trashed,
+			f.Status != "" && t.Status != f.Status,
+			f.Agent != "" && t.ClaimedBy != f.Agent,
+			f.Ready && !bd.ready(t):
+			continue
+		}
+		out.Tasks = append(out.Tasks, bd.view(t))
+		if f.Limit > 0 && len(out.Tasks) == f.Limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Task returns one task of the mirror, or ErrNoTask.
+func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
+	bd, err := b.board(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	t, ok := bd.byID[id]
+	if !ok {
+		return View{}, ErrNoTask
+	}
+	return bd.view(t), nil
+}
+
+// Claims returns the claims held through this daemon, oldest first: all, or
+// those of one agent.
+func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
+	live, err := b.journal.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(live, func(c claim.Claim) bool {
+		return c.State != claim.Held && c.State != claim.Finishing || agent != "" && c.Agent != agent
+	}), nil
+}

@@ -1,0 +1,175 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/sweep"
+	"dibs/internal/task"
+)
+
+// Mirror is the local copy of the tasks database.
+type Mirror interface {
+	// Tasks returns all tasks, in the order in which they are offered.
+	Tasks(ctx context.Context) ([]task.Task, error)
+	Task(ctx context.Context, id task.ID) (task.Task, bool, error)
+	// SyncedAt is Notion's time of the last sync; zero if there was none.
+	SyncedAt() time.Time
+}
+
+// Journal is the local record.
+type Journal interface {
+	claim.Ledger
+	// TaskClaims returns the claims on a task, ended ones too, newest first.
+	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
+	// Log returns the events that f chooses, oldest first.
+	Log(ctx context.Context, f LogFilter) ([]claim.Event, error)
+	// BindRequest notes for which claim the request with that key was made.
+	BindRequest(ctx context.Context, key string, id claim.ID) error
+}
+
+// Agent is a name that may be used, and who may use it.
+type Agent struct {
+	Name string
+	// UIDs are the users who may go by the name; none means any.
+	UIDs []int
+}
+
+// Config is what a Broker is made of.
+type Config struct {
+	Claimer *claim.Claimer
+	Mirror  Mirror
+	Journal Journal
+	// Now is Notion's time.
+	Now func() time.Time
+	// Agents are the names allowed; none means any name.
+	Agents []Agent
+	// Report fills in the parts of the status that the broker does not know.
+	Report func(context.Context, *Status) error
+	Log    *slog.Logger
+}
+
+// Broker is safe for concurrent use.
+type Broker struct {
+	claimer *claim.Claimer
+	mirror  Mirror
+	journal Journal
+	now     func() time.Time
+	agents  []Agent
+	report  func(context.Context, *Status) error
+	log     *slog.Logger
+
+	changed signal
+
+	mu     sync.Mutex
+	picked map[task.ID]bool // chosen by a `next` that is under way
+}
+
+// New returns a broker.
+func New(c Config) *Broker {
+	return &Broker{
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, now: c.Now,
+		agents: c.Agents, report: c.Report, log: c.Log, picked: make(map[task.ID]bool),
+	}
+}
+
+// Changed wakes those who wait for a task: something about one has changed.
+func (b *Broker) Changed() { b.changed.fire() }
+
+// Local turns Notion's time into this machine's, so that what is told to agents
+// fits the clock they look at.
+func (b *Broker) Local(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(time.Since(b.now()))
+}
+
+// Sweep puts the tasks with a stale claim back to OPEN.
+func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
+	tasks, err := b.mirror.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(tasks, b.now(), b.claimer.Policy()))
+	out := make([]Swept, 0, len(reopened))
+	for _, r := range reopened {
+		out = append(out, Swept{Task: r.Task.ID, Title: r.Task.Title, Former: r.Former})
+	}
+	if len(out) > 0 {
+		b.Changed()
+	}
+	return out, err
+}
+
+// Log returns events of the local record, oldest first.
+func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	return b.journal.Log(ctx, f)
+}
+
+// Status returns the state of the daemon.
+func (b *Broker) Status(ctx context.Context) (Status, error) {
+	board, err := b.board(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	p := b.claimer.Policy()
+	s := Status{
+		Mirror:   MirrorStatus{Tasks: len(board.tasks), SyncedAt: b.mirror.SyncedAt()},
+		Policy:   policyStatus(p),
+		Warnings: []string{},
+	}
+	for _, t := range board.tasks {
+		if board.ready(t) {
+			s.Mirror.Ready++
+		}
+	}
+	for _, c := range board.claims {
+		if c.State == claim.Held {
+			s.Claims++
+		}
+	}
+	return s, b.report(ctx, &s)
+}
+
+func policyStatus(p claim.Policy) PolicyStatus {
+	override := "any"
+	if p.OpenOnly {
+		override = "open_only"
+	}
+	return PolicyStatus{
+		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
+		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
+	}
+}
+
+// signal wakes everybody who waits for the next change.
+type signal struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that is closed by the next fire.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+}

@@ -1,0 +1,208 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// recheck is how often a waiting request looks again although nothing was heard
+// of: a lease may have run out meanwhile.
+const recheck = 15 * time.Second
+
+// Claim gets the agent a task: the one it names, or the first ready one. The
+// error is a *claim.Denied if there is none to be had, also after waiting.
+func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
+	deadline := time.Now().Add(r.Wait)
+	for first := true; ; first = false {
+		changed := b.changed.next()
+		cl, err := b.try(ctx, r, first)
+		var denied *claim.Denied
+		if !errors.As(err, &denied) || !passing(denied.Code) {
+			return cl, err
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return cl, err
+		}
+		pause := min(left, max(recheck, denied.RetryAfter))
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return claim.Claim{}, context.Cause(ctx)
+		}
+	}
+}
+
+// passing reports whether a denial may be over soon, so that waiting makes sense.
+func passing(c claim.Code) bool {
+	switch c {
+	case claim.CodeNotFound, claim.CodeLimitReached:
+		return false
+	}
+	return true
+}
+
+// try makes one round. After the first, a task by name is asked for again only
+// when the mirror shows it claimable, so that waiting costs no requests.
+func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, error) {
+	if r.Task == "" {
+		return b.next(ctx, r)
+	}
+	bd, err := b.board(ctx)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	t, known := bd.byID[r.Task]
+	if !known {
+		t = task.Task{ID: r.Task}
+	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
+		return claim.Claim{}, &claim.Denied{
+			Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
+			Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", t.Title, d.Reason),
+		}
+	}
+	return b.attempt(ctx, r, t)
+}
+
+// next goes down the ready tasks until a claim is granted.
+func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
+	tried := make(map[task.ID]bool)
+	for {
+		t, done, err := b.pick(ctx, tried)
+		if err != nil {
+			return claim.Claim{}, err
+		}
+		if done == nil {
+			return claim.Claim{}, &claim.Denied{
+				Code:   claim.CodeNothingReady,
+				Detail: "no task is ready: all are held, blocked or finished; try again later, or wait for one",
+			}
+		}
+		cl, err := b.attempt(ctx, r, t)
+		done()
+		var denied *claim.Denied
+		if errors.As(err, &denied) {
+			switch denied.Code {
+			case claim.CodeNotionUnavailable, claim.CodeLimitReached:
+			default:
+				continue
+			}
+		}
+		return cl, err
+	}
+}
+
+// pick chooses the first ready task that nobody here is after, so that agents
+// of one daemon do not get into each other's way. done frees the choice; it is
+// nil if there is none.
+func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task, done func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bd, err := b.board(ctx)
+	if err != nil {
+		return task.Task{}, nil, err
+	}
+	for _, t := range bd.tasks {
+		if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
+			continue
+		}
+		tried[t.ID], b.picked[t.ID] = true, true
+		return t, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			delete(b.picked, t.ID)
+		}, nil
+	}
+	return task.Task{}, nil, nil
+}
+
+// attempt runs the protocol once.
+func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
+	id := claim.NewID(b.now())
+	if r.Key != "" {
+		// Should the daemon be killed before it answers, a retry of the request
+		// finds out by this what became of it.
+		if err := b.journal.BindRequest(ctx, r.Key, id); err != nil {
+			return claim.Claim{}, err
+		}
+	}
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != ""})
+	b.Changed()
+	return cl, err
+}
+
+// Renew notes that the claim's agent is alive. See claim.Claimer.Renew.
+func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
+	cl, err := b.Lookup(ctx, r)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	return b.claimer.Renew(ctx, cl.ID)
+}
+
+// Finish ends a claim the way its agent says. See claim.Claimer.Finish.
+func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim, error) {
+	cl, err := b.Lookup(ctx, r)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	cl, err = b.claimer.Finish(ctx, cl.ID, f)
+	b.Changed()
+	return cl, err
+}
+
+// Lookup finds the claim that r means. A task id means the claim that has the
+// task, or else its agent's last one on it. The error is claim.ErrUnknownClaim,
+// an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
+// another agent's.
+func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
+	cl, err := b.find(ctx, r)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	if r.Agent != "" && cl.Agent != r.Agent {
+		return claim.Claim{}, &claim.Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is %s's, not %s's", cl.Agent, r.Agent)}
+	}
+	return cl, nil
+}
+
+func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
+	if r.Claim == "" {
+		claims, err := b.Claims(ctx, r.Agent)
+		if err != nil {
+			return claim.Claim{}, err
+		}
+		if len(claims) != 1 {
+			return claim.Claim{}, &AmbiguousError{Agent: r.Agent, Claims: claims}
+		}
+		return claims[0], nil
+	}
+	if id, ok := claim.ParseID(r.Claim); ok {
+		return b.journal.Claim(ctx, id)
+	}
+	id, err := task.ParseID(r.Claim)
+	if err != nil {
+		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither a claim id nor a task id", r.Claim)}
+	}
+	claims, err := b.journal.TaskClaims(ctx, id)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	for _, c := range claims {
+		if c.State == claim.Held || c.State == claim.Finishing {
+			return c, nil
+		}
+	}
+	for _, c := range claims {
+		if (r.Agent == "" || c.Agent == r.Agent) && !c.Started.IsZero() {
+			return c, nil
+		}
+	}
+	return claim.Claim{}, claim.ErrUnknownClaim
+}
