@@ -1,0 +1,324 @@
+package emulator
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// block is a piece of a page's content.
+type block struct {
+	ID     string `json:"id"`
+	Parent parent `json:"parent"`
+	Type   string `json:"type"`
+	// Text is the block's rich_text, if its type has any.
+	Text []span `json:"text,omitempty"`
+	// Rest are the other members under the type's key, shown as they were given.
+	Rest      map[string]json.RawMessage `json:"rest,omitempty"`
+	Created   time.Time                  `json:"created"`
+	Edited    time.Time                  `json:"edited"`
+	CreatedBy string                     `json:"created_by"`
+	EditedBy  string                     `json:"edited_by"`
+	Seq       int64                      `json:"seq"`
+}
+
+// newBlock is a block of a request, with what is to stand below it.
+type newBlock struct {
+	kind     string
+	text     []span
+	rest     map[string]json.RawMessage
+	children []newBlock
+}
+
+// textBlocks have rich_text.
+var textBlocks = []string{
+	"paragraph", "heading_1", "heading_2", "heading_3", "heading_4", "bulleted_list_item", "numbered_list_item",
+	"to_do", "toggle", "quote", "callout", "code", "template",
+}
+
+// otherBlocks do not.
+var otherBlocks = []string{
+	"divider", "breadcrumb", "table_of_contents", "bookmark", "embed", "equation", "image", "video", "file", "pdf",
+	"audio", "link_to_page", "table", "table_row", "column_list", "column", "synced_block",
+}
+
+// maxBlockDepth is how many levels of blocks a request may hold.
+const maxBlockDepth = 2
+
+// decodeBlocks reads the children of a request; none if it has none.
+func (tx *tx) decodeBlocks(n node) ([]newBlock, error) { return tx.decodeLevel(n, 1) }
+
+func (tx *tx) decodeLevel(n node, depth int) ([]newBlock, error) {
+	if n.absent() {
+		return nil, nil
+	}
+	if depth > maxBlockDepth+1 {
+		return nil, n.should("not present")
+	}
+	elements, err := n.array()
+	if err != nil {
+		return nil, err
+	}
+	var blocks []newBlock
+	for _, e := range elements {
+		b, err := tx.decodeBlock(e, depth)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
+func (tx *tx) decodeBlock(n node, depth int) (newBlock, error) {
+	m, err := n.object()
+	if err != nil {
+		return newBlock{}, err
+	}
+	kinds := slices.Concat(textBlocks, otherBlocks)
+	i := slices.IndexFunc(kinds, func(k string) bool { _, ok := m[k]; return ok })
+	if i < 0 {
+		return newBlock{}, n.get("paragraph").should("defined")
+	}
+	b := newBlock{kind: kinds[i], rest: map[string]json.RawMessage{}}
+	content := n.get(b.kind)
+	members, err := content.object()
+	if err != nil {
+		return b, err
+	}
+	for key, v := range members {
+		if key != "rich_text" && key != "children" {
+			b.rest[key] = compact(v)
+		}
+	}
+	if slices.Contains(textBlocks, b.kind) {
+		if b.text, err = tx.decodeSpans(content.get("rich_text")); err != nil {
+			return b, err
+		}
+	}
+	for _, children := range []node{content.get("children"), n.get("children")} {
+		below, err := tx.decodeLevel(children, depth+1)
+		if err != nil {
+			return b, err
+		}
+		b.children = append(b.children, below...)
+	}
+	return b, nil
+}
+
+func countBlocks(blocks []newBlock) int {
+	n := len(blocks)
+	for _, b := range blocks {
+		n += countBlocks(b.children)
+	}
+	return n
+}
+
+// appendBlocks puts blocks below the object of that id, at an index among its
+// children, and returns their ids.
+func (tx *tx) appendBlocks(to string, p parent, blocks []newBlock, at int) []string {
+	var ids []string
+	for _, nb := range blocks {
+		b := &block{
+			ID: newID(), Parent: p, Type: nb.kind, Text: nb.text, Rest: nb.rest, Seq: tx.seq(),
+			Created: tx.now, Edited: tx.now, CreatedBy: tx.user, EditedBy: tx.user,
+		}
+		put(tx, tx.world.Blocks, b.ID, b)
+		tx.appendBlocks(b.ID, parent{Block: b.ID}, nb.children, 0)
+		ids = append(ids, b.ID)
+	}
+	if len(ids) > 0 {
+		put(tx, tx.world.Children, to, slices.Insert(slices.Clone(tx.world.Children[to]), at, ids...))
+	}
+	return ids
+}
+
+// holder is what blocks can be read from and appended to: a page or a block.
+func (c *call) holder(id string) (parent, error) {
+	if _, ok := c.world.Pages[id]; ok {
+		_, err := c.page(id)
+		return parent{Page: id}, err
+	}
+	if _, err := c.block(id); err != nil {
+		return parent{}, err
+	}
+	return parent{Block: id}, nil
+}
+
+func (c *call) block(id string) (*block, error) {
+	b, ok := c.world.Blocks[id]
+	if ok {
+		if p := c.world.pageOf(b); p != nil && !c.world.hidden(p) {
+			return b, nil
+		}
+	}
+	return nil, notFound("block", id)
+}
+
+// pageOf is the page that a block is on.
+func (w *world) pageOf(b *block) *page {
+	for b != nil && b.Parent.Page == "" {
+		b = w.Blocks[b.Parent.Block]
+	}
+	if b == nil {
+		return nil
+	}
+	return w.Pages[b.Parent.Page]
+}
+
+func (c *call) getBlock() (render, error) {
+	id := c.params["block_id"]
+	if p, ok := c.world.Pages[id]; ok {
+		if c.world.hidden(p) {
+			return nil, notFound("block", id)
+		}
+		return func() map[string]any { return c.encodePageBlock(p) }, nil
+	}
+	b, err := c.block(id)
+	if err != nil {
+		return nil, err
+	}
+	return func() map[string]any { return c.encodeBlock(b) }, nil
+}
+
+func (c *call) listChildren() (render, error) {
+	id := c.params["block_id"]
+	if _, err := c.holder(id); err != nil {
+		return nil, err
+	}
+	return c.list("block", c.encodeBlocks(c.world.Children[id]))
+}
+
+func (c *call) appendChildren() (render, error) {
+	if err := c.body.only("children", "after", "position"); err != nil {
+		return nil, err
+	}
+	id := c.params["block_id"]
+	to, err := c.holder(id)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := c.world.Pages[id]; ok && p.Trashed {
+		return nil, trashed()
+	}
+	if err := c.body.get("children").defined(); err != nil {
+		return nil, err
+	}
+	blocks, err := c.decodeBlocks(c.body.get("children"))
+	if err != nil {
+		return nil, err
+	}
+	at, err := c.position(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.takeBlocks(countBlocks(blocks)); err != nil {
+		return nil, err
+	}
+	ids := c.appendBlocks(id, to, blocks, at)
+	if p, ok := c.world.Pages[id]; ok {
+		c.edit(p, func(*page) {})
+	}
+	// Encoded here, not in the rendering: what was taken back cannot be shown.
+	results := c.encodeBlocks(ids)
+	return func() map[string]any { return listBody("block", results, "") }, nil
+}
+
+// position is the index at which new children go: the end, unless the body
+// says after which block, or that they go first.
+func (c *call) position(id string) (int, error) {
+	children := c.world.Children[id]
+	n := c.body.get("after")
+	if p := c.body.get("position"); !p.absent() {
+		kind, err := p.get("type").oneOf("start", "end", "after_block")
+		switch {
+		case err != nil:
+			return 0, err
+		case kind == "start":
+			return 0, nil
+		case kind == "end":
+			return len(children), nil
+		}
+		n = p.get("after_block").get("id")
+	}
+	if n.absent() {
+		return len(children), nil
+	}
+	after, err := n.id()
+	if err != nil {
+		return 0, err
+	}
+	i := slices.Index(children, after)
+	if i < 0 {
+		return 0, notFound("block", after)
+	}
+	return i + 1, nil
+}
+
+func (c *call) encodeBlocks(ids []string) []any {
+	out := []any{}
+	for _, id := range ids {
+		out = append(out, c.encodeBlock(c.world.Blocks[id]))
+	}
+	return out
+}
+
+func (c *call) encodeBlock(b *block) map[string]any {
+	content := map[string]any{}
+	for key, v := range b.Rest {
+		content[key] = v
+	}
+	if slices.Contains(textBlocks, b.Type) {
+		content["rich_text"] = orEmpty(b.Text)
+		if _, ok := content["color"]; !ok && b.Type != "code" {
+			content["color"] = "default"
+		}
+	}
+	m := map[string]any{
+		"object":           "block",
+		"id":               b.ID,
+		"parent":           c.encodeParent(b.Parent),
+		"created_time":     stamp(b.Created),
+		"last_edited_time": stamp(b.Edited),
+		"created_by":       partialUser(b.CreatedBy),
+		"last_edited_by":   partialUser(b.EditedBy),
+		"has_children":     len(c.world.Children[b.ID]) > 0,
+		"in_trash":         false,
+		"type":             b.Type,
+		b.Type:             content,
+	}
+	if !c.version.trashOnly() {
+		m["archived"] = false
+	}
+	return m
+}
+
+// encodePageBlock shows a page as the block that it also is.
+func (c *call) encodePageBlock(p *page) map[string]any {
+	m := c.encodePage(p, nil)
+	for _, key := range []string{"cover", "icon", "is_archived", "is_locked", "properties", "url", "public_url"} {
+		delete(m, key)
+	}
+	maps.Copy(m, map[string]any{
+		"object":       "block",
+		"type":         "child_page",
+		"child_page":   map[string]any{"title": c.world.title(p)},
+		"has_children": len(c.world.Children[p.ID]) > 0,
+	})
+	return m
+}
+
+// blockLines is the plain text of the blocks below an object, a line each.
+func (w *world) blockLines(id string) []string {
+	var lines []string
+	for _, child := range w.Children[id] {
+		lines = append(lines, plainText(w.Blocks[child].Text))
+		lines = append(lines, w.blockLines(child)...)
+	}
+	return lines
+}
+
+// joinSentences puts the sentences of one message together.
+func joinSentences(s []string) string { return strings.Join(s, " ") }

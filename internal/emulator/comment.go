@@ -1,0 +1,107 @@
+package emulator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// comment is a remark on a page or a block.
+type comment struct {
+	ID         string    `json:"id"`
+	Parent     parent    `json:"parent"`
+	Discussion string    `json:"discussion"`
+	Text       []span    `json:"text"`
+	Created    time.Time `json:"created"`
+	CreatedBy  string    `json:"created_by"`
+	Seq        int64     `json:"seq"`
+}
+
+func (c *call) createComment() (render, error) {
+	if err := c.body.only("parent", "discussion_id", "rich_text", "attachments", "display_name", "markdown"); err != nil {
+		return nil, err
+	}
+	to, discussion, err := c.commentPlace()
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.decodeSpans(c.body.get("rich_text"))
+	if err != nil {
+		return nil, err
+	}
+	m := &comment{
+		ID: newID(), Parent: to, Discussion: discussion, Text: text, Created: c.now, CreatedBy: c.user, Seq: c.seq(),
+	}
+	put(c.tx, c.world.Comments, m.ID, m)
+	c.created = m.ID
+	return func() map[string]any { return c.encodeComment(m) }, nil
+}
+
+// commentPlace is where a comment goes: below an object, or into a discussion.
+func (c *call) commentPlace() (parent, string, error) {
+	if d := c.body.get("discussion_id"); !d.absent() {
+		id, err := d.id()
+		if err != nil {
+			return parent{}, "", err
+		}
+		for _, m := range c.world.Comments {
+			if m.Discussion == id {
+				return m.Parent, id, nil
+			}
+		}
+		return parent{}, "", notFound("discussion", id)
+	}
+	n := c.body.get("parent")
+	if _, err := n.object(); err != nil {
+		return parent{}, "", err
+	}
+	if b := n.get("block_id"); !b.absent() {
+		id, err := b.id()
+		if err != nil {
+			return parent{}, "", err
+		}
+		to, err := c.holder(id)
+		return to, newID(), err
+	}
+	id, err := n.get("page_id").id()
+	if err != nil {
+		return parent{}, "", err
+	}
+	_, err = c.page(id)
+	return parent{Page: id}, newID(), err
+}
+
+func (c *call) listComments() (render, error) {
+	id, err := c.param("block_id").id()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.holder(id); err != nil {
+		return nil, err
+	}
+	var found []*comment
+	for _, m := range c.world.Comments {
+		if m.Parent.Page == id || m.Parent.Block == id {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b *comment) int { return cmp.Compare(a.Seq, b.Seq) })
+	var all []any
+	for _, m := range found {
+		all = append(all, c.encodeComment(m))
+	}
+	return c.list("comment", all)
+}
+
+func (c *call) encodeComment(m *comment) map[string]any {
+	return map[string]any{
+		"object":           "comment",
+		"id":               m.ID,
+		"parent":           c.encodeParent(m.Parent),
+		"discussion_id":    m.Discussion,
+		"created_time":     stamp(m.Created),
+		"last_edited_time": stamp(m.Created),
+		"created_by":       partialUser(m.CreatedBy),
+		"rich_text":        orEmpty(m.Text),
+	}
+}

@@ -1,0 +1,77 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// controlPath is where processes other than the emulator's control it.
+const controlPath = "/_emulator/"
+
+// faultJSON is a Fault on the wire; durations are written as in "1.5s".
+type faultJSON struct {
+	Method     string    `json:"method"`
+	Path       string    `json:"path"`
+	Skip       int       `json:"skip"`
+	Times      int       `json:"times"`
+	Kind       FaultKind `json:"kind"`
+	Delay      duration  `json:"delay"`
+	Late       duration  `json:"late"`
+	RetryAfter duration  `json:"retry_after"`
+	Reason     string    `json:"reason"`
+}
+
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = duration(v)
+	return err
+}
+
+// control answers the emulator's own requests: POST and DELETE of faults, GET
+// and DELETE of the request log. They need the token, and are not logged,
+// counted or faulted.
+func (e *Emulator) control(w http.ResponseWriter, r *http.Request, body []byte) {
+	if r.Header.Get("Authorization") != "Bearer "+e.token {
+		http.Error(w, "the token is wrong", http.StatusUnauthorized)
+		return
+	}
+	switch r.Method + " " + r.URL.Path {
+	case "POST " + controlPath + "faults":
+		var f faultJSON
+		err := json.Unmarshal(body, &f)
+		if err == nil && faultKinds[f.Kind] == nil {
+			err = fmt.Errorf("unknown kind of fault %q", f.Kind)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		e.Inject(Fault{
+			Method: f.Method, Path: f.Path, Skip: f.Skip, Times: f.Times, Kind: f.Kind,
+			Delay: time.Duration(f.Delay), Late: time.Duration(f.Late), RetryAfter: time.Duration(f.RetryAfter), Reason: f.Reason,
+		})
+		w.WriteHeader(http.StatusNoContent)
+	case "DELETE " + controlPath + "faults":
+		e.removeAll()
+		w.WriteHeader(http.StatusNoContent)
+	case "GET " + controlPath + "requests":
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.Write(compact(e.Requests()))
+	case "DELETE " + controlPath + "requests":
+		e.ResetRequests()
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		http.Error(w, "no such request: want POST or DELETE faults, GET or DELETE requests", http.StatusNotFound)
+	}
+}
+
+// removeAll ends every fault.
+func (e *Emulator) removeAll() {
+	for _, f := range e.inForce() {
+		e.remove(f)
+	}
+}

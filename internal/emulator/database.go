@@ -1,0 +1,233 @@
+package emulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// database returns a database, or the 404 that Notion answers for one that is
+// not there or not shared.
+func (c *call) database(id string) (*database, error) {
+	d, ok := c.world.Databases[id]
+	if !ok || c.world.Hidden[id] {
+		return nil, notFound("database", id)
+	}
+	return d, nil
+}
+
+func (c *call) source(id string) (*source, error) {
+	s, ok := c.world.Sources[id]
+	if !ok || c.world.Hidden[s.Database] {
+		return nil, notFound("data_source", id)
+	}
+	return s, nil
+}
+
+// singleSource refuses a database with several data sources to versions that
+// know of one only.
+func (c *call) singleSource(d *database) error {
+	if c.version.hasSources() || len(d.Sources) == 1 {
+		return nil
+	}
+	return severalSources(d)
+}
+
+func severalSources(d *database) error {
+	return &apiError{
+		status: http.StatusBadRequest, code: "validation_error",
+		message: "Databases with multiple data sources are not supported in this API version.",
+		additional: map[string]any{
+			"error_type":            "multiple_data_sources_for_database",
+			"database_id":           d.ID,
+			"child_data_source_ids": d.Sources,
+			"minimum_api_version":   version2025,
+		},
+	}
+}
+
+func (c *call) getDatabase() (render, error) {
+	d, err := c.database(c.params["database_id"])
+	if err != nil {
+		return nil, err
+	}
+	if err := c.singleSource(d); err != nil {
+		return nil, err
+	}
+	return func() map[string]any { return c.encodeDatabase(d) }, nil
+}
+
+func (c *call) createDatabase() (render, error) {
+	if _, err := c.body.object(); err != nil {
+		return nil, err
+	}
+	properties := c.body.get("properties")
+	if c.version.hasSources() {
+		properties = c.body.get("initial_data_source").get("properties")
+	}
+	to, _, err := c.pageParent(c.body.get("parent"))
+	if err != nil {
+		return nil, err
+	}
+	if to.Source != "" {
+		return nil, c.body.get("parent").get("page_id").should("defined")
+	}
+	if err := c.takeBlocks(1); err != nil {
+		return nil, err
+	}
+	var title []span
+	if n := c.body.get("title"); !n.absent() {
+		if title, err = c.decodeSpans(n); err != nil {
+			return nil, err
+		}
+	}
+	d, err := c.tx.createDatabase(newID(), to, title, properties)
+	if err != nil {
+		return nil, err
+	}
+	if d, err = c.describe(d); err != nil {
+		return nil, err
+	}
+	c.created = d.ID
+	return func() map[string]any { return c.encodeDatabase(d) }, nil
+}
+
+// createDatabase makes a database with one data source.
+func (tx *tx) createDatabase(id string, to parent, title []span, properties node) (*database, error) {
+	d := &database{
+		ID: id, Title: title, Parent: to, Seq: tx.seq(),
+		Created: tx.now, Edited: tx.now, CreatedBy: tx.user, EditedBy: tx.user,
+	}
+	put(tx, tx.world.Databases, d.ID, d)
+	if _, err := tx.createSource(d, title, properties); err != nil {
+		return nil, err
+	}
+	return tx.world.Databases[d.ID], nil
+}
+
+// createSource adds a data source to a database.
+func (tx *tx) createSource(d *database, name []span, properties node) (*source, error) {
+	s := &source{
+		ID: newID(), Database: d.ID, Name: name, Seq: tx.seq(),
+		Created: tx.now, Edited: tx.now, CreatedBy: tx.user, EditedBy: tx.user,
+	}
+	if err := tx.decodeSchema(s, properties); err != nil {
+		return nil, err
+	}
+	put(tx, tx.world.Sources, s.ID, s)
+	tx.editDatabase(d, func(d *database) { d.Sources = append(d.Sources[:len(d.Sources):len(d.Sources)], s.ID) })
+	return s, nil
+}
+
+// describe sets those of a database's own fields that the body names.
+func (c *call) describe(d *database) (*database, error) {
+	next := *d
+	for key, to := range map[string]*[]span{"title": &next.Title, "description": &next.Description} {
+		if n := c.body.get(key); !n.absent() {
+			spans, err := c.decodeSpans(n)
+			if err != nil {
+				return nil, err
+			}
+			*to = spans
+		}
+	}
+	for key, to := range map[string]*json.RawMessage{"icon": &next.Icon, "cover": &next.Cover} {
+		if n := c.body.get(key); n.present {
+			*to = compact(n.value)
+		}
+	}
+	if n := c.body.get("is_inline"); !n.absent() {
+		inline, err := n.boolean()
+		if err != nil {
+			return nil, err
+		}
+		next.Inline = inline
+	}
+	return c.editDatabase(d, func(d *database) { *d = next }), nil
+}
+
+func (c *call) updateDatabase() (render, error) {
+	d, err := c.database(c.params["database_id"])
+	if err != nil {
+		return nil, err
+	}
+	if err := c.singleSource(d); err != nil {
+		return nil, err
+	}
+	if _, err := c.body.object(); err != nil {
+		return nil, err
+	}
+	if n := c.body.get("archived"); n.present && c.version.trashOnly() {
+		return nil, n.should("not present")
+	}
+	trash, err := c.decodeTrash()
+	if err != nil {
+		return nil, err
+	}
+	if d.Trashed && (trash == nil || *trash) {
+		return nil, trashed()
+	}
+	if d, err = c.describe(d); err != nil {
+		return nil, err
+	}
+	if trash != nil {
+		d = c.editDatabase(d, func(d *database) { d.Trashed = *trash })
+	}
+	if n := c.body.get("properties"); !n.absent() {
+		if c.version.hasSources() {
+			return nil, n.should("not present")
+		}
+		if err := c.tx.updateSchema(c.world.Sources[d.Sources[0]], n); err != nil {
+			return nil, err
+		}
+	}
+	if !c.version.hasSources() && c.body.get("title").present {
+		c.editSource(c.world.Sources[d.Sources[0]], func(s *source) { s.Name = d.Title })
+	}
+	return func() map[string]any { return c.encodeDatabase(c.world.Databases[d.ID]) }, nil
+}
+
+// encodeDatabase shows a database: with its schema to versions that know of
+// one data source only, with the list of its data sources to later ones.
+func (c *call) encodeDatabase(d *database) map[string]any {
+	m := map[string]any{
+		"object":           "database",
+		"id":               d.ID,
+		"cover":            orNull(d.Cover),
+		"icon":             orNull(d.Icon),
+		"created_time":     c.stamp(d.Created),
+		"last_edited_time": c.stamp(d.Edited),
+		"created_by":       partialUser(d.CreatedBy),
+		"last_edited_by":   partialUser(d.EditedBy),
+		"title":            orEmpty(d.Title),
+		"description":      orEmpty(d.Description),
+		"is_inline":        d.Inline,
+		"parent":           c.encodeParent(d.Parent),
+		"url":              pageURL("", d.ID),
+		"public_url":       nil,
+		"in_trash":         d.Trashed,
+	}
+	if !c.version.trashOnly() {
+		m["archived"] = d.Trashed
+	}
+	if !c.version.hasSources() {
+		m["properties"] = c.world.Sources[d.Sources[0]].encodeSchema(c.world)
+		return m
+	}
+	m["is_locked"] = false
+	sources := []any{}
+	for _, id := range d.Sources {
+		sources = append(sources, map[string]any{"id": id, "name": plainText(c.world.Sources[id].Name)})
+	}
+	m["data_sources"] = sources
+	return m
+}
+
+// stamp shows a timestamp of a database or data source: to the minute in old
+// versions, to the millisecond and with an offset in later ones.
+func (c *call) stamp(t time.Time) string {
+	if c.version.hasSources() {
+		return t.UTC().Format(shownLayout)
+	}
+	return stamp(t)
+}

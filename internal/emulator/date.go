@@ -1,0 +1,124 @@
+package emulator
+
+import (
+	"time"
+	_ "time/tzdata" // IANA zones in dates have to work on machines without a zone database
+)
+
+// date is the value of a date property, each end as it is shown: a plain day,
+// or a time cut to the minute with a numeric offset, never "Z".
+type date struct {
+	Start string `json:"start"`
+	End   string `json:"end,omitempty"`
+}
+
+func (d *date) encode() map[string]any {
+	m := map[string]any{"start": d.Start, "end": nil, "time_zone": nil}
+	if d.End != "" {
+		m["end"] = d.End
+	}
+	return m
+}
+
+const (
+	dayLayout = time.DateOnly
+	// shownLayout has seconds because Notion shows them; they are always zero.
+	shownLayout = "2006-01-02T15:04:05.000-07:00"
+	// stampLayout is for created_time and last_edited_time.
+	stampLayout = "2006-01-02T15:04:05.000Z"
+)
+
+var zonedLayouts = []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00"}
+
+var zonelessLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05"}
+
+// moment is a parsed date or time, cut to the minute: that is all Notion keeps
+// and all it compares.
+type moment struct {
+	time.Time
+	day bool // a date without a time
+}
+
+// parseMoment reads an ISO 8601 date or time. One without an offset is in loc.
+func parseMoment(s string, loc *time.Location) (m moment, zoned, ok bool) {
+	if t, err := time.ParseInLocation(dayLayout, s, time.UTC); err == nil {
+		return moment{t, true}, false, true
+	}
+	for _, layout := range zonedLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return moment{toMinute(t), false}, true, true
+		}
+	}
+	for _, layout := range zonelessLayouts {
+		if t, err := time.ParseInLocation(layout, s, loc); err == nil {
+			return moment{toMinute(t), false}, false, true
+		}
+	}
+	return moment{}, false, false
+}
+
+// toMinute cuts by the wall clock of t's zone; offsets are whole minutes.
+func toMinute(t time.Time) time.Time {
+	return t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
+}
+
+func (m moment) show() string {
+	if m.day {
+		return m.Format(dayLayout)
+	}
+	return m.Format(shownLayout)
+}
+
+// stamp shows created_time and last_edited_time, which pages keep to the minute.
+func stamp(t time.Time) string { return toMinute(t.UTC()).Format(stampLayout) }
+
+// decodeDate reads {start, end, time_zone}; nil for null.
+func decodeDate(n node) (*date, error) {
+	if n.null() {
+		return nil, nil
+	}
+	if _, err := n.object(); err != nil {
+		return nil, err
+	}
+	loc := time.UTC
+	zone := n.get("time_zone")
+	if !zone.absent() {
+		name, err := zone.text(maxShort)
+		if err != nil {
+			return nil, err
+		}
+		if loc, err = time.LoadLocation(name); err != nil || name == "" || name == "Local" {
+			return nil, zone.should("a valid IANA time zone")
+		}
+	}
+	read := func(n node) (moment, error) {
+		s, err := n.text(maxContent)
+		if err != nil {
+			return moment{}, err
+		}
+		m, zoned, ok := parseMoment(s, loc)
+		if !ok {
+			return moment{}, n.should("a valid ISO 8601 date string")
+		}
+		if zoned && !zone.absent() {
+			return moment{}, n.should("a date string without a UTC offset, because a time_zone is given")
+		}
+		return m, nil
+	}
+	start, err := read(n.get("start"))
+	if err != nil {
+		return nil, err
+	}
+	d := &date{Start: start.show()}
+	if end := n.get("end"); !end.absent() {
+		m, err := read(end)
+		if err != nil {
+			return nil, err
+		}
+		if m.Before(start.Time) {
+			return nil, end.should("on or after start")
+		}
+		d.End = m.show()
+	}
+	return d, nil
+}

@@ -1,0 +1,156 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// These methods change the workspace as a person does in Notion's own
+// interface: nothing of them is counted, logged, limited or faulted. Values and
+// schemas are written as in the API; values of types that are read-only there
+// can be set too, and are then shown as given.
+
+// CreateDatabase makes a database below the workspace's home page. schema has
+// an API property schema object for each name.
+func (e *Emulator) CreateDatabase(title string, schema map[string]any) (id string, err error) {
+	id = newID()
+	return id, e.do(func(tx *tx) error { return tx.makeDatabase(id, title, schema) })
+}
+
+func (tx *tx) makeDatabase(id, title string, schema map[string]any) error {
+	properties, err := asNode("schema", schema)
+	if err != nil {
+		return err
+	}
+	_, err = tx.createDatabase(id, parent{Page: homeID}, textSpans(title), properties)
+	return err
+}
+
+// CreatePage makes a row of a database's first data source. properties has an
+// API property value for each name.
+func (e *Emulator) CreatePage(databaseID string, properties map[string]any) (id string, err error) {
+	err = e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		n, err := asNode("properties", properties)
+		if err != nil {
+			return err
+		}
+		p, err := tx.createPage(parent{Source: s.ID}, s, n)
+		if err == nil {
+			id = p.ID
+		}
+		return err
+	})
+	return id, err
+}
+
+// EditPage sets properties of a page, also of one in the trash.
+func (e *Emulator) EditPage(id string, properties map[string]any) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err != nil {
+			return err
+		}
+		n, err := asNode("properties", properties)
+		if err != nil {
+			return err
+		}
+		_, err = tx.editPage(p, n)
+		return err
+	})
+}
+
+// EditSchema changes, adds, renames and (with nil) removes properties of a
+// database's first data source.
+func (e *Emulator) EditSchema(databaseID string, properties map[string]any) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		n, err := asNode("properties", properties)
+		if err != nil {
+			return err
+		}
+		return tx.updateSchema(s, n)
+	})
+}
+
+// AddDataSource adds a data source to a database: versions before 2025-09-03
+// then refuse to work with it.
+func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any) (id string, err error) {
+	err = e.do(func(tx *tx) error {
+		first, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		n, err := asNode("schema", schema)
+		if err != nil {
+			return err
+		}
+		s, err := tx.createSource(tx.world.Databases[first.Database], textSpans(name), n)
+		if err == nil {
+			id = s.ID
+		}
+		return err
+	})
+	return id, err
+}
+
+// TrashPage puts a page into the trash.
+func (e *Emulator) TrashPage(id string) error {
+	return e.change(id, func(p *page) { p.Trashed = true })
+}
+
+// RestorePage takes a page out of the trash.
+func (e *Emulator) RestorePage(id string) error {
+	return e.change(id, func(p *page) { p.Trashed = false })
+}
+
+// ArchivePage archives a page or undoes that: queries leave archived pages
+// out, but they are not in the trash.
+func (e *Emulator) ArchivePage(id string, archived bool) error {
+	return e.change(id, func(p *page) { p.Archived = archived })
+}
+
+func (e *Emulator) change(id string, f func(*page)) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err == nil {
+			tx.edit(p, f)
+		}
+		return err
+	})
+}
+
+func (w *world) find(id string) (*page, error) {
+	if canonical, ok := parseID(id); ok {
+		if p := w.Pages[canonical]; p != nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no page with the id %q", id)
+}
+
+func (w *world) firstSource(databaseID string) (*source, error) {
+	if canonical, ok := parseID(databaseID); ok {
+		if d := w.Databases[canonical]; d != nil {
+			return w.Sources[d.Sources[0]], nil
+		}
+	}
+	return nil, fmt.Errorf("no database with the id %q", databaseID)
+}
+
+// asNode turns what a caller built of maps, slices and structs into what
+// decoding a request's JSON would have made of it.
+func asNode(path string, v any) (node, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return node{}, err
+	}
+	n := node{path: path, present: true}
+	return n, json.Unmarshal(data, &n.value)
+}

@@ -1,0 +1,196 @@
+// Package emulator is a server that speaks Notion's REST API well enough for
+// any Notion client to work against it, and that shows how Notion behaves where
+// that matters to software that shares a database: dates cut to the minute, no
+// conditional writes, a fixed rate-limit window, writes that are saved and still
+// answer an error, queries that answer from the past.
+//
+// The emulator is an [http.Handler]. Tests use it through [Emulator.Client], an
+// in-memory HTTP client that works inside a testing/synctest bubble, and reach
+// past the API with methods that stand for a person editing in Notion's own
+// interface. Faults, latency, rate and block limits are injected.
+//
+// Every request takes effect atomically, at one instant; the Date header of its
+// answer is that instant, cut to the second.
+package emulator
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options says how an emulator is to behave.
+type Options struct {
+	// Token is the only bearer token accepted; if empty, a random one is made.
+	Token string
+	// Limit is the number of requests allowed in each fixed 60-second window; 0 for any.
+	Limit int
+	// StateFile keeps the state: it is loaded if it exists, and written
+	// atomically after every change, before the change is answered. Empty keeps nothing.
+	StateFile string
+	// Log gets one line per request; nil discards.
+	Log *slog.Logger
+}
+
+// Emulator is a Notion workspace behind Notion's API. It is safe for
+// concurrent use.
+type Emulator struct {
+	token string
+	log   *slog.Logger
+	file  stateFile
+
+	// mu guards all below. It is never held while anything waits.
+	mu       sync.Mutex
+	world    *world
+	window   window
+	faults   []*injected
+	faultSeq int
+	requests []*Request
+	latency  func(*http.Request) (before, after time.Duration)
+	late     map[*time.Timer]bool // writes that are to land after their answer
+	closed   chan struct{}        // made by the first to wait for it, see stopping
+	isClosed bool
+	pipes    *pipes
+}
+
+// New makes an emulator, with the state of the state file if there is one.
+func New(o Options) (*Emulator, error) {
+	e := &Emulator{
+		token:  o.Token,
+		log:    o.Log,
+		file:   stateFile{path: o.StateFile},
+		window: window{limit: o.Limit},
+		late:   map[*time.Timer]bool{},
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if e.token == "" {
+		e.token = newToken()
+	}
+	var err error
+	if e.world, err = e.file.load(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Token is the bearer token that the emulator accepts.
+func (e *Emulator) Token() string { return e.token }
+
+// Close ends held requests, forgets writes that were to land late, closes the
+// connections of clients made by Client, and writes the state file. The
+// emulator can still be read afterwards.
+func (e *Emulator) Close() error {
+	e.mu.Lock()
+	for t := range e.late {
+		t.Stop()
+	}
+	clear(e.late)
+	if !e.isClosed && e.closed != nil {
+		close(e.closed)
+	}
+	e.isClosed = true
+	pipes := e.pipes
+	e.pipes = nil
+	e.mu.Unlock()
+	if pipes != nil {
+		pipes.close()
+	}
+	return e.save()
+}
+
+// stopping is closed when the emulator is. The channel is made by whoever asks
+// first, so that inside a synctest bubble it belongs to the bubble.
+func (e *Emulator) stopping() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed == nil {
+		e.closed = make(chan struct{})
+		if e.isClosed {
+			close(e.closed)
+		}
+	}
+	return e.closed
+}
+
+// do runs f as one change of the world, takes it back if f fails, and answers
+// only after the change is in the state file.
+func (e *Emulator) do(f func(*tx) error) error {
+	e.mu.Lock()
+	tx := &tx{world: e.world, now: time.Now(), user: personID, direct: true}
+	err := f(tx)
+	if err != nil {
+		tx.rollback()
+	}
+	changed := tx.changed()
+	if changed {
+		e.file.touch()
+	}
+	e.mu.Unlock()
+	if err != nil || !changed {
+		return err
+	}
+	return e.save()
+}
+
+// save writes the state file, if there is one and it is out of date.
+func (e *Emulator) save() error {
+	return e.file.save(func() ([]byte, int64) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.world.marshal(), e.file.version
+	})
+}
+
+// SetBlockLimit sets how many blocks (pages, blocks, databases) can still be
+// made, as in a free workspace with more than one member: creating more is
+// refused, while properties can still be edited. A negative n lifts the limit.
+func (e *Emulator) SetBlockLimit(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.world.BlocksLeft = &n
+	if n < 0 {
+		e.world.BlocksLeft = nil
+	}
+	e.file.touch()
+}
+
+// Unshare takes the connection's access to a database away: it and its pages
+// answer 404, as if they did not exist.
+func (e *Emulator) Unshare(databaseID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if id, ok := parseID(databaseID); ok {
+		e.world.Hidden[id] = true
+		e.file.touch()
+	}
+}
+
+// SetLatency sets what f says as the time that passes before a request reaches
+// the server, and before its answer leaves it. f is called for each request,
+// and may be called by several goroutines at once; nil for no latency.
+func (e *Emulator) SetLatency(f func(*http.Request) (before, after time.Duration)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.latency = f
+}
+
+// wait sleeps for d; false if the request's context or the emulator ended first.
+func (e *Emulator) wait(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return r.Context().Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+	case <-e.stopping():
+	}
+	return false
+}
+
+var _ http.Handler = (*Emulator)(nil)

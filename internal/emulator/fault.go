@@ -1,0 +1,154 @@
+package emulator
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// The kinds of faults. Of those that say "applied", the request takes effect
+// as if nothing were wrong; of the others it does not.
+const (
+	Delay            FaultKind = "Delay"            // applied after Fault.Delay
+	DelayAnswer      FaultKind = "DelayAnswer"      // applied at once, answered after Fault.Delay
+	SavedBut503      FaultKind = "SavedBut503"      // applied; 503 that says so
+	DropAnswer       FaultKind = "DropAnswer"       // applied; the connection is cut
+	DropRequest      FaultKind = "DropRequest"      // the connection is cut
+	NotApplied       FaultKind = "NotApplied"       // 200 with the values of before
+	LateWrite        FaultKind = "LateWrite"        // the connection is cut at once; applied after Fault.Late
+	LateWrite503     FaultKind = "LateWrite503"     // 503 service_unavailable at once; applied after Fault.Late
+	StaleQuery       FaultKind = "StaleQuery"       // a query answers as of Fault.Delay ago
+	Conflict409      FaultKind = "Conflict409"      // 409 conflict_error
+	Conflict409Saved FaultKind = "Conflict409Saved" // applied; 409 conflict_error
+	RateLimited429   FaultKind = "RateLimited429"   // 429 with Fault.RetryAfter and Fault.Reason
+	Overload529      FaultKind = "Overload529"      // 529 with Fault.RetryAfter
+	Blocked429       FaultKind = "Blocked429"       // 429 public_api_request_blocked
+	HTML502          FaultKind = "HTML502"          // a 502 of the edge, not of Notion
+	Error500         FaultKind = "Error500"         // 500 internal_server_error
+	Error503         FaultKind = "Error503"         // 503 service_unavailable
+	Error504         FaultKind = "Error504"         // 504 gateway_timeout
+	Stop             FaultKind = "Stop"             // held until the fault is removed, then applied; or dropped with the connection
+	StopAfter        FaultKind = "StopAfter"        // applied, then held until the fault is removed
+)
+
+// Fault is something that goes wrong with the requests it matches. Only
+// requests that would be carried out are matched: not those that are refused
+// for their path, token, version or rate.
+type Fault struct {
+	// Method is the HTTP method, "" for any.
+	Method string
+	// Path is a pattern as of path.Match ("/v1/pages/*" is every page, but not
+	// what is below one), or a path with all that is below it ("/v1/pages"),
+	// "" for any.
+	Path string
+	// Match decides beside Method and Path, if set.
+	Match func(r *http.Request, body []byte) bool
+	// Skip is the number of matches that are let through first; Times is the
+	// number of matches that are then struck, 0 for all.
+	Skip, Times int
+
+	Kind FaultKind
+	// Delay is for Delay, DelayAnswer and StaleQuery, Late for LateWrite.
+	Delay, Late time.Duration
+	// RetryAfter is for RateLimited429 and Overload529; zero for a minute.
+	RetryAfter time.Duration
+	// Reason is the rate_limit_reason of RateLimited429, the limit per
+	// connection if empty.
+	Reason string
+}
+
+// faultKinds says which requests each kind can strike.
+var faultKinds = map[FaultKind]func(effect) bool{
+	Delay: anything, DelayAnswer: anything, DropAnswer: anything, DropRequest: anything,
+	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything,
+	Error500: anything, Error503: anything, Error504: anything, Stop: anything, StopAfter: anything,
+	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,
+	StaleQuery: func(e effect) bool { return e == queries },
+}
+
+func anything(effect) bool     { return true }
+func onlyWrites(e effect) bool { return e == writes }
+
+// injected is a fault in force.
+type injected struct {
+	Fault
+	id      int
+	matched int
+	removed chan struct{} // closed when the fault is removed
+	gone    bool
+}
+
+// Inject puts a fault in force, behind those that are. Of several that match a
+// request the first strikes, and only that one. remove ends the fault, and
+// lets go of the requests it holds. Inject panics if the kind is unknown.
+func (e *Emulator) Inject(f Fault) (remove func()) {
+	if faultKinds[f.Kind] == nil {
+		panic("emulator: unknown kind of fault " + string(f.Kind))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in := &injected{Fault: f, removed: make(chan struct{})}
+	e.faultSeq++
+	in.id = e.faultSeq
+	e.faults = append(e.faults, in)
+	return func() { e.remove(in) }
+}
+
+func (e *Emulator) remove(f *injected) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = slices.DeleteFunc(e.faults, func(g *injected) bool { return g == f })
+	if !f.gone {
+		f.gone = true
+		close(f.removed)
+	}
+}
+
+// strike finds the fault that strikes a request, nil if none does.
+func (e *Emulator) strike(r *http.Request, body []byte, route *route) *injected {
+	for _, f := range e.inForce() {
+		// Match is called without the lock, so that it may look at the emulator.
+		if f.matches(r, body, route) && e.count(f) {
+			return f
+		}
+	}
+	return nil
+}
+
+func (e *Emulator) inForce() []*injected {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.faults)
+}
+
+// count notes that f matched a request, and says whether it strikes it. A
+// fault that has struck its number of times stays, for what it may hold.
+func (e *Emulator) count(f *injected) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.gone {
+		return false
+	}
+	f.matched++
+	return f.matched > f.Skip && (f.Times == 0 || f.matched <= f.Skip+f.Times)
+}
+
+func (f *Fault) matches(r *http.Request, body []byte, route *route) bool {
+	return faultKinds[f.Kind](route.effect) &&
+		(f.Method == "" || strings.EqualFold(f.Method, r.Method)) &&
+		(f.Path == "" || matchPath(f.Path, r.URL.Path)) &&
+		(f.Match == nil || f.Match(r, body))
+}
+
+func matchPath(pattern, p string) bool {
+	if ok, err := path.Match(pattern, p); ok && err == nil {
+		return true
+	}
+	dir := strings.TrimSuffix(pattern, "/")
+	return p == dir || strings.HasPrefix(p, dir+"/")
+}

@@ -1,0 +1,77 @@
+package emulator
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"math/big"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// newID mints a random UUID.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return dashed(hex.EncodeToString(b[:]))
+}
+
+// parseID accepts a UUID with or without dashes and returns its canonical form.
+func parseID(s string) (string, bool) {
+	digits := strings.ToLower(s)
+	if len(digits) == 36 && digits[8] == '-' && digits[13] == '-' && digits[18] == '-' && digits[23] == '-' {
+		digits = strings.ReplaceAll(digits, "-", "")
+	}
+	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return "", false
+	}
+	return dashed(digits), true
+}
+
+func dashed(digits string) string {
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+}
+
+// undashed is an id as it stands in URLs.
+func undashed(id string) string { return strings.ReplaceAll(id, "-", "") }
+
+// propertyIDAlphabet has characters that clients must not escape twice, as
+// Notion's ids have; '%' and '/' are left out so that every way of escaping an
+// id comes back to the same one.
+const propertyIDAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:;?@=`{|}[]<>^~_\\"
+
+// newPropertyID mints an id of four characters, in the escaped form in which
+// Notion shows it, such as "%3Dzw%7C".
+func newPropertyID() string {
+	var b strings.Builder
+	for range 4 {
+		b.WriteByte(propertyIDAlphabet[randomBelow(len(propertyIDAlphabet))])
+	}
+	return url.QueryEscape(b.String())
+}
+
+// newToken mints a token of the form that Notion's integrations have.
+func newToken() string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	var b strings.Builder
+	b.WriteString("ntn_")
+	for range 46 {
+		b.WriteByte(alphabet[randomBelow(len(alphabet))])
+	}
+	return b.String()
+}
+
+func randomBelow(n int) int {
+	i, err := rand.Int(rand.Reader, big.NewInt(int64(n)))
+	if err != nil {
+		panic(err) // crypto/rand.Reader never fails
+	}
+	return int(i.Int64())
+}
+
+// sortedKeys makes the order in which an object's members are looked at the
+// same every time.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

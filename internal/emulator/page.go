@@ -1,0 +1,330 @@
+package emulator
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// page returns the page of the request's path, or the 404 that Notion answers
+// for pages that are not there and for pages that are not shared.
+func (c *call) page(id string) (*page, error) {
+	p, ok := c.world.Pages[id]
+	if !ok || c.world.hidden(p) {
+		return nil, notFound("page", id)
+	}
+	if s := c.world.source(p); s != nil {
+		return p, c.singleSource(c.world.Databases[s.Database])
+	}
+	return p, nil
+}
+
+// hidden reports whether a page is in a database that is not shared.
+func (w *world) hidden(p *page) bool {
+	s := w.source(p)
+	return s != nil && w.Hidden[s.Database]
+}
+
+func (c *call) getPage() (render, error) {
+	p, err := c.page(c.params["page_id"])
+	if err != nil {
+		return nil, err
+	}
+	only := c.query["filter_properties"]
+	return func() map[string]any { return c.encodePage(p, only) }, nil
+}
+
+func (c *call) createPage() (render, error) {
+	known := []string{"parent", "properties", "children", "icon", "cover", "content", "template", "position", "markdown"}
+	if err := c.body.only(known...); err != nil {
+		return nil, err
+	}
+	to, s, err := c.pageParent(c.body.get("parent"))
+	if err != nil {
+		return nil, err
+	}
+	children, err := c.decodeBlocks(c.body.get("children"))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.takeBlocks(1 + countBlocks(children)); err != nil {
+		return nil, err
+	}
+	p, err := c.tx.createPage(to, s, c.body.get("properties"))
+	if err != nil {
+		return nil, err
+	}
+	if p, err = c.decorate(p); err != nil {
+		return nil, err
+	}
+	c.appendBlocks(p.ID, parent{Page: p.ID}, children, len(c.world.Children[p.ID]))
+	c.created = p.ID
+	return func() map[string]any { return c.encodePage(p, nil) }, nil
+}
+
+// pageParent reads where a new page is to go; s is nil below a page.
+func (c *call) pageParent(n node) (parent, *source, error) {
+	if _, err := n.object(); err != nil {
+		return parent{}, nil, err
+	}
+	if id := n.get("data_source_id"); id.present && c.version.hasSources() {
+		uuid, err := id.id()
+		if err != nil {
+			return parent{}, nil, err
+		}
+		s, err := c.source(uuid)
+		if err != nil {
+			return parent{}, nil, err
+		}
+		return parent{Source: s.ID}, s, nil
+	}
+	if id := n.get("database_id"); id.present {
+		uuid, err := id.id()
+		if err != nil {
+			return parent{}, nil, err
+		}
+		d, err := c.database(uuid)
+		if err != nil {
+			return parent{}, nil, err
+		}
+		if len(d.Sources) > 1 {
+			return parent{}, nil, severalSources(d)
+		}
+		s := c.world.Sources[d.Sources[0]]
+		return parent{Source: s.ID}, s, nil
+	}
+	if w := n.get("workspace"); w.value == true {
+		return parent{}, nil, nil
+	}
+	uuid, err := n.get("page_id").id()
+	if err != nil {
+		return parent{}, nil, err
+	}
+	if _, err := c.page(uuid); err != nil {
+		return parent{}, nil, err
+	}
+	return parent{Page: uuid}, nil, nil
+}
+
+// createPage makes a page with the properties given.
+func (tx *tx) createPage(to parent, s *source, properties node) (*page, error) {
+	values, err := tx.decodeProperties(s, properties)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{
+		ID: newID(), Parent: to, Values: values, Seq: tx.seq(),
+		Created: tx.now, Edited: tx.now, CreatedBy: tx.user, EditedBy: tx.user,
+	}
+	if s != nil {
+		tx.number(p, s.ID)
+		put(tx, tx.world.Rows, s.ID, append(tx.world.Rows[s.ID], p.ID))
+	}
+	put(tx, tx.world.Pages, p.ID, p)
+	if s != nil {
+		tx.relateAll(p, nil)
+	}
+	return tx.world.Pages[p.ID], nil
+}
+
+// number assigns the unique_id of a new row.
+func (tx *tx) number(p *page, sourceID string) {
+	s := tx.world.Sources[sourceID]
+	i := slices.IndexFunc(s.Properties, func(p property) bool { return p.Type == "unique_id" })
+	if i < 0 {
+		return
+	}
+	id := s.Properties[i].ID
+	if p.Values[id].Number == nil {
+		next := *s
+		next.Unique++
+		put(tx, tx.world.Sources, s.ID, &next)
+		n := float64(next.Unique)
+		p.Values[id] = value{Number: &n}
+	}
+}
+
+// decodeProperties reads the properties of a page, by name or id.
+func (tx *tx) decodeProperties(s *source, n node) (map[string]value, error) {
+	values := map[string]value{}
+	if n.absent() {
+		return values, nil
+	}
+	m, err := n.object()
+	if err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for _, key := range sortedKeys(m) {
+		p := property{ID: titleID, Name: "title", Type: "title"}
+		ok := key == titleID
+		if s != nil {
+			p, ok = s.property(key)
+		}
+		if !ok {
+			wrong = append(wrong, key+" is not a property that exists.")
+			continue
+		}
+		if values[p.ID], err = tx.decodeValue(s, p, n.get(key)); err != nil {
+			if e, ok := err.(*apiError); ok && e.message == p.Name+" is expected to be "+p.Type+"." {
+				wrong = append(wrong, e.message)
+				continue
+			}
+			return nil, err
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, invalid("%s", joinSentences(wrong))
+	}
+	return values, nil
+}
+
+// relateAll writes the other sides of the two-way relations of a row, given
+// its values before.
+func (tx *tx) relateAll(p *page, before map[string]value) {
+	for _, prop := range tx.world.source(p).Properties {
+		if prop.Type == "relation" {
+			tx.relate(p, prop, before[prop.ID].Pages, p.Values[prop.ID].Pages)
+		}
+	}
+}
+
+// editPage sets properties of a page; those not named keep their values.
+func (tx *tx) editPage(p *page, properties node) (*page, error) {
+	values, err := tx.decodeProperties(tx.world.source(p), properties)
+	if err != nil || len(values) == 0 {
+		return p, err
+	}
+	edited := tx.edit(p, func(p *page) { maps.Copy(p.Values, values) })
+	if tx.world.source(p) != nil {
+		tx.relateAll(edited, p.Values)
+	}
+	return tx.world.Pages[p.ID], nil
+}
+
+func (c *call) updatePage() (render, error) {
+	known := []string{"properties", "icon", "cover", "is_locked", "in_trash", "is_archived", "template", "erase_content"}
+	if !c.version.trashOnly() {
+		known = append(known, "archived")
+	}
+	if err := c.body.only(known...); err != nil {
+		return nil, err
+	}
+	p, err := c.page(c.params["page_id"])
+	if err != nil {
+		return nil, err
+	}
+	trash, err := c.decodeTrash()
+	if err != nil {
+		return nil, err
+	}
+	if p.Trashed && (trash == nil || *trash) {
+		return nil, trashed()
+	}
+	if trash != nil && *trash != p.Trashed {
+		p = c.edit(p, func(p *page) { p.Trashed = *trash })
+	}
+	if a := c.body.get("is_archived"); !a.absent() {
+		archived, err := a.boolean()
+		if err != nil {
+			return nil, err
+		}
+		if archived != p.Archived {
+			p = c.edit(p, func(p *page) { p.Archived = archived })
+		}
+	}
+	if _, err = c.editPage(p, c.body.get("properties")); err != nil {
+		return nil, err
+	}
+	if _, err = c.decorate(c.world.Pages[p.ID]); err != nil {
+		return nil, err
+	}
+	// The page is looked up when the answer is made, so that a change that was
+	// taken back shows the old values.
+	return func() map[string]any { return c.encodePage(c.world.Pages[p.ID], c.query["filter_properties"]) }, nil
+}
+
+// decodeTrash reads whether the body trashes or restores; nil if neither.
+func (c *call) decodeTrash() (*bool, error) {
+	for _, key := range []string{"in_trash", "archived"} {
+		if n := c.body.get(key); !n.absent() {
+			b, err := n.boolean()
+			return &b, err
+		}
+	}
+	return nil, nil
+}
+
+func trashed() error {
+	return invalid("Can't edit block that is archived. You must unarchive the block before editing.")
+}
+
+// decorate sets the icon and the cover that the body names.
+func (c *call) decorate(p *page) (*page, error) {
+	for key, field := range map[string]func(*page) *json.RawMessage{
+		"icon":  func(p *page) *json.RawMessage { return &p.Icon },
+		"cover": func(p *page) *json.RawMessage { return &p.Cover },
+	} {
+		n := c.body.get(key)
+		if !n.present {
+			continue
+		}
+		if !n.null() {
+			if _, err := n.object(); err != nil {
+				return nil, err
+			}
+		}
+		p = c.edit(p, func(p *page) { *field(p) = compact(n.value) })
+	}
+	return p, nil
+}
+
+// encodePage shows a page; only lists the ids of the properties to show, none for all.
+func (c *call) encodePage(p *page, only []string) map[string]any {
+	m := map[string]any{
+		"object":           "page",
+		"id":               p.ID,
+		"created_time":     stamp(p.Created),
+		"last_edited_time": stamp(p.Edited),
+		"created_by":       partialUser(p.CreatedBy),
+		"last_edited_by":   partialUser(p.EditedBy),
+		"cover":            orNull(p.Cover),
+		"icon":             orNull(p.Icon),
+		"parent":           c.encodeParent(p.Parent),
+		"in_trash":         p.Trashed,
+		"is_archived":      p.Archived,
+		"is_locked":        false,
+		"properties":       c.world.encodeProperties(p, only),
+		"url":              pageURL(c.world.title(p), p.ID),
+		"public_url":       nil,
+	}
+	if !c.version.trashOnly() {
+		m["archived"] = p.Trashed
+	}
+	return m
+}
+
+// orNull shows JSON that is not there as null.
+func orNull(raw json.RawMessage) any {
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+// encodeParent shows where an object lives, as the request's version does.
+func (c *call) encodeParent(p parent) map[string]any {
+	switch {
+	case p.Source != "" && c.version.hasSources():
+		return map[string]any{"type": "data_source_id", "data_source_id": p.Source, "database_id": c.world.Sources[p.Source].Database}
+	case p.Source != "":
+		return map[string]any{"type": "database_id", "database_id": c.world.Sources[p.Source].Database}
+	case p.Database != "":
+		return map[string]any{"type": "database_id", "database_id": p.Database}
+	case p.Page != "":
+		return map[string]any{"type": "page_id", "page_id": p.Page}
+	case p.Block != "":
+		return map[string]any{"type": "block_id", "block_id": p.Block}
+	}
+	return map[string]any{"type": "workspace", "workspace": true}
+}

@@ -1,0 +1,239 @@
+package emulator
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// maxResults is how many rows one query gives, over all its pages.
+const maxResults = 10_000
+
+// cursor says where the next page of a list begins: after the object ID, as it
+// was at a time in Unix nanoseconds, when Returned objects had been given. Since
+// it names what came last, changes elsewhere in the list neither repeat nor skip
+// anything.
+type cursor struct {
+	ID       string `json:"id"`
+	At       int64  `json:"at,omitempty"`
+	Returned int    `json:"n,omitempty"`
+}
+
+func (c cursor) encode() string { return base64.RawURLEncoding.EncodeToString(compact(c)) }
+
+// decodeCursor reads start_cursor; nil for the first page.
+func decodeCursor(n node) (*cursor, error) {
+	if n.absent() {
+		return nil, nil
+	}
+	s, err := n.text(maxContent)
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor{}
+	data, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || json.Unmarshal(data, c) != nil || c.ID == "" {
+		return nil, badCursor(s)
+	}
+	return c, nil
+}
+
+func badCursor(s string) error { return invalid("The start_cursor provided is invalid: %s", s) }
+
+// pageSize reads page_size, which a query parameter holds as text.
+func pageSize(n node) (int, error) {
+	if n.absent() {
+		return maxElements, nil
+	}
+	f, ok := n.value.(float64)
+	if s, isText := n.value.(string); isText && n.path == "query.page_size" {
+		i, err := strconv.Atoi(s)
+		f, ok = float64(i), err == nil
+	}
+	switch {
+	case !ok || f != float64(int(f)):
+		return 0, n.should("a number")
+	case f > maxElements:
+		return 0, n.should("≤ `%d`", maxElements)
+	case f < 1:
+		return 0, n.should("≥ `1`")
+	}
+	return int(f), nil
+}
+
+func (c *call) queryDatabase() (render, error) {
+	d, err := c.database(c.params["database_id"])
+	if err != nil {
+		return nil, err
+	}
+	if err := c.singleSource(d); err != nil {
+		return nil, err
+	}
+	return c.queryRows(c.world.Sources[d.Sources[0]])
+}
+
+func (c *call) querySource() (render, error) {
+	s, err := c.source(c.params["data_source_id"])
+	if err != nil {
+		return nil, err
+	}
+	return c.queryRows(s)
+}
+
+func (c *call) queryRows(s *source) (render, error) {
+	q, err := c.decodeQuery(s)
+	if err != nil {
+		return nil, err
+	}
+	rows, more, full := q.rows(c, s)
+	only := c.query["filter_properties"]
+	kind := "page_or_database"
+	if c.version.hasSources() {
+		kind = "page_or_data_source"
+	}
+	return func() map[string]any {
+		results := []any{}
+		for _, p := range rows {
+			results = append(results, c.encodePage(p, only))
+		}
+		m := listBody(kind, results, "")
+		if more {
+			last := rows[len(rows)-1]
+			next := cursor{ID: last.ID, At: last.Edited.UnixNano(), Returned: q.returned() + len(rows)}
+			m["has_more"], m["next_cursor"] = true, next.encode()
+		}
+		if full {
+			m["request_status"] = map[string]any{"type": "incomplete", "incomplete_reason": "query_result_limit_reached"}
+		}
+		return m
+	}, nil
+}
+
+// query is a decoded request for rows.
+type query struct {
+	match predicate
+	order order
+	size  int
+	after *cursor
+	// trashed asks for the rows in the trash instead of the others.
+	trashed bool
+}
+
+func (c *call) decodeQuery(s *source) (*query, error) {
+	q := &query{match: func(*page) bool { return true }}
+	if c.body.present {
+		if err := c.body.only("filter", "sorts", "start_cursor", "page_size", "archived", "in_trash", "result_type"); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if f := c.body.get("filter"); !f.absent() {
+		if q.match, err = c.compileFilter(s, f, 0); err != nil {
+			return nil, err
+		}
+	}
+	if q.order, err = c.compileSorts(s, c.body.get("sorts")); err != nil {
+		return nil, err
+	}
+	if q.size, err = pageSize(c.body.get("page_size")); err != nil {
+		return nil, err
+	}
+	if q.after, err = decodeCursor(c.body.get("start_cursor")); err != nil {
+		return nil, err
+	}
+	if q.after != nil && c.world.Pages[q.after.ID] == nil {
+		return nil, badCursor(q.after.encode())
+	}
+	trash, err := c.decodeTrash()
+	q.trashed = trash != nil && *trash
+	return q, err
+}
+
+// returned is how many rows the pages before this one had.
+func (q *query) returned() int {
+	if q.after == nil {
+		return 0
+	}
+	return q.after.Returned
+}
+
+// rows is one page of the result, whether more follow, and whether more would
+// follow if results were not limited.
+func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
+	for _, id := range c.world.Rows[s.ID] {
+		p := c.world.Pages[id]
+		if c.past > 0 {
+			p = c.world.at(id, c.now.Add(-c.past))
+		}
+		if p != nil && !p.Archived && p.Trashed == q.trashed && q.match(p) {
+			rows = append(rows, p)
+		}
+	}
+	slices.SortFunc(rows, q.order)
+	if q.after != nil {
+		last := c.world.at(q.after.ID, time.Unix(0, q.after.At))
+		if last == nil {
+			last = c.world.Pages[q.after.ID]
+		}
+		i := slices.IndexFunc(rows, func(p *page) bool { return q.order(p, last) > 0 })
+		if i < 0 {
+			i = len(rows)
+		}
+		rows = rows[i:]
+	}
+	left := max(maxResults-q.returned(), 0)
+	size := min(q.size, left)
+	if len(rows) <= size {
+		return rows, false, false
+	}
+	return rows[:size], size < left, size == left
+}
+
+// listBody is a page of a list.
+func listBody(kind string, results []any, next string) map[string]any {
+	m := map[string]any{"object": "list", "results": results, "next_cursor": nil, "has_more": false, "type": kind, kind: map[string]any{}}
+	if next != "" {
+		m["has_more"], m["next_cursor"] = true, next
+	}
+	return m
+}
+
+// list answers one page of a list of objects, each of which has an id. GET
+// requests say which page in the path's query, others in their body.
+func (c *call) list(kind string, all []any) (render, error) {
+	size, start := c.body.get("page_size"), c.body.get("start_cursor")
+	if !c.body.present {
+		size, start = c.param("page_size"), c.param("start_cursor")
+	}
+	n, err := pageSize(size)
+	if err != nil {
+		return nil, err
+	}
+	after, err := decodeCursor(start)
+	if err != nil {
+		return nil, err
+	}
+	if after != nil {
+		i := slices.IndexFunc(all, func(x any) bool { return x.(map[string]any)["id"] == after.ID })
+		if i < 0 {
+			return nil, badCursor(after.encode())
+		}
+		all = all[i+1:]
+	}
+	next := ""
+	if len(all) > n {
+		all = all[:n]
+		next = cursor{ID: all[n-1].(map[string]any)["id"].(string)}.encode()
+	}
+	return func() map[string]any { return listBody(kind, append([]any{}, all...), next) }, nil
+}
+
+// param is a parameter of the request's query, as a node.
+func (c *call) param(name string) node {
+	if !c.query.Has(name) {
+		return node{"query." + name, nil, false}
+	}
+	return node{"query." + name, c.query.Get(name), true}
+}

@@ -1,0 +1,98 @@
+package emulator
+
+import "slices"
+
+// decodeRelation reads where a relation points, and makes the mirroring
+// property on the other side of a two-way relation.
+func (tx *tx) decodeRelation(s *source, p *property, n node) error {
+	target, err := tx.relationTarget(s, n)
+	if err != nil {
+		return err
+	}
+	link := &relation{Source: target.ID}
+	dual := n.get("dual_property").present
+	if t := n.get("type"); !t.absent() {
+		kind, err := t.oneOf("single_property", "dual_property")
+		if err != nil {
+			return err
+		}
+		dual = kind == "dual_property"
+	}
+	p.Link = link
+	if !dual {
+		return nil
+	}
+	back := property{ID: newPropertyID(), Type: "relation", Link: &relation{Source: s.ID, Synced: p.ID}}
+	back.Name = "Related to " + plainText(s.Name) + " (" + p.Name + ")"
+	if name := n.get("dual_property").get("synced_property_name"); !name.absent() {
+		if back.Name, err = name.text(maxContent); err != nil {
+			return err
+		}
+	}
+	if _, taken := target.property(back.Name); taken {
+		return invalid("%s is already the name of a property of the related database.", back.Name)
+	}
+	link.Synced = back.ID
+	if target == s {
+		s.Properties = append(s.Properties, back)
+		return nil
+	}
+	tx.editSource(target, func(t *source) { t.Properties = append(t.Properties, back) })
+	return nil
+}
+
+// relationTarget is the data source that a relation is to point to. A source
+// that is being made can point to itself.
+func (tx *tx) relationTarget(s *source, n node) (*source, error) {
+	if id := n.get("data_source_id"); !id.absent() {
+		uuid, err := id.id()
+		if err != nil {
+			return nil, err
+		}
+		if uuid == s.ID {
+			return s, nil
+		}
+		if t, ok := tx.world.Sources[uuid]; ok && !tx.world.Hidden[t.Database] {
+			return t, nil
+		}
+		return nil, notFound("data source", uuid)
+	}
+	uuid, err := n.get("database_id").id()
+	if err != nil {
+		return nil, err
+	}
+	if uuid == s.Database {
+		return s, nil
+	}
+	d, ok := tx.world.Databases[uuid]
+	if !ok || tx.world.Hidden[uuid] || len(d.Sources) == 0 {
+		return nil, notFound("database", uuid)
+	}
+	return tx.world.Sources[d.Sources[0]], nil
+}
+
+// relate writes the other side of a two-way relation: every page that p now
+// points to, and did not before, points back, and the other way round.
+func (tx *tx) relate(p *page, prop property, before, after []string) {
+	if prop.Link == nil || prop.Link.Synced == "" {
+		return
+	}
+	for _, id := range after {
+		if q := tx.world.Pages[id]; !slices.Contains(before, id) && q != nil {
+			tx.edit(q, func(q *page) {
+				v := q.Values[prop.Link.Synced]
+				v.Pages = append(slices.Clone(v.Pages), p.ID)
+				q.Values[prop.Link.Synced] = v
+			})
+		}
+	}
+	for _, id := range before {
+		if q := tx.world.Pages[id]; !slices.Contains(after, id) && q != nil {
+			tx.edit(q, func(q *page) {
+				v := q.Values[prop.Link.Synced]
+				v.Pages = slices.DeleteFunc(slices.Clone(v.Pages), func(x string) bool { return x == p.ID })
+				q.Values[prop.Link.Synced] = v
+			})
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package emulator
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Request is one request that reached the emulator.
+type Request struct {
+	Time     time.Time `json:"time"` // of its arrival, after any latency on the way
+	Method   string    `json:"method"`
+	Path     string    `json:"path"`
+	RawQuery string    `json:"query,omitempty"`
+	Version  string    `json:"version"` // the Notion-Version header
+	Body     []byte    `json:"body,omitempty"`
+	// Status is that of the answer: 0 while there is none, and for good if the
+	// connection was cut instead.
+	Status int `json:"status"`
+}
+
+// arrived logs a request, and returns its entry for answered.
+func (e *Emulator) arrived(r *http.Request, body []byte) *Request {
+	entry := &Request{
+		Time: time.Now(), Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery,
+		Version: r.Header.Get("Notion-Version"), Body: body,
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.requests = append(e.requests, entry)
+	return entry
+}
+
+func (e *Emulator) answered(entry *Request, a *answer) {
+	e.mu.Lock()
+	if !a.cut {
+		entry.Status = a.status
+	}
+	line := *entry
+	e.mu.Unlock()
+	e.log.Info("request", "method", line.Method, "path", line.Path, "status", line.Status, "took", time.Since(line.Time))
+}
+
+// Requests are the requests that reached the emulator since it was made or
+// since ResetRequests, in the order of their arrival.
+func (e *Emulator) Requests() []Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]Request, len(e.requests))
+	for i, r := range e.requests {
+		out[i] = *r
+		out[i].Body = slices.Clone(r.Body)
+	}
+	return out
+}
+
+// ResetRequests forgets the requests so far.
+func (e *Emulator) ResetRequests() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.requests = nil
+}

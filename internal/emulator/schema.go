@@ -1,0 +1,303 @@
+package emulator
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// titleID is the id of every title property.
+const titleID = "title"
+
+// property is one property of a data source's schema.
+type property struct {
+	ID   string `json:"id"` // URL-encoded, as Notion shows it
+	Name string `json:"name"`
+	Type string `json:"type"`
+
+	Options []option  `json:"options,omitempty"` // select, multi_select, status
+	Groups  []group   `json:"groups,omitempty"`  // status
+	Link    *relation `json:"relation,omitempty"`
+	// Config is what the schema of any other type says, shown as it was given.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+type option struct {
+	ID          string  `json:"id"`
+	Name        string  `json:"name"`
+	Color       string  `json:"color"`
+	Description *string `json:"description"`
+}
+
+type group struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Color     string   `json:"color"`
+	OptionIDs []string `json:"option_ids"`
+}
+
+// relation is where a relation property points.
+type relation struct {
+	Source string `json:"source"`
+	// Synced is the id of the property on the other side that mirrors this
+	// one; empty for a one-way relation.
+	Synced string `json:"synced,omitempty"`
+}
+
+// propertyTypes are the types a schema may have. "place", "button",
+// "verification" and "unsupported" cannot be made through Notion's API but are
+// found in real databases.
+var propertyTypes = []string{
+	"title", "rich_text", "number", "select", "multi_select", "status", "date", "people", "files", "checkbox",
+	"url", "email", "phone_number", "formula", "relation", "rollup", "created_time", "created_by",
+	"last_edited_time", "last_edited_by", "unique_id", "verification", "button", "place", "unsupported",
+}
+
+// Colors of options, handed out in turn.
+var colors = []string{"default", "gray", "brown", "orange", "yellow", "green", "blue", "purple", "pink", "red"}
+
+// hasID reports whether id names the property, escaped or not.
+func (p property) hasID(id string) bool {
+	if p.ID == id {
+		return true
+	}
+	raw, err := url.QueryUnescape(p.ID)
+	return err == nil && raw == id
+}
+
+func (p property) option(match func(option) bool) (option, bool) {
+	i := slices.IndexFunc(p.Options, match)
+	if i < 0 {
+		return option{}, false
+	}
+	return p.Options[i], true
+}
+
+func (p property) optionNamed(name string) (option, bool) {
+	return p.option(func(o option) bool { return o.Name == name })
+}
+
+func (p property) optionID(id string) (option, bool) {
+	return p.option(func(o option) bool { return o.ID == id })
+}
+
+// defaultStatus is the option that a status property has when nothing else was
+// chosen: the first of the first group.
+func (p property) defaultStatus() (option, bool) {
+	for _, g := range p.Groups {
+		for _, id := range g.OptionIDs {
+			return p.optionID(id)
+		}
+	}
+	return option{}, false
+}
+
+// encode shows the property in a schema.
+func (p property) encode(w *world) map[string]any {
+	m := map[string]any{"id": p.ID, "name": p.Name, "description": nil, "type": p.Type}
+	switch p.Type {
+	case "select", "multi_select":
+		m[p.Type] = map[string]any{"options": orEmpty(p.Options)}
+	case "status":
+		m[p.Type] = map[string]any{"options": orEmpty(p.Options), "groups": orEmpty(p.Groups)}
+	case "relation":
+		m[p.Type] = p.Link.encode(w)
+	default:
+		m[p.Type] = json.RawMessage("{}")
+		if len(p.Config) > 0 {
+			m[p.Type] = p.Config
+		}
+	}
+	return m
+}
+
+func (r *relation) encode(w *world) map[string]any {
+	m := map[string]any{"data_source_id": r.Source, "type": "single_property", "single_property": map[string]any{}}
+	target := w.Sources[r.Source]
+	if target == nil {
+		return m
+	}
+	m["database_id"] = target.Database
+	if synced, ok := target.property(r.Synced); ok && r.Synced != "" {
+		delete(m, "single_property")
+		m["type"] = "dual_property"
+		m["dual_property"] = map[string]any{"synced_property_id": synced.ID, "synced_property_name": synced.Name}
+	}
+	return m
+}
+
+// orEmpty makes a missing list show as [] rather than null.
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// decodeSchema reads the properties of a new data source.
+func (tx *tx) decodeSchema(s *source, n node) error {
+	m, err := n.object()
+	if err != nil {
+		return err
+	}
+	titles := 0
+	for _, name := range sortedKeys(m) {
+		p, err := tx.decodeProperty(s, property{ID: newPropertyID(), Name: name}, n.get(name))
+		if err != nil {
+			return err
+		}
+		if p.Type == "title" {
+			titles++
+		}
+		s.Properties = append(s.Properties, p)
+	}
+	if titles != 1 {
+		return invalid("Title is not provided. A database must have exactly one property of type title.")
+	}
+	return nil
+}
+
+// decodeProperty reads one property of a schema over what p already is.
+func (tx *tx) decodeProperty(s *source, p property, n node) (property, error) {
+	m, err := n.object()
+	if err != nil {
+		return p, err
+	}
+	kind := p.Type
+	for _, t := range propertyTypes {
+		if _, ok := m[t]; ok {
+			kind = t
+		}
+	}
+	if t := n.get("type"); t.present {
+		if kind, err = t.oneOf(propertyTypes...); err != nil {
+			return p, err
+		}
+	}
+	if kind == "" {
+		return p, n.get("type").should("defined")
+	}
+	if kind != p.Type {
+		if p.Type == "title" || kind == "title" && p.Type != "" {
+			return p, invalid("Cannot change the type of the title property.")
+		}
+		p = property{ID: p.ID, Name: p.Name, Type: kind}
+		if kind == "title" {
+			p.ID = titleID
+		}
+	}
+	return p, tx.decodeConfig(s, &p, n.get(kind))
+}
+
+// decodeConfig reads what a schema says under the key of the property's type.
+func (tx *tx) decodeConfig(s *source, p *property, n node) error {
+	if !n.absent() {
+		if _, err := n.object(); err != nil {
+			return err
+		}
+	}
+	switch p.Type {
+	case "select", "multi_select":
+		if n.get("options").absent() {
+			return nil
+		}
+		return p.decodeOptions(n.get("options"))
+	case "status":
+		return p.decodeStatus(n)
+	case "relation":
+		if n.absent() && p.Link != nil {
+			return nil
+		}
+		return tx.decodeRelation(s, p, n)
+	}
+	switch {
+	case !n.absent():
+		p.Config = compact(n.value)
+	case p.Config != nil:
+	case p.Type == "number":
+		p.Config = json.RawMessage(`{"format":"number"}`)
+	}
+	if p.Type == "number" && n.get("format").absent() && string(p.Config) == "{}" {
+		p.Config = json.RawMessage(`{"format":"number"}`)
+	}
+	return nil
+}
+
+// decodeOptions replaces the list of options. Those that are named again, by
+// id or name, keep their id; those left out are gone.
+func (p *property) decodeOptions(n node) error {
+	elements, err := n.array()
+	if err != nil {
+		return err
+	}
+	var options []option
+	for _, e := range elements {
+		o, err := p.decodeOption(e)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(options, func(x option) bool { return x.Name == o.Name }) {
+			return e.get("name").should("unique")
+		}
+		options = append(options, o)
+	}
+	p.Options = options
+	return nil
+}
+
+func (p *property) decodeOption(n node) (option, error) {
+	if _, err := n.object(); err != nil {
+		return option{}, err
+	}
+	var o option
+	known := false
+	if id := n.get("id"); !id.absent() {
+		s, err := id.text(maxShort)
+		if err != nil {
+			return o, err
+		}
+		if o, known = p.optionID(s); !known {
+			o.ID = s
+		}
+	}
+	if name := n.get("name"); name.present || !known {
+		s, err := optionName(name)
+		if err != nil {
+			return o, err
+		}
+		if old, ok := p.optionNamed(s); ok && !known {
+			o, known = old, true
+		}
+		o.Name = s
+	}
+	if !known {
+		if o.ID == "" {
+			o.ID = newID()
+		}
+		o.Color = colors[len(p.Options)%len(colors)]
+	}
+	if c := n.get("color"); !c.absent() {
+		color, err := c.oneOf(colors...)
+		if err != nil {
+			return o, err
+		}
+		o.Color = color
+	}
+	return o, nil
+}
+
+// optionName reads the name of an option; Notion refuses commas in it.
+func optionName(n node) (string, error) {
+	s, err := n.text(maxOption)
+	if err != nil {
+		return "", err
+	}
+	if s == "" {
+		return "", n.refuse(n.path+".length", "≥ `1`", "0")
+	}
+	if strings.Contains(s, ",") {
+		return "", invalid("Invalid select option, commas not allowed: %s", s)
+	}
+	return s, nil
+}

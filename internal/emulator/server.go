@@ -1,0 +1,231 @@
+package emulator
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// version is a Notion-Version.
+type version string
+
+// The versions that are spoken. Newer ones are greater.
+const (
+	version2022 version = "2022-06-28"
+	version2025 version = "2025-09-03"
+	version2026 version = "2026-03-11"
+)
+
+// hasSources reports whether databases have data sources in that version.
+func (v version) hasSources() bool { return v >= version2025 }
+
+// trashOnly reports whether in_trash has replaced archived.
+func (v version) trashOnly() bool { return v >= version2026 }
+
+// call is one request being carried out.
+type call struct {
+	*tx
+	params  map[string]string // of the path
+	query   url.Values
+	body    node
+	version version
+	// past is how far back a query answers from.
+	past time.Duration
+	// created is the id of the object that the call made.
+	created string
+}
+
+// render makes the body of an answer. It is called after the change it answers
+// was made final or taken back, with the lock still held.
+type render func() map[string]any
+
+// answer is what goes back to the client.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	// cut closes the connection instead of answering.
+	cut bool
+}
+
+func jsonAnswer(status int, header http.Header, requestID string, body map[string]any) *answer {
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Content-Type", "application/json; charset=utf-8")
+	header.Set("X-Notion-Request-Id", requestID)
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	return &answer{status: status, header: header, body: compact(body)}
+}
+
+func errorAnswer(err error) *answer {
+	var e *apiError
+	if !errors.As(err, &e) {
+		e = &apiError{status: http.StatusInternalServerError, code: "internal_server_error", message: err.Error()}
+	}
+	id := newID()
+	return jsonAnswer(e.status, e.header(), id, e.body(id))
+}
+
+// ServeHTTP answers one request of Notion's API, or of the emulator's own
+// below /_emulator/.
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	if strings.HasPrefix(r.URL.Path, controlPath) {
+		e.control(w, r, body)
+		return
+	}
+	before, after := e.latencyOf(r)
+	if !e.wait(r, before) {
+		panic(http.ErrAbortHandler)
+	}
+	logged := e.arrived(r, body)
+	a := e.serve(r, body)
+	if !a.cut && !e.wait(r, after) {
+		a = &answer{cut: true}
+	}
+	e.answered(logged, a)
+	if a.cut {
+		panic(http.ErrAbortHandler)
+	}
+	for key, values := range a.header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(a.status)
+	w.Write(a.body) // an error means that the client is gone
+}
+
+func (e *Emulator) latencyOf(r *http.Request) (before, after time.Duration) {
+	e.mu.Lock()
+	f := e.latency
+	e.mu.Unlock()
+	if f == nil {
+		return 0, 0
+	}
+	return f(r)
+}
+
+// serve carries out a request, in the order in which Notion looks at one: its
+// JSON, its path, its token, its version, the rate limit.
+func (e *Emulator) serve(r *http.Request, body []byte) *answer {
+	c, route, err := e.parse(r, body)
+	if err == nil {
+		err = e.admit()
+	}
+	if err != nil {
+		return errorAnswer(err)
+	}
+	f := e.strike(r, body, route)
+	if f == nil {
+		return e.apply(c, route)
+	}
+	return e.faulty(f, r, c, route)
+}
+
+func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
+	c := &call{query: r.URL.Query(), body: node{path: "body"}}
+	if len(body) > maxBody {
+		return nil, nil, invalid("body failed validation: body.length should be ≤ `%d`.", maxBody)
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &c.body.value); err != nil {
+			return nil, nil, invalidJSON()
+		}
+		c.body.present = true
+	}
+	route, params := findRoute(r.Method, r.URL.EscapedPath())
+	if route == nil {
+		return nil, nil, invalidURL()
+	}
+	if r.Header.Get("Authorization") != "Bearer "+e.token {
+		return nil, nil, unauthorized()
+	}
+	var err error
+	if c.version, err = parseVersion(r.Header); err != nil {
+		return nil, nil, err
+	}
+	if c.version < route.since || route.until != "" && c.version >= route.until {
+		return nil, nil, invalidURL()
+	}
+	c.params, err = parseParams(params)
+	return c, route, err
+}
+
+func parseVersion(h http.Header) (version, error) {
+	switch v := version(h.Get("Notion-Version")); v {
+	case version2022, version2025, version2026:
+		return v, nil
+	case "":
+		return "", &apiError{
+			status:  http.StatusBadRequest,
+			code:    "missing_version",
+			message: "Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`.",
+		}
+	default:
+		return "", invalid("Notion-Version header failed validation: Notion-Version header should be `%q`, `%q`, or `%q`, instead was `%q`.",
+			version2022, version2025, version2026, v)
+	}
+}
+
+// parseParams puts the ids of a path into their canonical form.
+func parseParams(params map[string]string) (map[string]string, error) {
+	for name, v := range params {
+		if name == propertyParam {
+			continue
+		}
+		id, err := node{"path." + name, v, true}.id()
+		if err != nil {
+			return nil, err
+		}
+		params[name] = id
+	}
+	return params, nil
+}
+
+// apply carries out a call as one change of the world, made final before it is
+// answered.
+func (e *Emulator) apply(c *call, route *route) *answer {
+	return e.run(c, route, true)
+}
+
+// attempt carries out a call and takes it back: its answer shows what was there before.
+func (e *Emulator) attempt(c *call, route *route) *answer {
+	return e.run(c, route, false)
+}
+
+func (e *Emulator) run(c *call, route *route, keep bool) *answer {
+	e.mu.Lock()
+	c.tx = &tx{world: e.world, now: time.Now(), user: botID}
+	show, err := route.handle(c)
+	if err != nil || !keep {
+		c.rollback()
+	}
+	changed := c.changed()
+	if changed {
+		e.file.touch()
+	}
+	var a *answer
+	if err == nil {
+		id := newID()
+		body := show()
+		body["request_id"] = id
+		a = jsonAnswer(http.StatusOK, nil, id, body)
+	} else {
+		a = errorAnswer(err)
+	}
+	e.mu.Unlock()
+	if changed {
+		if err := e.save(); err != nil {
+			e.log.Error("state not saved", "err", err)
+			return errorAnswer(err)
+		}
+	}
+	return a
+}

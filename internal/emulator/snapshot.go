@@ -1,0 +1,147 @@
+package emulator
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Page is a copy of a page as it was at one moment, for tests to look at.
+type Page struct {
+	ID       string
+	Database string // the id of the database that it is a row of, if it is one
+	Trashed  bool
+	Archived bool
+	Created  time.Time // exact, not cut to the minute
+	Edited   time.Time
+
+	// properties are as in an answer of the API, related pages in full.
+	properties map[string]map[string]any
+	title      string
+	body       []string
+}
+
+// Page returns a page, whether or not it is in the trash.
+func (e *Emulator) Page(id string) (Page, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, err := e.world.find(id)
+	if err != nil {
+		return Page{}, false
+	}
+	return e.world.snapshot(p), true
+}
+
+// Pages returns the rows of a database, of all its data sources, in the order
+// of their creation, with those in the trash.
+func (e *Emulator) Pages(databaseID string) []Page {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	canonical, _ := parseID(databaseID)
+	d := e.world.Databases[canonical]
+	if d == nil {
+		return nil
+	}
+	var out []Page
+	for _, s := range d.Sources {
+		for _, id := range e.world.Rows[s] {
+			out = append(out, e.world.snapshot(e.world.Pages[id]))
+		}
+	}
+	return out
+}
+
+func (w *world) snapshot(p *page) Page {
+	out := Page{
+		ID: p.ID, Trashed: p.Trashed, Archived: p.Archived, Created: p.Created, Edited: p.Edited,
+		properties: map[string]map[string]any{}, title: w.title(p), body: w.blockLines(p.ID),
+	}
+	if s := w.source(p); s != nil {
+		out.Database = s.Database
+		for _, prop := range s.Properties {
+			m := w.encodeProperty(p, prop)
+			m[prop.Type] = w.encodeValue(p, prop)
+			out.properties[prop.Name] = plainJSON(m)
+		}
+	}
+	return out
+}
+
+// plainJSON is m as a client would decode it.
+func plainJSON(m map[string]any) map[string]any {
+	var out map[string]any
+	if err := json.Unmarshal(compact(m), &out); err != nil {
+		panic(err) // compact writes valid JSON
+	}
+	return out
+}
+
+// Title is the page's title.
+func (p Page) Title() string { return p.title }
+
+// Body is the plain text of the page's content, a line for each block.
+func (p Page) Body() string { return strings.Join(p.body, "\n") }
+
+// Value is what the API shows under the key of the property's type, as JSON
+// decodes it: nil for an empty property, and for one that does not exist.
+func (p Page) Value(name string) any {
+	m := p.properties[name]
+	kind, _ := m["type"].(string)
+	return m[kind]
+}
+
+// Text is the plain text of a property that holds text, "" if it is empty.
+func (p Page) Text(name string) string {
+	switch v := p.Value(name).(type) {
+	case string:
+		return v
+	case []any:
+		var b strings.Builder
+		for _, e := range v {
+			m, _ := e.(map[string]any)
+			s, _ := m["plain_text"].(string)
+			b.WriteString(s)
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// Select is the name of the option of a select or status property, "" if none
+// is chosen.
+func (p Page) Select(name string) string { return p.member(name, "name") }
+
+// Date is the start of a date property as the API shows it, "" if it is empty.
+func (p Page) Date(name string) string { return p.member(name, "start") }
+
+func (p Page) member(name, key string) string {
+	m, _ := p.Value(name).(map[string]any)
+	s, _ := m[key].(string)
+	return s
+}
+
+// Number is the number of a number or unique_id property, 0 if it is empty:
+// Value tells an empty one from a zero.
+func (p Page) Number(name string) float64 {
+	switch v := p.Value(name).(type) {
+	case float64:
+		return v
+	case map[string]any:
+		f, _ := v["number"].(float64)
+		return f
+	}
+	return 0
+}
+
+// Relation is the ids of the pages that a relation property points to, all of them.
+func (p Page) Relation(name string) []string {
+	var ids []string
+	v, _ := p.Value(name).([]any)
+	for _, e := range v {
+		m, _ := e.(map[string]any)
+		if id, ok := m["id"].(string); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,117 @@
+package emulator
+
+import "slices"
+
+// The groups that every status property has.
+var statusGroups = []group{{Name: "To-do", Color: "gray"}, {Name: "In progress", Color: "blue"}, {Name: "Complete", Color: "green"}}
+
+// defaultStatuses are the options of a status property made without any.
+var defaultStatuses = []option{{Name: "Not started", Color: "default"}, {Name: "In progress", Color: "blue"}, {Name: "Done", Color: "green"}}
+
+// decodeStatus reads the options and groups of a status property. Options that
+// are left out are removed; groups are kept unless given.
+func (p *property) decodeStatus(n node) error {
+	if p.Groups == nil {
+		for _, g := range statusGroups {
+			g.ID = newID()
+			p.Groups = append(p.Groups, g)
+		}
+	}
+	switch options := n.get("options"); {
+	case !options.absent():
+		if err := p.decodeOptions(options); err != nil {
+			return err
+		}
+	case p.Options == nil:
+		for _, o := range defaultStatuses {
+			o.ID = newID()
+			p.Options = append(p.Options, o)
+		}
+	}
+	groups := slices.Clone(p.Groups)
+	if g := n.get("groups"); !g.absent() {
+		var err error
+		if groups, err = p.decodeGroups(g); err != nil {
+			return err
+		}
+	}
+	p.Groups = p.regroup(groups)
+	return nil
+}
+
+// decodeGroups reads groups; their options are named by id or by name.
+func (p *property) decodeGroups(n node) ([]group, error) {
+	elements, err := n.array()
+	if err != nil {
+		return nil, err
+	}
+	var groups []group
+	for _, e := range elements {
+		name, err := e.get("name").text(maxOption)
+		if err != nil {
+			return nil, err
+		}
+		g := group{ID: newID(), Name: name, Color: "default"}
+		if i := slices.IndexFunc(p.Groups, func(x group) bool { return x.Name == name }); i >= 0 {
+			g.ID, g.Color = p.Groups[i].ID, p.Groups[i].Color
+		}
+		if c := e.get("color"); !c.absent() {
+			if g.Color, err = c.oneOf(colors...); err != nil {
+				return nil, err
+			}
+		}
+		ids, err := e.get("option_ids").array()
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			s, err := id.text(maxOption)
+			if err != nil {
+				return nil, err
+			}
+			o, ok := p.optionID(s)
+			if !ok {
+				if o, ok = p.optionNamed(s); !ok {
+					return nil, id.should("the id of an option")
+				}
+			}
+			g.OptionIDs = append(g.OptionIDs, o.ID)
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// regroup takes options that are gone out of their groups, and puts those in
+// no group where their place in the list suggests: the first to the first
+// group, the last to the last, all others between.
+func (p *property) regroup(groups []group) []group {
+	grouped := map[string]bool{}
+	for i, g := range groups {
+		ids := []string{}
+		for _, id := range g.OptionIDs {
+			if _, ok := p.optionID(id); ok && !grouped[id] {
+				ids = append(ids, id)
+				grouped[id] = true
+			}
+		}
+		groups[i].OptionIDs = ids
+	}
+	if len(groups) == 0 {
+		return groups
+	}
+	for i, o := range p.Options {
+		if grouped[o.ID] {
+			continue
+		}
+		at := min(1, len(groups)-1)
+		switch i {
+		case 0:
+			at = 0
+		case len(p.Options) - 1:
+			at = len(groups) - 1
+		}
+		groups[at].OptionIDs = append(groups[at].OptionIDs, o.ID)
+	}
+	return groups
+}

@@ -1,0 +1,176 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// faulty carries out a request that a fault strikes.
+func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *answer {
+	cut := &answer{cut: true}
+	switch f.Kind {
+	case Delay:
+		if !e.wait(r, f.Delay) {
+			return cut
+		}
+		return e.apply(c, route)
+	case DelayAnswer:
+		a := e.apply(c, route)
+		if !e.wait(r, f.Delay) {
+			return cut
+		}
+		return a
+	case Stop:
+		if !e.hold(f, r) {
+			return cut
+		}
+		return e.apply(c, route)
+	case StopAfter:
+		a := e.apply(c, route)
+		if !e.hold(f, r) {
+			return cut
+		}
+		return a
+	case DropRequest:
+		return cut
+	case DropAnswer:
+		e.apply(c, route)
+		return cut
+	case NotApplied:
+		return e.attempt(c, route)
+	case LateWrite:
+		e.applyLater(f.Late, c, route)
+		return cut
+	case LateWrite503:
+		e.applyLater(f.Late, c, route)
+		return f.refusal()
+	case StaleQuery:
+		c.past = f.Delay
+		return e.apply(c, route)
+	case SavedBut503:
+		if a := e.apply(c, route); a.status != http.StatusOK {
+			return a
+		}
+		return savedBut503(c)
+	case Conflict409Saved:
+		if a := e.apply(c, route); a.status != http.StatusOK {
+			return a
+		}
+	}
+	return f.refusal()
+}
+
+// hold waits until the fault is removed; false if the connection or the
+// emulator was closed first.
+func (e *Emulator) hold(f *injected, r *http.Request) bool {
+	select {
+	case <-f.removed:
+		return true
+	case <-r.Context().Done():
+	case <-e.stopping():
+	}
+	return false
+}
+
+// applyLater carries out a call after its answer. Nobody sees how it ends.
+func (e *Emulator) applyLater(after time.Duration, c *call, route *route) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isClosed {
+		return
+	}
+	var t *time.Timer
+	t = time.AfterFunc(after, func() {
+		e.mu.Lock()
+		due := e.late[t]
+		delete(e.late, t)
+		e.mu.Unlock()
+		if due {
+			a := e.apply(c, route)
+			e.log.Info("late write", "path", route.pattern, "status", a.status)
+		}
+	})
+	e.late[t] = true
+}
+
+// savedBut503 says that the write was saved all the same.
+func savedBut503(c *call) *answer {
+	additional := map[string]any{
+		"from":        "publicApi.pageObjectPointerToPageObject.beforePreload",
+		"elapsed_ms":  "55012",
+		"deadline_ms": "55000",
+		"retry_guidance": []string{
+			"Read the object again to confirm the saved change.",
+			"Do not repeat the write.",
+		},
+	}
+	if c.created != "" {
+		additional["committed_resource_id"] = c.created
+	}
+	return errorAnswer(&apiError{
+		status: http.StatusServiceUnavailable, code: "service_unavailable",
+		message: "The change was saved, but the response could not be built in time. " +
+			"Read the object again instead of repeating the write.",
+		additional: additional,
+	})
+}
+
+// refusal is the answer of a fault that says what is wrong.
+func (f *Fault) refusal() *answer {
+	after := f.RetryAfter
+	if after == 0 {
+		after = windowLength
+	}
+	reason := f.Reason
+	if reason == "" {
+		reason = "public_api_request_rate_limit"
+	}
+	switch f.Kind {
+	case RateLimited429:
+		return errorAnswer(rateLimited(reason, after))
+	case Blocked429:
+		return errorAnswer(&apiError{
+			status: http.StatusTooManyRequests, code: "rate_limited", message: "This request has been blocked.",
+			additional: map[string]any{"rate_limit_reason": "public_api_request_blocked"},
+		})
+	case HTML502:
+		return htmlAnswer()
+	}
+	e := *refusals[f.Kind]
+	if f.Kind == Overload529 {
+		e.retryAfter = after
+	}
+	return errorAnswer(&e)
+}
+
+// refusals are the errors that faults answer with.
+var refusals = map[FaultKind]*apiError{
+	Conflict409:      conflict,
+	Conflict409Saved: conflict,
+	Overload529:      {status: 529, code: "service_overload", message: "Notion is overloaded. Please try again later."},
+	Error500:         {status: http.StatusInternalServerError, code: "internal_server_error", message: "Unexpected error occurred."},
+	Error503:         unavailable,
+	LateWrite503:     unavailable,
+	Error504:         {status: http.StatusGatewayTimeout, code: "gateway_timeout", message: "Notion encountered a gateway timeout."},
+}
+
+var conflict = &apiError{status: http.StatusConflict, code: "conflict_error", message: "Conflict occurred while saving. Please try again."}
+
+var unavailable = &apiError{
+	status: http.StatusServiceUnavailable, code: "service_unavailable",
+	message: "Notion is unavailable. Please try again later.",
+}
+
+// htmlAnswer is what the edge in front of Notion answers when it cannot reach
+// it: no JSON, and no request id of Notion's.
+func htmlAnswer() *answer {
+	const page = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n" +
+		"<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>cloudflare</center>\r\n</body>\r\n</html>\r\n"
+	h := http.Header{}
+	h.Set("Content-Type", "text/html; charset=UTF-8")
+	h.Set("Server", "cloudflare")
+	h.Set("Cf-Ray", strings.ToLower(newID()[:8])+newID()[:8]+"-AMS")
+	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	return &answer{status: http.StatusBadGateway, header: h, body: []byte(page)}
+}

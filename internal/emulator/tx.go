@@ -1,0 +1,108 @@
+package emulator
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// tx is one change of the world, or one look at it. It runs with the
+// emulator's lock held, and is taken back as a whole if it fails.
+type tx struct {
+	world *world
+	now   time.Time
+	user  string // who makes the change
+	// direct is set for changes made past the API, which may set what the API
+	// refuses to set and are subject to no limits.
+	direct bool
+	undo   []func()
+}
+
+// changed reports whether the transaction has written anything.
+func (tx *tx) changed() bool { return len(tx.undo) > 0 }
+
+// rollback takes back all that was written.
+func (tx *tx) rollback() {
+	for i := len(tx.undo) - 1; i >= 0; i-- {
+		tx.undo[i]()
+	}
+	tx.undo = nil
+}
+
+// put replaces an entry of one of the world's maps.
+func put[K comparable, V any](tx *tx, m map[K]V, key K, v V) {
+	old, ok := m[key]
+	tx.undo = append(tx.undo, func() {
+		if ok {
+			m[key] = old
+		} else {
+			delete(m, key)
+		}
+	})
+	m[key] = v
+}
+
+// drop removes an entry of one of the world's maps.
+func drop[K comparable, V any](tx *tx, m map[K]V, key K) {
+	old, ok := m[key]
+	if !ok {
+		return
+	}
+	tx.undo = append(tx.undo, func() { m[key] = old })
+	delete(m, key)
+}
+
+// seq numbers a new object.
+func (tx *tx) seq() int64 {
+	tx.world.Seq++
+	return tx.world.Seq
+}
+
+// takeBlocks counts n new blocks against the workspace's limit.
+func (tx *tx) takeBlocks(n int) error {
+	left := tx.world.BlocksLeft
+	if tx.direct || left == nil {
+		return nil
+	}
+	if n > *left {
+		return restricted()
+	}
+	rest := *left - n
+	tx.world.BlocksLeft = &rest
+	tx.undo = append(tx.undo, func() { tx.world.BlocksLeft = left })
+	return nil
+}
+
+// edit replaces a page by a changed copy, and keeps the old version.
+func (tx *tx) edit(old *page, change func(*page)) *page {
+	p := *old
+	p.Values = maps.Clone(old.Values)
+	change(&p)
+	p.Edited, p.EditedBy = tx.now, tx.user
+	past := append(slices.Clone(tx.world.past[p.ID]), old)
+	for len(past) > maxPast || len(past) > 1 && tx.now.Sub(past[1].Edited) > keepPast {
+		past = past[1:]
+	}
+	put(tx, tx.world.past, p.ID, past)
+	put(tx, tx.world.Pages, p.ID, &p)
+	return &p
+}
+
+// editSource replaces a data source by a changed copy.
+func (tx *tx) editSource(old *source, change func(*source)) *source {
+	s := *old
+	s.Properties = slices.Clone(old.Properties)
+	change(&s)
+	s.Edited, s.EditedBy = tx.now, tx.user
+	put(tx, tx.world.Sources, s.ID, &s)
+	return &s
+}
+
+// editDatabase replaces a database by a changed copy.
+func (tx *tx) editDatabase(old *database, change func(*database)) *database {
+	d := *old
+	change(&d)
+	d.Edited, d.EditedBy = tx.now, tx.user
+	put(tx, tx.world.Databases, d.ID, &d)
+	return &d
+}

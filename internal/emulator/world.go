@@ -1,0 +1,202 @@
+package emulator
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// world is everything the emulator keeps. What its maps point to is never
+// changed, only replaced: so old versions can be kept, and shown, for free,
+// and a change can be taken back. All replacing goes through put.
+type world struct {
+	Users     map[string]*user     `json:"users"`
+	Databases map[string]*database `json:"databases"`
+	Sources   map[string]*source   `json:"data_sources"`
+	Pages     map[string]*page     `json:"pages"`
+	Blocks    map[string]*block    `json:"blocks"`
+	Comments  map[string]*comment  `json:"comments"`
+	// Rows has the pages of each data source in the order of their creation,
+	// Children the blocks of each page and block in reading order.
+	Rows     map[string][]string `json:"rows"`
+	Children map[string][]string `json:"children"`
+	// Hidden are databases that are not shared with the token.
+	Hidden map[string]bool `json:"hidden"`
+	// Seeded are the databases that Seed made.
+	Seeded Databases `json:"seeded"`
+	// BlocksLeft is how many blocks can still be made; nil for any number.
+	BlocksLeft *int `json:"blocks_left,omitempty"`
+	// Seq numbers pages, blocks and comments in the order of their creation.
+	Seq int64 `json:"seq"`
+
+	// past has, for each page, the versions that later ones replaced, oldest
+	// first; it is bounded by keepPast and maxPast, and not saved.
+	past map[string][]*page
+}
+
+// How much of the past is kept for queries that answer from it.
+const (
+	keepPast = 10 * time.Minute
+	maxPast  = 64 // versions of a page
+)
+
+type user struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Person bool   `json:"person"`
+}
+
+// database is a container of data sources, one as a rule.
+type database struct {
+	ID          string          `json:"id"`
+	Title       []span          `json:"title"`
+	Description []span          `json:"description"`
+	Parent      parent          `json:"parent"`
+	Sources     []string        `json:"data_sources"`
+	Inline      bool            `json:"is_inline"`
+	Trashed     bool            `json:"in_trash"`
+	Icon        json.RawMessage `json:"icon,omitempty"`
+	Cover       json.RawMessage `json:"cover,omitempty"`
+	Created     time.Time       `json:"created"`
+	Edited      time.Time       `json:"edited"`
+	CreatedBy   string          `json:"created_by"`
+	EditedBy    string          `json:"edited_by"`
+	Seq         int64           `json:"seq"`
+}
+
+// source is a data source: a schema, and the rows that follow it.
+type source struct {
+	ID         string     `json:"id"`
+	Database   string     `json:"database"`
+	Name       []span     `json:"name"`
+	Properties []property `json:"properties"`
+	// Unique is the last number given out to a unique_id property.
+	Unique    int             `json:"unique"`
+	Trashed   bool            `json:"in_trash"`
+	Icon      json.RawMessage `json:"icon,omitempty"`
+	Created   time.Time       `json:"created"`
+	Edited    time.Time       `json:"edited"`
+	CreatedBy string          `json:"created_by"`
+	EditedBy  string          `json:"edited_by"`
+	Seq       int64           `json:"seq"`
+}
+
+// page is a row of a data source, or a page below another page or the workspace.
+type page struct {
+	ID     string `json:"id"`
+	Parent parent `json:"parent"`
+	// Values are by property id. A property without one is empty.
+	Values   map[string]value `json:"values"`
+	Trashed  bool             `json:"in_trash"`
+	Archived bool             `json:"is_archived"`
+	Icon     json.RawMessage  `json:"icon,omitempty"`
+	Cover    json.RawMessage  `json:"cover,omitempty"`
+	// Created and Edited are exact; answers cut them to the minute.
+	Created   time.Time `json:"created"`
+	Edited    time.Time `json:"edited"`
+	CreatedBy string    `json:"created_by"`
+	EditedBy  string    `json:"edited_by"`
+	Seq       int64     `json:"seq"`
+}
+
+// parent is where an object lives. An empty one is the workspace.
+type parent struct {
+	Source   string `json:"source,omitempty"`
+	Database string `json:"database,omitempty"`
+	Page     string `json:"page,omitempty"`
+	Block    string `json:"block,omitempty"`
+}
+
+func newWorld() *world {
+	w := &world{}
+	w.fill()
+	return w
+}
+
+// fill makes the maps that a new or loaded world lacks, and the users that
+// every workspace has.
+func (w *world) fill() {
+	makeMap(&w.Users)
+	makeMap(&w.Databases)
+	makeMap(&w.Sources)
+	makeMap(&w.Pages)
+	makeMap(&w.Blocks)
+	makeMap(&w.Comments)
+	makeMap(&w.Rows)
+	makeMap(&w.Children)
+	makeMap(&w.Hidden)
+	makeMap(&w.past)
+	for _, u := range builtinUsers {
+		w.Users[u.ID] = u
+	}
+	if _, ok := w.Pages[homeID]; !ok {
+		now := time.Now().UTC()
+		w.Pages[homeID] = &page{
+			ID: homeID, Values: map[string]value{titleID: {Spans: textSpans("Home")}},
+			Created: now, Edited: now, CreatedBy: personID, EditedBy: personID,
+		}
+	}
+}
+
+func makeMap[K comparable, V any](m *map[K]V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+}
+
+// property returns the property of that name or id; names win, as in Notion.
+func (s *source) property(key string) (property, bool) {
+	for _, p := range s.Properties {
+		if p.Name == key {
+			return p, true
+		}
+	}
+	for _, p := range s.Properties {
+		if p.hasID(key) {
+			return p, true
+		}
+	}
+	return property{}, false
+}
+
+// source is the data source of a row, nil for other pages.
+func (w *world) source(p *page) *source { return w.Sources[p.Parent.Source] }
+
+// title is the plain text of a page's title.
+func (w *world) title(p *page) string { return plainText(p.Values[titleID].Spans) }
+
+// live reports whether a page shows up in queries, searches and relations.
+func (p *page) live() bool { return !p.Trashed && !p.Archived }
+
+// at is the version of a page that was current at t, nil if it did not exist yet.
+func (w *world) at(id string, t time.Time) *page {
+	p := w.Pages[id]
+	if !p.Edited.After(t) {
+		return p
+	}
+	for _, old := range slices.Backward(w.past[id]) {
+		if !old.Edited.After(t) {
+			return old
+		}
+	}
+	return nil
+}
+
+// pageURL is the address of a page or, without a title, of a database.
+func pageURL(title, id string) string {
+	var slug strings.Builder
+	for _, r := range title {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			slug.WriteRune(r)
+		case slug.Len() > 0 && !strings.HasSuffix(slug.String(), "-"):
+			slug.WriteByte('-')
+		}
+	}
+	name := strings.TrimSuffix(slug.String(), "-")
+	if name != "" {
+		name += "-"
+	}
+	return "https://www.notion.so/" + name + undashed(id)
+}
