@@ -1,0 +1,254 @@
+package notion
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// longestTimeout is the longest lease that a task can be given; a longer one is
+// taken for a mistake.
+const longestTimeout = 365 * 24 * time.Hour
+
+// codec turns pages into tasks, and changes of tasks into properties.
+type codec struct {
+	database task.ID
+	columns  taskColumns
+
+	statuses   map[string]task.Status   // by their names in the database
+	names      map[task.Status]string   // the reverse
+	priorities map[string]task.Priority // by their names in lower case
+	users      map[string]string        // of agents: the ids of their Notion users
+	agents     map[string]string        // the reverse, by canonical id
+}
+
+func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, error) {
+	c := &codec{
+		database:   database,
+		columns:    columns,
+		statuses:   make(map[string]task.Status),
+		names:      make(map[task.Status]string),
+		priorities: make(map[string]task.Priority),
+		users:      make(map[string]string),
+		agents:     make(map[string]string),
+	}
+	for _, status := range task.Statuses {
+		c.names[status] = s.statusName(status)
+		c.statuses[c.names[status]] = status
+	}
+	for _, priority := range task.Priorities {
+		names := s.Priorities[priority]
+		if len(names) == 0 {
+			names = []string{priority.String()}
+		}
+		for _, name := range names {
+			c.priorities[strings.ToLower(name)] = priority
+		}
+	}
+	for agent, user := range s.NotionUsers {
+		id, err := task.ParseID(user)
+		if err != nil {
+			return nil, claim.Errorf(claim.Refused, claim.LandedNo, "the Notion user of agent %q: %q is not a user id", agent, user)
+		}
+		c.users[agent] = string(id)
+		c.agents[string(id)] = agent
+	}
+	return c, nil
+}
+
+// used lists the ids of the properties that a task is read from.
+func (c *codec) used() []string {
+	var ids []string
+	cols := &c.columns
+	for _, col := range []column{
+		cols.title, cols.status, cols.claimedBy, cols.claimedAt,
+		cols.timeout, cols.token, cols.priority, cols.dependsOn,
+	} {
+		if col.ID != "" {
+			ids = append(ids, col.ID)
+		}
+	}
+	return ids
+}
+
+// task reads a page. Of a relation it has as much as the page shows.
+func (c *codec) task(page *notionapi.Page) (task.Task, error) {
+	id, err := task.ParseID(page.ID.String())
+	if err != nil {
+		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
+	}
+	if parent, err := task.ParseID(page.Parent.DatabaseID.String()); err != nil || parent != c.database {
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "page %s belongs to another database than the tasks", id)
+	}
+	byID := make(map[string]notionapi.Property, len(page.Properties))
+	for _, p := range page.Properties {
+		byID[p.GetID()] = p
+	}
+	delete(byID, "") // the id of columns that the database lacks
+	// A page that lost such a property must not look as if it were free.
+	for _, col := range []column{c.columns.status, c.columns.claimedBy, c.columns.claimedAt} {
+		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {
+			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
+				"page %s has no property %q of type %s any more: restore it, or restart after changing tasks.properties", id, col.Name, col.Type)
+		}
+	}
+	t := task.Task{
+		ID:        id,
+		Title:     plainText(byID[c.columns.title.ID]),
+		URL:       page.URL,
+		Status:    task.Unknown,
+		Priority:  task.None,
+		ClaimedBy: c.holder(byID[c.columns.claimedBy.ID]),
+		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
+		Token:     strings.TrimSpace(plainText(byID[c.columns.token.ID])),
+		Timeout:   lease(byID[c.columns.timeout.ID]),
+		DependsOn: related(byID[c.columns.dependsOn.ID]),
+		Created:   page.CreatedTime.UTC(),
+		Edited:    page.LastEditedTime.UTC(),
+		Trashed:   page.Archived,
+	}
+	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
+		t.Status = status
+	}
+	name := strings.TrimSpace(plainText(byID[c.columns.priority.ID]))
+	if priority, ok := c.priorities[strings.ToLower(name)]; ok {
+		t.Priority = priority
+	}
+	return t, nil
+}
+
+// holder reads claimed_by.
+func (c *codec) holder(p notionapi.Property) string {
+	people, ok := p.(*notionapi.PeopleProperty)
+	if !ok {
+		return strings.TrimSpace(plainText(p))
+	}
+	var names []string
+	for _, user := range people.People {
+		names = append(names, c.userName(user))
+	}
+	return strings.Join(names, ", ")
+}
+
+// userName is the agent that a Notion user stands for, else the user's own name;
+// one that Notion does not tell is better told by id than not at all.
+func (c *codec) userName(user notionapi.User) string {
+	if id, err := task.ParseID(user.ID.String()); err == nil && c.agents[string(id)] != "" {
+		return c.agents[string(id)]
+	}
+	if name := strings.TrimSpace(user.Name); name != "" {
+		return name
+	}
+	return user.ID.String()
+}
+
+// properties makes a page update of a change. What the database has no property
+// for is left out.
+func (c *codec) properties(w claim.Write) (notionapi.Properties, error) {
+	props := make(notionapi.Properties)
+	if w.Status != nil {
+		name, ok := c.names[*w.Status]
+		if !ok {
+			return nil, fmt.Errorf("%q is not a status that a task can be given", *w.Status)
+		}
+		col := c.columns.status
+		props[col.ID] = option(notionapi.PropertyType(col.Type), name)
+	}
+	if w.ClaimedBy != nil {
+		by, err := c.claimedBy(*w.ClaimedBy)
+		if err != nil {
+			return nil, err
+		}
+		props[c.columns.claimedBy.ID] = by
+	}
+	if w.ClaimedAt != nil {
+		props[c.columns.claimedAt.ID] = date(*w.ClaimedAt)
+	}
+	if w.Token != nil && c.columns.token.ID != "" {
+		props[c.columns.token.ID] = text(*w.Token)
+	}
+	if w.Timeout != nil && c.columns.timeout.ID != "" {
+		props[c.columns.timeout.ID] = minutes(*w.Timeout)
+	}
+	return props, nil
+}
+
+func (c *codec) claimedBy(agent string) (notionapi.Property, error) {
+	switch c.columns.claimedBy.Type {
+	case typeSelect:
+		if strings.Contains(agent, ",") {
+			return nil, fmt.Errorf("agent %q: Notion takes no comma in a select option; use another name, or make %q a text",
+				agent, c.columns.claimedBy.Name)
+		}
+		return option(notionapi.PropertyTypeSelect, agent), nil
+	case typePeople:
+		people := []pageRef{}
+		if agent != "" {
+			user, ok := c.users[agent]
+			if !ok {
+				return nil, fmt.Errorf("agent %q: no Notion user stands for it, and %q takes users only; say which one does, or make %q a text",
+					agent, c.columns.claimedBy.Name, c.columns.claimedBy.Name)
+			}
+			people = append(people, pageRef{user})
+		}
+		return value{notionapi.PropertyTypePeople, people}, nil
+	default:
+		return text(agent), nil
+	}
+}
+
+// plainText is the text of a property that has one: a title, a text, or the name
+// of an option.
+func plainText(p notionapi.Property) string {
+	var spans []notionapi.RichText
+	switch p := p.(type) {
+	case *notionapi.TitleProperty:
+		spans = p.Title
+	case *notionapi.RichTextProperty:
+		spans = p.RichText
+	case *notionapi.SelectProperty:
+		return p.Select.Name
+	case *notionapi.StatusProperty:
+		return p.Status.Name
+	}
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.PlainText)
+	}
+	return b.String()
+}
+
+func moment(p notionapi.Property) time.Time {
+	if d, ok := p.(*notionapi.DateProperty); ok && d.Date != nil && d.Date.Start != nil {
+		return time.Time(*d.Date.Start).UTC()
+	}
+	return time.Time{}
+}
+
+// lease reads a lease's length in minutes; what cannot be one counts as none.
+func lease(p notionapi.Property) time.Duration {
+	n, ok := p.(*notionapi.NumberProperty)
+	if !ok || !(n.Number > 0) || n.Number > longestTimeout.Minutes() {
+		return 0
+	}
+	return time.Duration(n.Number * float64(time.Minute))
+}
+
+func related(p notionapi.Property) []task.ID {
+	r, ok := p.(*notionapi.RelationProperty)
+	if !ok {
+		return nil
+	}
+	var ids []task.ID
+	for _, page := range r.Relation {
+		if id, err := task.ParseID(page.ID.String()); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

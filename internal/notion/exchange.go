@@ -1,0 +1,60 @@
+package notion
+
+import (
+	"context"
+	"time"
+)
+
+// exchange travels in the context of a call of the library, and carries what the
+// library has no words for: with the request, and back from the answer. It serves
+// one request, and one goroutine.
+type exchange struct {
+	// only lists the ids of the properties that a query shall answer with; nil for all.
+	only []string
+
+	// date is the answer's Date header; zero if it had none.
+	date time.Time
+	// incomplete says why a query's answers end before its results do.
+	incomplete string
+	// columns is a database's schema, by the properties' names.
+	columns map[string]column
+	// truncated holds the relations of which the answer shows only a part.
+	truncated map[relation]bool
+}
+
+// relation is one relation property of one page.
+type relation struct{ page, property string }
+
+// column is a property of a database.
+type column struct {
+	ID   string
+	Name string
+	Type string
+	// Options are the names of a select's, multi-select's or status's options.
+	Options []string
+	// Database is what a relation relates to.
+	Database string
+}
+
+type exchangeKey struct{}
+
+// in returns a context that carries x.
+func (x *exchange) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// exchangeOf returns what the context carries, or an exchange that nobody reads.
+func exchangeOf(ctx context.Context) *exchange {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return x
+	}
+	return new(exchange)
+}
+
+// at is Notion's time at which the answer was made.
+func (x *exchange) at(clock *clock) time.Time {
+	if x.date.IsZero() {
+		return clock.now()
+	}
+	return x.date.UTC()
+}

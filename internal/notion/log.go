@@ -1,0 +1,106 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// Log is a log database. It fits itself to whatever properties the database has,
+// and needs none but the title that every database has. It is safe for concurrent
+// use.
+type Log struct {
+	client *Client
+	key    string // where the configuration names the database
+	id     task.ID
+
+	mu     sync.Mutex
+	layout layout
+	// stale is set when Notion refused an entry: somebody may have changed the
+	// database, so it is read again before the next one.
+	stale bool
+}
+
+// Log opens a log database, by its id or its URL, with one request. A relation
+// property is filled in only if it relates to the tasks database that was opened
+// before.
+func (c *Client) Log(ctx context.Context, databaseID string, kind claim.Log) (*Log, error) {
+	l := &Log{client: c, key: "databases." + string(kind) + "_log"}
+	db, err := c.database(usually(ctx, LaneLog), databaseID, l.key)
+	if err != nil {
+		return nil, err
+	}
+	l.id = db.id
+	l.layout = c.layout(db)
+	return l, nil
+}
+
+func (c *Client) layout(db database) layout {
+	tasks := c.tasks.Load()
+	if tasks == nil {
+		tasks = new(task.ID)
+	}
+	return newLayout(db.columns, *tasks)
+}
+
+// Create makes an entry, with one request that is sent at most once. If its error
+// says that the entry may have landed, Find tells, though not at once: Notion's
+// queries may lag behind.
+func (l *Log) Create(ctx context.Context, e Entry) error {
+	ctx = usually(ctx, LaneLog)
+	layout, err := l.current(ctx)
+	if err != nil {
+		// Only a read has failed so far.
+		failed := *storeError(err)
+		failed.Landed = claim.LandedNo
+		return &failed
+	}
+	request := layout.page(e)
+	request.Parent = notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(l.id)}
+	if _, err := l.client.api.Page.Create(ctx, request); err != nil {
+		failed := storeError(err)
+		var answered *APIError
+		if errors.As(err, &answered) && answered.Code == codeValidation {
+			l.mu.Lock()
+			l.stale = true
+			l.mu.Unlock()
+		}
+		return failed
+	}
+	return nil
+}
+
+// Find reports whether there is an entry of that id.
+func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
+	ctx = usually(ctx, LaneLog)
+	layout, err := l.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	answer, err := l.client.api.Database.Query(ctx, notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
+		Filter: layout.find(entryID), PageSize: 1,
+	})
+	if err != nil {
+		return false, storeError(err)
+	}
+	return len(answer.Results) > 0, nil
+}
+
+// current returns the database's layout, read again if it may have changed.
+func (l *Log) current(ctx context.Context) (layout, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale {
+		db, err := l.client.database(ctx, string(l.id), l.key)
+		if err != nil {
+			return layout{}, err
+		}
+		l.layout, l.stale = l.client.layout(db), false
+	}
+	return l.layout, nil
+}

@@ -1,0 +1,113 @@
+package notion
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Stats says what a client has sent and what it has yet to send.
+type Stats struct {
+	// Requests counts what was sent, by endpoint and status, in a fixed order.
+	Requests []Count
+	// Waiting counts who waits for a permit, by lane.
+	Waiting map[Lane]int
+	// PausedUntil is the end of the last pause that Notion asked for, by this
+	// machine's clock; zero if there was none.
+	PausedUntil time.Time
+}
+
+// Count is how often requests to one endpoint were answered with one status.
+type Count struct {
+	// Endpoint is the kind of request: "pages.update".
+	Endpoint string
+	// Status is that of the answer; zero if there was none.
+	Status int
+	N      int
+}
+
+// Stats returns the numbers at this moment.
+func (c *Client) Stats() Stats {
+	s := Stats{Requests: c.meter.counts(), Waiting: make(map[Lane]int, lanes)}
+	waiting, until := c.permits.waiting()
+	for lane, n := range waiting {
+		s.Waiting[Lane(lane)] = n
+	}
+	s.PausedUntil = until
+	return s
+}
+
+// measured counts and logs requests.
+type measured struct {
+	next  http.RoundTripper
+	meter *meter
+}
+
+func (m *measured) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := m.next.RoundTrip(req)
+	status := 0
+	var answered *APIError
+	if err == nil {
+		status = resp.StatusCode
+	} else if errors.As(err, &answered) {
+		status = answered.Status
+	}
+	m.meter.add(endpoint(req.Method, req.URL.Path), status)
+	m.meter.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status,
+		"lane", laneOf(req.Context()), "took", time.Since(start), "err", err)
+	return resp, err
+}
+
+// meter counts requests.
+type meter struct {
+	log *slog.Logger
+
+	mu sync.Mutex
+	n  map[Count]int // keyed with N zero
+}
+
+func newMeter(log *slog.Logger) *meter { return &meter{log: log, n: make(map[Count]int)} }
+
+func (m *meter) add(endpoint string, status int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n[Count{Endpoint: endpoint, Status: status}]++
+}
+
+func (m *meter) counts() []Count {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := make([]Count, 0, len(m.n))
+	for c, n := range m.n {
+		c.N = n
+		counts = append(counts, c)
+	}
+	slices.SortFunc(counts, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.Endpoint, b.Endpoint), cmp.Compare(a.Status, b.Status))
+	})
+	return counts
+}
+
+// endpoint names the kind of a request after the collection, as "pages", and what
+// is done with it.
+func endpoint(method, path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	switch {
+	case len(parts) > 2: // databases/{id}/query, pages/{id}/properties/{id}
+		return parts[0] + "." + parts[2]
+	case method == http.MethodPost:
+		return parts[0] + ".create"
+	case method == http.MethodPatch:
+		return parts[0] + ".update"
+	case parts[0] == "users":
+		return "users.me"
+	default:
+		return parts[0] + ".get"
+	}
+}

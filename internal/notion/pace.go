@@ -1,0 +1,73 @@
+package notion
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// The lengths of pauses.
+const (
+	// firstPause is the first of several pauses when Notion does not say how long
+	// it wants to be left alone; each further one is twice as long, up to a minute.
+	firstPause = 5 * time.Second
+	// blockedPause is how long a connection that Notion has shut out stays silent.
+	blockedPause = time.Minute
+	// longestPause is the longest that Notion is believed to have meant.
+	longestPause = 15 * time.Minute
+)
+
+// errHeldBack is the error of requests that were not sent because of a pause.
+var errHeldBack = errors.New("held back")
+
+// pausedError says that nothing is sent at present.
+type pausedError struct{ left time.Duration }
+
+func (e *pausedError) Error() string {
+	return fmt.Sprintf("not sent: Notion asked for a pause, which ends in %s", e.left.Round(time.Second))
+}
+
+func (e *pausedError) Is(target error) bool { return target == errHeldBack }
+
+// pace sends a request when it has a permit, and stops everything when Notion
+// answers 429 or 529. Reads wait for the end of a pause. Writes do not: a claim's
+// write must follow its read at once, and after a wait would follow it too late,
+// so whoever made it has to start over with the read. Nothing comes before the
+// entry of a log, so that waits like a read.
+type pace struct {
+	next    http.RoundTripper
+	permits *permits
+	log     *slog.Logger
+}
+
+func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	patient := isRead(req) || laneOf(ctx) == LaneLog
+	if err := p.permits.admit(ctx, patient); err != nil {
+		closeBody(req)
+		failed := unsent(req, err)
+		var paused *pausedError
+		if errors.As(err, &paused) {
+			failed.RetryAfter = paused.left
+		}
+		return nil, failed
+	}
+	resp, err := p.next.RoundTrip(req)
+	var answered *APIError
+	switch {
+	case err == nil:
+		p.permits.ease()
+	case errors.As(err, &answered) && answered.blocked():
+		p.pause(max(answered.RetryAfter, blockedPause), err)
+	case errors.As(err, &answered) && answered.rateLimited():
+		p.pause(answered.RetryAfter, err)
+	}
+	return resp, err
+}
+
+func (p *pace) pause(d time.Duration, why error) {
+	d = p.permits.pause(d)
+	p.log.Warn("Notion asked for a pause", "for", d.Round(time.Second), "err", why)
+}

@@ -1,0 +1,73 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// dependencies names the relation of a page that holds its dependencies.
+func (t *Tasks) dependencies(page *notionapi.Page) relation {
+	return relation{page.ID.String(), t.columns.dependsOn.ID}
+}
+
+// related reads all dependencies of a task, of which a page's answer shows 25 at
+// most, and remembers them.
+func (t *Tasks) related(ctx context.Context, id task.ID) ([]task.ID, error) {
+	plain, err := url.PathUnescape(t.columns.dependsOn.ID)
+	if err != nil {
+		plain = t.columns.dependsOn.ID
+	}
+	path := "/v1/pages/" + string(id) + "/properties/" + url.PathEscape(plain)
+	query := url.Values{"page_size": {"100"}}
+	var all []task.ID
+	for {
+		var items struct {
+			Results []struct {
+				Relation pageRef `json:"relation"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := t.client.get(withoutGrant(ctx), path, query, &items); err != nil {
+			return nil, err
+		}
+		for _, item := range items.Results {
+			other, err := task.ParseID(item.Relation.ID)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, other)
+		}
+		if !items.HasMore {
+			break
+		}
+		if items.NextCursor == "" || items.NextCursor == query.Get("start_cursor") {
+			return nil, errNoCursor
+		}
+		query.Set("start_cursor", items.NextCursor)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.long[id] = all
+	return slices.Clone(all), nil
+}
+
+// errNoCursor is the error of an answer that says there is more, and not where.
+var errNoCursor = errors.New("there is more, but no cursor to it")
+
+// recall returns the dependencies of a task as last read, if an answer has been
+// found to show only some of them.
+func (t *Tasks) recall(id task.ID, shown []task.ID) []task.ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if all, ok := t.long[id]; ok {
+		return slices.Clone(all)
+	}
+	return shown
+}

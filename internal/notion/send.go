@@ -1,0 +1,69 @@
+package notion
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// answerLimit is the size above which an answer is not believed. A hundred rows,
+// each with every text as long as Notion lets it be, stay below.
+const answerLimit = 64 << 20
+
+// send makes one request and reads the whole answer, within the time limit.
+type send struct {
+	next    http.RoundTripper
+	timeout time.Duration
+}
+
+func (s *send) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), s.timeout)
+	defer cancel()
+	resp, err := s.exchange(req.WithContext(ctx))
+	if err != nil && ctx.Err() != nil && req.Context().Err() == nil {
+		return nil, fmt.Errorf("no answer within %s", s.timeout)
+	}
+	return resp, err
+}
+
+func (s *send) exchange(req *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	case len(body) > answerLimit:
+		return nil, fmt.Errorf("the answer is longer than %d bytes", answerLimit)
+	}
+	return withBody(resp, body), nil
+}
+
+// withBody returns resp with another body.
+func withBody(resp *http.Response, body []byte) *http.Response {
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.ContentLength = int64(len(body))
+	return resp
+}
+
+// closeBody does what a RoundTripper owes a request that it does not pass on.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// newTransport returns a transport that notices a dead connection, as after the
+// machine was suspended, sooner than by requests that time out one after another.
+func newTransport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 10
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
+	return t
+}

@@ -1,0 +1,75 @@
+package notion
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"dibs/internal/claim"
+)
+
+// storeError sorts an error of a request, however the library wrapped it, by what
+// can be done about it, and says that where a person has to do it.
+func storeError(err error) *claim.StoreError {
+	var already *claim.StoreError
+	if errors.As(err, &already) {
+		return already
+	}
+	var answered *APIError
+	if errors.As(err, &answered) {
+		kind, advice := answered.sort()
+		err := error(answered)
+		if advice != "" {
+			err = fmt.Errorf("%s: %w", advice, answered)
+		}
+		return &claim.StoreError{Kind: kind, Landed: answered.Landed, RetryAfter: answered.RetryAfter, Err: err}
+	}
+	var failed *SendError
+	if errors.As(err, &failed) {
+		return &claim.StoreError{Kind: claim.Unavailable, Landed: failed.Landed, RetryAfter: failed.RetryAfter, Err: failed}
+	}
+	// The answer was good, but not what the library expects.
+	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer cannot be read: %w", err)
+}
+
+// inTrash matches what Notion says of a page that cannot be written because it is
+// in the trash. It has no code of its own, so the wording has to do.
+var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
+
+func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
+	switch {
+	case e.blocked():
+		return claim.Refused, "Notion has blocked this connection: see the connection's page in Notion, or ask Notion's support"
+	case e.Status == http.StatusUnauthorized:
+		return claim.Refused, "the token was refused: check notion.token"
+	case e.data("block_limit") != "":
+		return claim.Refused, "the workspace has no blocks left: make room or upgrade its plan"
+	case e.Status == http.StatusForbidden:
+		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
+	case e.Status == http.StatusNotFound:
+		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
+	case e.data("error_type") == multipleSources:
+		return claim.Refused, "the database has several data sources, of which none can be used: move the others to databases of their own"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
+		return claim.Trashed, ""
+	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.rateLimited(), e.Status >= 500:
+		return claim.Unavailable, ""
+	case e.Status < 300:
+		return claim.Unavailable, "the server does not answer like Notion: check notion.base_url"
+	case e.Status < 400:
+		return claim.Refused, "the server sends requests elsewhere: check notion.base_url"
+	default:
+		return claim.Refused, ""
+	}
+}
+
+// heldBack is the error of a wait for permits that came to nothing.
+func heldBack(err error) *claim.StoreError {
+	held := &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, Err: err}
+	var paused *pausedError
+	if errors.As(err, &paused) {
+		held.RetryAfter = paused.left
+	}
+	return held
+}
