@@ -1,0 +1,172 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// ErrEnded is returned by Save for a claim that has ended: what is recorded of
+// it does not change any more.
+var ErrEnded = errors.New("the claim has ended already")
+
+// Save stores c and the events that go with the change, in the order given. See
+// [claim.Ledger].
+//
+// A live claim whose reservation was taken over gets it back if nobody has the
+// task by now.
+func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	err := j.write(ctx, func(tx *sql.Conn) error { return save(ctx, tx, c, events...) })
+	return j.failed(err, "saving claim %s", c.ID)
+}
+
+func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Event) error {
+	if err := putClaim(ctx, tx, c); err != nil {
+		return err
+	}
+	if err := insertEvents(ctx, tx, events...); err != nil {
+		return err
+	}
+	if c.State == claim.Ended {
+		return settle(ctx, tx, c)
+	}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO reservations (task_id, claim_id, agent, until)
+		VALUES (:task, :claim, :agent, :until)
+		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
+		 WHERE reservations.claim_id = excluded.claim_id`,
+		sql.Named("task", c.Task.ID), sql.Named("claim", c.ID), sql.Named("agent", c.Agent), sql.Named("until", until(c)))
+	return err
+}
+
+// insertClaim inserts the row of a new claim.
+func insertClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+	_, err := writeClaim(ctx, tx, c, "")
+	return err
+}
+
+// putClaim inserts or updates the row of c, unless it says that c has ended.
+func putClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+	if c.State == claim.Ended && c.Ended.IsZero() {
+		return errors.New("it is to end, and does not say when")
+	}
+	n, err := writeClaim(ctx, tx, c, `
+		    ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body
+		 WHERE claims.state <> 'ended' AND claims.task_id = excluded.task_id AND claims.agent = excluded.agent`)
+	if err != nil || n > 0 {
+		return err
+	}
+	known, err := scanClaim(tx.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", c.ID))
+	switch {
+	case err != nil:
+		return err
+	case known.State == claim.Ended:
+		return ErrEnded
+	default:
+		return fmt.Errorf("it is %s's on task %s, and cannot become %s's on task %s", known.Agent, known.Task.ID, c.Agent, c.Task.ID)
+	}
+}
+
+// writeClaim inserts the row of c, or does what onConflict says, and returns how
+// many rows it changed.
+func writeClaim(ctx context.Context, tx *sql.Conn, c claim.Claim, onConflict string) (int64, error) {
+	body, err := json.Marshal(claimBody{Claim: c, Task: bodyOf(c.Task)})
+	if err != nil {
+		return 0, err
+	}
+	return affect(ctx, tx, `
+		INSERT INTO claims (id, task_id, agent, state, ended, body)
+		VALUES (:id, :task, :agent, :state, :ended, :body)`+onConflict,
+		sql.Named("id", c.ID), sql.Named("task", c.Task.ID), sql.Named("agent", c.Agent),
+		sql.Named("state", c.State), sql.Named("ended", millis(c.Ended)), sql.Named("body", string(body)))
+}
+
+// settle gives up the reservation of a claim that has just ended, if it is still
+// its own, and sums up the denials recorded against it.
+func settle(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", c.ID); err != nil {
+		return err
+	}
+	denied, err := collect(ctx, tx, scanString, "SELECT agent FROM events WHERE against = ? ORDER BY agent", c.ID)
+	if err != nil || len(denied) == 0 {
+		return err
+	}
+	count := len(denied)
+	return insertEvents(ctx, tx, claim.Contested(c, c.Ended, count, slices.Compact(denied)))
+}
+
+// never is the `until` of a reservation that nobody may take over.
+const never = math.MaxInt64
+
+// until is when the reservation of c may be taken over: when c goes stale, if it
+// is held. It is rounded up, so that it is never early.
+func until(c claim.Claim) int64 {
+	if c.State != claim.Held || c.StaleAt.IsZero() {
+		return never
+	}
+	return c.StaleAt.Add(time.Millisecond - time.Nanosecond).UnixMilli()
+}
+
+// Claim returns the claim of that id in whatever state it is, or
+// [claim.ErrUnknownClaim].
+func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Claim, error) {
+	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = claim.ErrUnknownClaim
+	}
+	return c, j.failed(err, "reading claim %s", id)
+}
+
+// Live returns the claims that have not ended, oldest first, which is the order
+// of their ids.
+func (j *Journal) Live(ctx context.Context) ([]claim.Claim, error) {
+	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE state <> 'ended' ORDER BY id")
+	return claims, j.failed(err, "reading the live claims")
+}
+
+// ClaimFilter chooses claims; its zero value chooses all live ones.
+type ClaimFilter struct {
+	Agent        string // whose claims, empty for everybody's
+	IncludeEnded bool
+	Limit        int // how many at most, 0 for any number
+}
+
+// Claims returns the claims that f chooses, newest first.
+func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, error) {
+	query, args := "SELECT body FROM claims WHERE true", []any{}
+	if f.Agent != "" {
+		query, args = query+" AND agent = ?", append(args, f.Agent)
+	}
+	if !f.IncludeEnded {
+		query += " AND state <> 'ended'"
+	}
+	query, args = query+" ORDER BY id DESC LIMIT ?", append(args, atMost(f.Limit))
+	claims, err := collect(ctx, j.readers, scanClaim, query, args...)
+	return claims, j.failed(err, "reading claims")
+}
+
+// claimBody is a claim as its row's body holds it: its task with all its fields.
+type claimBody struct {
+	claim.Claim
+	Task taskBody `json:"task"` // instead of Claim.Task
+}
+
+func scanClaim(row scanner) (claim.Claim, error) {
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return claim.Claim{}, err
+	}
+	var b claimBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return claim.Claim{}, fmt.Errorf("the body of a claim: %w", err)
+	}
+	b.Claim.Task = b.Task.task()
+	return b.Claim, nil
+}

@@ -1,0 +1,251 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fill sets every field of the struct behind v to something, so that a field
+// that is not stored shows.
+func fill(v reflect.Value) {
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		*x = t0.Add(123456789 * time.Nanosecond)
+		return
+	case *task.Priority:
+		*x = task.Low
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString("some \x00 “text”\n")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(12345678901)
+	default:
+		panic("fill: " + v.Kind().String())
+	}
+}
+
+func TestAllFieldsAreStored(t *testing.T) {
+	j := newJournal(t)
+	var c claim.Claim
+	fill(reflect.ValueOf(&c).Elem())
+	e := claim.Event{}
+	fill(reflect.ValueOf(&e).Elem())
+	e.ID = claim.NewEventID(t0)
+	save(t, j, c, e)
+	if _, err := j.PutTasks(t.Context(), []task.Task{c.Task}, t0); err != nil {
+		t.Fatal(err)
+	}
+	j = reopen(t, j)
+
+	gotClaim, err := j.Claim(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, gotClaim); diff != "" {
+		t.Errorf("claim (-saved +read):\n%s", diff)
+	}
+	if diff := cmp.Diff([]claim.Event{e}, events(t, j, journal.EventFilter{})); diff != "" {
+		t.Errorf("events (-saved +read):\n%s", diff)
+	}
+	gotTask, readAt, ok, err := j.Task(t.Context(), c.Task.ID)
+	if err != nil || !ok || !readAt.Equal(t0) {
+		t.Fatalf("Task: read at %v, %v, %v", readAt, ok, err)
+	}
+	if diff := cmp.Diff(c.Task, gotTask); diff != "" {
+		t.Errorf("task (-put +read):\n%s", diff)
+	}
+}
+
+func TestUnknownClaim(t *testing.T) {
+	if _, err := newJournal(t).Claim(t.Context(), claim.NewID(t0)); !errors.Is(err, claim.ErrUnknownClaim) {
+		t.Errorf("Claim = %v, want ErrUnknownClaim", err)
+	}
+}
+
+func TestListingClaims(t *testing.T) {
+	j := newJournal(t)
+	a := attempt("Sandman", "a", t0)
+	b := attempt("Oracle", "b", t0.Add(time.Second))
+	c := attempt("Sandman", "c", t0.Add(2*time.Second))
+	d := attempt("Oracle", "d", t0.Add(3*time.Second))
+	for _, x := range []*claim.Claim{&d, &b, &a, &c} { // not in the order of their times
+		*x = grant(t, j, *x, x.Reserved)
+	}
+	b = ended(b, claim.EndCompleted, t0.Add(time.Hour))
+	save(t, j, b)
+
+	if diff := cmp.Diff([]claim.Claim{a, c, d}, live(t, j)); diff != "" {
+		t.Errorf("Live (-want +got):\n%s", diff)
+	}
+	tests := map[string]struct {
+		filter journal.ClaimFilter
+		want   []claim.Claim
+	}{
+		"live":        {journal.ClaimFilter{}, []claim.Claim{d, c, a}},
+		"of an agent": {journal.ClaimFilter{Agent: "Sandman"}, []claim.Claim{c, a}},
+		"all":         {journal.ClaimFilter{IncludeEnded: true}, []claim.Claim{d, c, b, a}},
+		"all of one":  {journal.ClaimFilter{Agent: "Oracle", IncludeEnded: true}, []claim.Claim{d, b}},
+		"limited":     {journal.ClaimFilter{IncludeEnded: true, Limit: 3}, []claim.Claim{d, c, b}},
+		"of nobody":   {journal.ClaimFilter{Agent: "sandman"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := j.Claims(t.Context(), test.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEndedClaimsStayEnded(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	over := ended(c, claim.EndCompleted, t0.Add(time.Hour))
+	save(t, j, over)
+
+	lost := ended(c, claim.EndLost, t0.Add(2*time.Hour))
+	for _, again := range []claim.Claim{c, lost, over} {
+		if err := j.Save(t.Context(), again, event(c, claim.KindLost, t0)); !errors.Is(err, journal.ErrEnded) {
+			t.Errorf("Save as %s %s = %v, want ErrEnded", again.State, again.Ending, err)
+		}
+	}
+	if _, err := j.Reserve(t.Context(), c, t0, 0); err == nil {
+		t.Error("an ended claim could be reserved again")
+	}
+	j = reopen(t, j)
+	got, err := j.Claim(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(over, got); diff != "" {
+		t.Errorf("claim (-want +got):\n%s", diff)
+	}
+	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
+		t.Errorf("events of refused changes were kept: %+v", list)
+	}
+	reserve(t, j, attempt("Oracle", "a", t0), t0) // none of it took the task again
+}
+
+func TestSaveRefuses(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	tests := map[string]func(c *claim.Claim){
+		"another task":        func(c *claim.Claim) { c.Task.ID = "b" },
+		"no task":             func(c *claim.Claim) { c.Task = task.Task{} },
+		"another agent":       func(c *claim.Claim) { c.Agent = "Oracle" },
+		"an end without when": func(c *claim.Claim) { c.State = claim.Ended },
+	}
+	for name, alter := range tests {
+		t.Run(name, func(t *testing.T) {
+			altered := c
+			alter(&altered)
+			if err := j.Save(t.Context(), altered); err == nil {
+				t.Error("Save succeeded")
+			}
+			if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+				t.Errorf("live claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Save is all or nothing: events that cannot be stored keep the claim as it was.
+func TestSaveIsOneTransaction(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	e := event(c, claim.KindReleased, t0)
+	if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), e, e); err == nil {
+		t.Fatal("one event was stored twice")
+	}
+	if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
+		t.Errorf("events: %+v", list)
+	}
+	refusal, err := j.Reserve(t.Context(), attempt("Oracle", "a", t0), t0, 0)
+	if err != nil || refusal == nil {
+		t.Errorf("Reserve = %v, %v, want a refusal", refusal, err)
+	}
+}
+
+func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
+	path := t.TempDir() + "/journal.db"
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UTC()
+		j := open(t, path)
+		var others []claim.Claim
+		for i, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
+			c := grant(t, j, attempt("Sandman", task.ID(fmt.Sprint(i)), now), now)
+			c.State = state
+			save(t, j, c)
+			others = append(others, c)
+		}
+		past := attempt("Oracle", "past", now.Add(-time.Hour))
+		future := attempt("Oracle", "future", now.Add(time.Hour)) // Notion's clock is ahead of this one
+		for _, c := range []claim.Claim{past, future} {
+			reserve(t, j, c, c.Reserved)
+			if refusal, err := j.Reserve(t.Context(), attempt("Sandman", c.Task.ID, c.Reserved), c.Reserved, 0); err != nil || refusal == nil {
+				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		j = reopen(t, j)
+
+		if diff := cmp.Diff(others, live(t, j)); diff != "" {
+			t.Errorf("live claims (-want +got):\n%s", diff)
+		}
+		for _, test := range []struct {
+			claim claim.Claim
+			ended time.Time
+		}{{past, now.Add(time.Minute)}, {future, future.Reserved}} {
+			want := ended(test.claim, claim.EndNotGranted, test.ended)
+			got, err := j.Claim(t.Context(), want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Detail == "" {
+				t.Error("the claim does not say why it ended")
+			}
+			want.Detail = got.Detail
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("claim (-want +got):\n%s", diff)
+			}
+			reserve(t, j, attempt("Sandman", want.Task.ID, now), now) // the task is free
+			last := events(t, j, journal.EventFilter{Claim: want.ID, Newest: true, Limit: 1})
+			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
+				t.Errorf("last event = %+v, want one denial summed up", last)
+			}
+		}
+	})
+}

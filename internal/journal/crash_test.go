@@ -1,0 +1,207 @@
+package journal_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/task"
+)
+
+// victimEnv makes the test binary a victim: a process that works on the journal
+// at that path, says on stdout what the journal has acknowledged, a line each,
+// and goes on until it is killed.
+const victimEnv = "JOURNAL_TEST_VICTIM"
+
+func victim(path string) {
+	ctx := context.Background()
+	check := func(err error) {
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+	j, err := journal.Open(ctx, path)
+	check(err)
+	for i := 0; ; i++ {
+		now := t0.Add(time.Duration(i) * time.Second)
+		c := attempt("Sandman", task.ID(fmt.Sprint(i)), now)
+		key := "key-" + string(c.ID)
+		_, err := j.BeginRequest(ctx, key, "f", now)
+		check(err)
+		check(j.BindRequest(ctx, key, c.ID))
+		refusal, err := j.Reserve(ctx, c, now, 0)
+		check(err)
+		if refusal != nil {
+			check(errors.New("refused"))
+		}
+		fmt.Println("reserved", c.ID)
+		c.State = claim.Writing
+		check(j.Save(ctx, c))
+		fmt.Println("writing", c.ID)
+		c = held(c, now)
+		check(j.Save(ctx, c, event(c, claim.KindGranted, now)))
+		fmt.Println("held", c.ID)
+		items, err := j.NextOutbox(ctx, now, 1)
+		check(err)
+		check(j.MarkSending(ctx, items[0], now))
+		fmt.Println("sending", c.ID)
+		if i%2 == 0 {
+			check(j.Delivered(ctx, items[0], now))
+			fmt.Println("delivered", c.ID)
+		}
+	}
+}
+
+// runVictim has a process work on the journal at path, kills it once it has said
+// so many lines, and returns the last thing it said of each claim.
+func runVictim(t *testing.T, path string, lines int) map[claim.ID]string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimEnv+"="+path)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := map[claim.ID]string{}
+	out := bufio.NewReader(stdout)
+	for n := 1; ; n++ {
+		line, err := out.ReadString('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		what, about, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if what == "error" {
+			t.Error(about)
+		}
+		said[claim.ID(about)] = what
+		if n == lines {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the victim ended by itself")
+	}
+	return said
+}
+
+func TestAcknowledgedSurvivesKill(t *testing.T) {
+	for _, lines := range []int{1, 2, 3, 4, 5, 60} {
+		t.Run(fmt.Sprint(lines), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			said := runVictim(t, path, lines)
+			j := open(t, path)
+			if err := j.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+			states := map[claim.ID]journal.ItemState{}
+			for _, item := range next(t, j, t0.Add(time.Hour), 0) {
+				states[item.Entry.Claim] = item.State
+			}
+			for id, what := range said {
+				c, err := j.Claim(t.Context(), id)
+				if err != nil {
+					t.Errorf("%s, which was %s: %v", id, what, err)
+					continue
+				}
+				// What was said last may have been overtaken by one more step.
+				want := map[string][]string{
+					"reserved":  {"ended", "writing"},
+					"writing":   {"writing", "held due"},
+					"held":      {"held due", "held in_doubt"},
+					"sending":   {"held in_doubt", "held"},
+					"delivered": {"held"},
+				}[what]
+				got := strings.TrimSpace(string(c.State) + " " + string(states[id]))
+				if got != want[0] && got != want[1%len(want)] {
+					t.Errorf("%s, which was %s, is %s, want one of %q", id, what, got, want)
+				}
+				refusal, err := j.Reserve(t.Context(), attempt("Oracle", c.Task.ID, c.Reserved), c.Reserved, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if free := refusal == nil; free != (c.State == claim.Ended) {
+					t.Errorf("the task of a claim that is %s is free: %v", c.State, free)
+				}
+				var wantErr error
+				if c.State != claim.Ended {
+					wantErr = journal.ErrInterrupted
+				}
+				wantBegin(t, j, "key-"+string(id), "f", nil, wantErr)
+			}
+		})
+	}
+}
+
+// However much of the WAL a power cut left, the journal opens, and shows each
+// change whole or not at all, and none without those before it.
+func TestTornFile(t *testing.T) {
+	j := newJournal(t)
+	const n = 30
+	var claims []claim.Claim
+	for i := range n {
+		c := attempt("Sandman", task.ID(fmt.Sprint(i)), t0.Add(time.Duration(i)*time.Second))
+		c.State = claim.Writing
+		save(t, j, c, event(c, claim.KindGranted, c.Reserved)) // the first word of it: one transaction
+		claims = append(claims, c)
+	}
+	read := func(path string) []byte {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	db, wal := read(j.Path()), read(j.Path()+"-wal")
+	seen := map[int]bool{}
+	const cuts = 25
+	for i := range cuts + 1 {
+		path := filepath.Join(t.TempDir(), "journal.db")
+		write(t, path, db)
+		write(t, path+"-wal", wal[:len(wal)*i/cuts])
+		torn := open(t, path)
+		if err := torn.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
+		kept := len(live(t, torn))
+		seen[kept] = true
+		granted, owed := events(t, torn, journal.EventFilter{}), next(t, torn, t0, 0)
+		if len(granted) != kept || len(owed) != kept {
+			t.Errorf("%d claims with %d events and %d entries", kept, len(granted), len(owed))
+		}
+		for k, c := range claims {
+			refusal, err := torn.Reserve(t.Context(), attempt("Oracle", c.Task.ID, t0), t0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken := refusal != nil; taken != (k < kept) {
+				t.Errorf("%d claims are left, and the task of number %d is taken: %v", kept, k, taken)
+			}
+		}
+		if err := torn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !seen[n] || !seen[0] || len(seen) < 10 {
+		t.Errorf("the cuts left %v claims: they test nothing", seen)
+	}
+}

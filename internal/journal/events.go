@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Record stores events that change no claim, in the order given.
+func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
+	err := j.write(ctx, func(tx *sql.Conn) error { return insertEvents(ctx, tx, events...) })
+	return j.failed(err, "recording events")
+}
+
+// insertEvents stores events, and puts the entries that they are to become into
+// the outbox.
+func insertEvents(ctx context.Context, tx *sql.Conn, events ...claim.Event) error {
+	for _, e := range events {
+		body, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		// A denial that Notion was asked about becomes an entry by itself, and
+		// is not to be summed up again.
+		tallied := e.Kind == claim.KindDenied && !e.Remote && e.Against != ""
+		result, err := tx.ExecContext(ctx, `
+			INSERT INTO events (id, at, task_id, agent, claim_id, against, body)
+			VALUES (:id, :at, :task, :agent, :claim, :against, :body)`,
+			sql.Named("id", e.ID), sql.Named("at", millis(e.At)), sql.Named("task", e.Task),
+			sql.Named("agent", e.Agent), sql.Named("claim", e.Claim),
+			sql.Named("against", sql.NullString{String: string(e.Against), Valid: tallied}),
+			sql.Named("body", string(body)))
+		if err != nil {
+			return fmt.Errorf("event %q: %w", e.ID, err)
+		}
+		seq, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		for _, log := range e.Logs() {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (event, log) VALUES (?, ?)", seq, log); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// EventFilter chooses events; its zero value chooses all.
+type EventFilter struct {
+	// After is the id of an event, which those chosen were stored after. The id
+	// of one that has been pruned stands for the first stored with a later id.
+	After string
+	Task  task.ID
+	Agent string // who did it, or whom it happened to; not the event's Holder
+	Claim claim.ID
+	Limit int // how many at most, 0 for any number
+	// Newest gives the newest first, so that Limit leaves out the oldest.
+	Newest bool
+}
+
+// Events returns the events that f chooses, in the order in which they were
+// stored unless f says otherwise. That order is also the one in which they
+// became visible, so that nothing is missed by going on after the last one seen.
+func (j *Journal) Events(ctx context.Context, f EventFilter) ([]claim.Event, error) {
+	query, args := "SELECT body FROM events WHERE true", []any{}
+	if f.After != "" {
+		id, err := ulid.ParseStrict(f.After)
+		if err != nil {
+			return nil, fmt.Errorf("reading events: %q is not the id of an event", f.After)
+		}
+		query += ` AND seq > coalesce(
+			(SELECT seq FROM events WHERE id = ?),
+			(SELECT min(seq) - 1 FROM events WHERE id > ?),
+			?)`
+		args = append(args, id.String(), id.String(), int64(math.MaxInt64))
+	}
+	if f.Task != "" {
+		query, args = query+" AND task_id = ?", append(args, f.Task)
+	}
+	if f.Agent != "" {
+		query, args = query+" AND agent = ?", append(args, f.Agent)
+	}
+	if f.Claim != "" {
+		query, args = query+" AND claim_id = ?", append(args, f.Claim)
+	}
+	if f.Newest {
+		query += " ORDER BY seq DESC"
+	} else {
+		query += " ORDER BY seq"
+	}
+	query, args = query+" LIMIT ?", append(args, atMost(f.Limit))
+	events, err := collect(ctx, j.readers, scanEvent, query, args...)
+	return events, j.failed(err, "reading events")
+}
+
+func scanEvent(row scanner) (claim.Event, error) {
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return claim.Event{}, err
+	}
+	return decodeEvent(body)
+}
+
+func decodeEvent(body []byte) (claim.Event, error) {
+	var e claim.Event
+	if err := json.Unmarshal(body, &e); err != nil {
+		return claim.Event{}, fmt.Errorf("the body of an event: %w", err)
+	}
+	return e, nil
+}

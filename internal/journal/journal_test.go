@@ -1,0 +1,380 @@
+package journal_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(victimEnv); path != "" {
+		victim(path) // never returns
+	}
+	os.Exit(m.Run())
+}
+
+// t0 is when tests begin, as far as Notion's time goes.
+var t0 = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
+
+func open(t testing.TB, path string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return j
+}
+
+func newJournal(t testing.TB) *journal.Journal {
+	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "journal.db"))
+}
+
+// reopen closes j and opens its file again.
+func reopen(t testing.TB, j *journal.Journal) *journal.Journal {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, j.Path())
+}
+
+// attempt is a claim as an attempt at the time begins with it.
+func attempt(agent string, id task.ID, at time.Time) claim.Claim {
+	return claim.Claim{
+		ID: claim.NewID(at), Agent: agent, State: claim.Reserved, Reserved: at, Timeout: 30 * time.Minute,
+		Task: task.Task{ID: id, Title: "Task " + string(id), URL: "https://www.notion.so/" + string(id), Status: task.Open},
+	}
+}
+
+// held is c, granted at the time.
+func held(c claim.Claim, at time.Time) claim.Claim {
+	c.State, c.Started, c.ClaimedAt = claim.Held, at, at
+	c.StaleAt = at.Add(c.Timeout + time.Minute)
+	return c
+}
+
+// ended is c, having ended so at the time.
+func ended(c claim.Claim, how claim.Ending, at time.Time) claim.Claim {
+	c.State, c.Ending, c.Ended = claim.Ended, how, at
+	return c
+}
+
+// event is an event about c.
+func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Event {
+	return claim.Event{
+		ID: claim.NewEventID(at), At: at, Kind: kind, Agent: c.Agent, Claim: c.ID,
+		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
+	}
+}
+
+// reserve reserves the task of c and fails the test unless it was given.
+func reserve(t testing.TB, j *journal.Journal, c claim.Claim, now time.Time) {
+	t.Helper()
+	refusal, err := j.Reserve(t.Context(), c, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refusal != nil {
+		t.Fatalf("Reserve(%s for %s) refused: %+v", c.Task.ID, c.Agent, refusal)
+	}
+}
+
+func save(t testing.TB, j *journal.Journal, c claim.Claim, events ...claim.Event) {
+	t.Helper()
+	if err := j.Save(t.Context(), c, events...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// grant reserves the task of c, saves c as held, and returns it so.
+func grant(t testing.TB, j *journal.Journal, c claim.Claim, at time.Time) claim.Claim {
+	t.Helper()
+	reserve(t, j, c, at)
+	c = held(c, at)
+	save(t, j, c)
+	return c
+}
+
+func events(t testing.TB, j *journal.Journal, f journal.EventFilter) []claim.Event {
+	t.Helper()
+	list, err := j.Events(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func live(t testing.TB, j *journal.Journal) []claim.Claim {
+	t.Helper()
+	list, err := j.Live(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestOpenMakesPrivateFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state", "dibs")
+	j := open(t, filepath.Join(dir, "journal.db"))
+	if err := j.SetMeta(t.Context(), "k", "v"); err != nil { // makes the WAL
+		t.Fatal(err)
+	}
+	got := map[string]fs.FileMode{}
+	for _, name := range []string{"", "journal.db", "journal.db-wal", "journal.db-shm"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name] = info.Mode().Perm()
+	}
+	want := map[string]fs.FileMode{"": 0o700, "journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("modes (-want +got):\n%s", diff)
+	}
+}
+
+func TestOpenTakesAnyPath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b?c#d%41&_pragma=x;", "journal.db")
+	j := open(t, path)
+	if j.Path() != path {
+		t.Errorf("Path() = %q, want %q", j.Path(), path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	tests := map[string]struct {
+		prepare func(t *testing.T, path string)
+		want    []string // parts of the error
+	}{
+		"newer schema": {
+			func(t *testing.T, path string) { runSQL(t, path, "PRAGMA user_version = 1000") },
+			[]string{"newer dibs", "1000", "install"},
+		},
+		"not a database": {
+			func(t *testing.T, path string) {
+				write(t, path, []byte(strings.Repeat("this is no journal\n", 1000)))
+			},
+			[]string{"not a database", "move it"},
+		},
+		"overwritten in the middle": {
+			func(t *testing.T, path string) {
+				j := open(t, path)
+				for range 100 {
+					grant(t, j, attempt("Sandman", task.ID(claim.NewID(t0)), t0), t0)
+				}
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := len(data) / 2; i < len(data); i++ {
+					data[i] ^= 0x55
+				}
+				write(t, path, data)
+			},
+			[]string{"damaged", "move it"},
+		},
+		"directory cannot be made": {
+			func(t *testing.T, path string) { write(t, filepath.Dir(path), nil) },
+			[]string{"not a directory", "state_dir"},
+		},
+		"a directory in its place": {
+			func(t *testing.T, path string) {
+				if err := os.MkdirAll(path, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			},
+			[]string{"unable to open", "state_dir"},
+		},
+		"directory not writable": {
+			func(t *testing.T, path string) {
+				if os.Geteuid() == 0 {
+					t.Skip("root writes everywhere")
+				}
+				if err := os.Mkdir(filepath.Dir(path), 0o500); err != nil {
+					t.Fatal(err)
+				}
+			},
+			[]string{"permission denied", "state_dir"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state", "journal.db")
+			test.prepare(t, path)
+			j, err := journal.Open(t.Context(), path)
+			if err == nil {
+				j.Close()
+				t.Fatal("Open succeeded")
+			}
+			for _, part := range append(test.want, filepath.Dir(path)) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("error has more than one line: %q", err)
+			}
+		})
+	}
+}
+
+// write writes a file, and makes the directories it needs.
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runSQL runs a script on the file at path, which it makes if need be.
+func runSQL(t testing.TB, path, script string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	j := newJournal(t)
+	if err := j.Check(t.Context()); err != nil {
+		t.Errorf("Check of a sound journal: %v", err)
+	}
+	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO tasks VALUES ('a', 7, 0, '{}')")
+	err := j.Check(t.Context())
+	if err == nil {
+		t.Fatal("Check of a damaged journal succeeded")
+	}
+	for _, part := range []string{j.Path(), "damaged", "tasks", "move it"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Save(t.Context(), c); err == nil {
+		t.Error("Save on a closed journal succeeded")
+	}
+	if _, err := j.Live(t.Context()); err == nil {
+		t.Error("Live on a closed journal succeeded")
+	}
+	if err := j.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	// Everything is in the one file: it may be copied.
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if _, err := os.Stat(j.Path() + suffix); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left behind: %v", suffix, err)
+		}
+	}
+}
+
+func TestInsideABubble(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, path)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		done := make(chan *claim.Refusal)
+		for _, agent := range []string{"Sandman", "Oracle", "claude-chat-7K9X"} {
+			go func() {
+				refusal, err := j.Reserve(ctx, attempt(agent, "a", time.Now()), time.Now(), 0)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- refusal
+			}()
+		}
+		granted := 0
+		for range 3 {
+			if <-done == nil {
+				granted++
+			}
+		}
+		if granted != 1 {
+			t.Errorf("granted = %d, want 1", granted)
+		}
+	})
+}
+
+// A cancelled call keeps nothing, one that succeeded keeps everything, and the
+// journal goes on working.
+func TestCancel(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.Save(cancelled, c, event(c, claim.KindRenewed, t0)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Save = %v, want context.Canceled", err)
+	}
+
+	var want []string
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			cancel() // while Save is at it, or before, or after
+		}()
+		e := event(c, claim.KindRenewed, t0)
+		switch err := j.Save(ctx, c, e); {
+		case err == nil:
+			want = append(want, e.ID)
+		case !errors.Is(err, context.Canceled):
+			t.Fatalf("Save = %v, want nil or context.Canceled", err)
+		}
+		<-stopped
+	}
+	e := event(c, claim.KindReleased, t0)
+	save(t, j, c, e)
+	want = append(want, e.ID)
+
+	var got []string
+	for _, e := range events(t, j, journal.EventFilter{}) {
+		got = append(got, e.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-acknowledged +stored):\n%s", diff)
+	}
+}

@@ -1,0 +1,27 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// Meta returns what SetMeta stored under key, or "" if nothing was.
+func (j *Journal) Meta(ctx context.Context, key string) (string, error) {
+	value, err := scanString(j.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, j.failed(err, "reading %q", key)
+}
+
+// SetMeta stores value under key.
+func (j *Journal) SetMeta(ctx context.Context, key, value string) error {
+	err := j.write(ctx, func(tx *sql.Conn) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO meta (key, value) VALUES (?, ?)
+			    ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+		return err
+	})
+	return j.failed(err, "storing %q", key)
+}

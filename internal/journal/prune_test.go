@@ -1,0 +1,176 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// deliverAll empties the outbox.
+func deliverAll(t testing.TB, j *journal.Journal) {
+	t.Helper()
+	for _, item := range next(t, j, t0.Add(1000*time.Hour), 0) {
+		do(t, j.Delivered(t.Context(), item, t0))
+	}
+}
+
+func prune(t testing.TB, j *journal.Journal, before time.Time, want int) {
+	t.Helper()
+	got, err := j.Prune(t.Context(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("Prune removed %d rows, want %d", got, want)
+	}
+}
+
+func wantEvents(t testing.TB, j *journal.Journal, want ...claim.Event) {
+	t.Helper()
+	if diff := cmp.Diff(want, events(t, j, journal.EventFilter{})); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestPruneEvents(t *testing.T) {
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	local := event(c, claim.KindRenewed, t0)
+	both := event(c, claim.KindFailed, t0)
+	young := event(c, claim.KindGranted, t0.Add(time.Hour))
+	record(t, j, local, both, young)
+	cut := young.At
+
+	prune(t, j, cut, 1) // only what no log wants
+	wantEvents(t, j, both, young)
+	for _, state := range []string{"sending", "in doubt", "retried", "delivered to one log"} {
+		item := journal.Item{Entry: both, Log: claim.MeshLog}
+		switch state {
+		case "sending":
+			do(t, j.MarkSending(t.Context(), item, t0))
+		case "in doubt":
+			do(t, j.MarkInDoubt(t.Context(), item, t0, nil))
+		case "retried":
+			do(t, j.Retry(t.Context(), item, t0, nil))
+		case "delivered to one log":
+			do(t, j.Delivered(t.Context(), item, t0))
+		}
+		prune(t, j, cut, 0)
+		wantEvents(t, j, both, young)
+	}
+	do(t, j.Delivered(t.Context(), journal.Item{Entry: both, Log: claim.TaskLog}, t0))
+	prune(t, j, cut, 1)
+	wantEvents(t, j, young)
+	deliverAll(t, j)
+	prune(t, j, cut, 0) // not older than cut
+	prune(t, j, cut.Add(time.Millisecond), 1)
+	wantEvents(t, j)
+}
+
+// The numbers of pruned events are not given out again, and whoever went as far
+// as a pruned event goes on behind it.
+func TestPrunedEventsKeepTheirPlace(t *testing.T) {
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	first := event(c, claim.KindRenewed, t0)
+	record(t, j, first)
+	prune(t, j, t0.Add(time.Hour), 1)
+	if got := events(t, j, journal.EventFilter{After: first.ID}); len(got) != 0 {
+		t.Errorf("after a pruned event: %+v, want nothing", got)
+	}
+	later := []claim.Event{event(c, claim.KindRenewed, t0.Add(2*time.Hour)), event(c, claim.KindRenewed, t0.Add(3*time.Hour))}
+	record(t, j, later...)
+	if diff := cmp.Diff(later, events(t, j, journal.EventFilter{After: first.ID})); diff != "" {
+		t.Errorf("after a pruned event (-want +got):\n%s", diff)
+	}
+}
+
+// Denials stay until they have been summed up, or the sum would be wrong.
+func TestPruneKeepsDenialsOfLiveClaims(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Oracle", "a", t0), t0)
+	if refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
+		t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+	}
+	cut := t0.Add(time.Hour)
+	prune(t, j, cut, 0)
+	save(t, j, ended(c, claim.EndReleased, t0))
+	list := events(t, j, journal.EventFilter{})
+	if len(list) != 2 || list[1].Kind != claim.KindContested || list[1].Count != 1 {
+		t.Errorf("events = %+v, want the denial and its sum", list)
+	}
+	prune(t, j, cut, 1) // the denial; claim and sum wait for the delivery
+	deliverAll(t, j)
+	prune(t, j, cut, 2)
+	wantEvents(t, j)
+}
+
+func TestPruneClaims(t *testing.T) {
+	j := newJournal(t)
+	cut := t0.Add(24 * time.Hour)
+	alive := grant(t, j, attempt("Sandman", "alive", t0), t0)
+	young := grant(t, j, attempt("Sandman", "young", t0), t0)
+	young = ended(young, claim.EndReleased, cut)
+	save(t, j, young)
+	owing := grant(t, j, attempt("Sandman", "owing", t0), t0)
+	owing = ended(owing, claim.EndReleased, t0)
+	save(t, j, owing, event(owing, claim.KindReleased, cut))
+	old := grant(t, j, attempt("Sandman", "old", t0), t0)
+	save(t, j, ended(old, claim.EndReleased, t0))
+
+	prune(t, j, cut, 1)
+	got, err := j.Claims(t.Context(), journal.ClaimFilter{IncludeEnded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]claim.Claim{owing, young, alive}, got); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+	deliverAll(t, j)
+	prune(t, j, cut, 1)
+	if _, err := j.Claim(t.Context(), owing.ID); !errors.Is(err, claim.ErrUnknownClaim) {
+		t.Errorf("Claim = %v, want ErrUnknownClaim", err)
+	}
+}
+
+func TestPruneRequests(t *testing.T) {
+	ctx := t.Context()
+	j := newJournal(t)
+	cut := t0.Add(24 * time.Hour)
+	begin := func(key string, at time.Time) {
+		t.Helper()
+		if prior, err := j.BeginRequest(ctx, key, "f", at); err != nil || prior != nil {
+			t.Fatalf("BeginRequest(%s) = %v, %v", key, prior, err)
+		}
+	}
+	answer := journal.Answer{Status: 201, Body: []byte("{}")}
+	c := grant(t, j, attempt("Sandman", "a", t0), t0)
+	begin("old", t0)
+	do(t, j.FinishRequest(ctx, "old", answer))
+	begin("young", cut)
+	do(t, j.FinishRequest(ctx, "young", answer))
+	begin("working", t0)
+	begin("alive", t0)
+	do(t, j.BindRequest(ctx, "alive", c.ID))
+	do(t, j.FinishRequest(ctx, "alive", answer))
+
+	prune(t, j, cut, 1)
+	if prior, err := j.BeginRequest(ctx, "old", "other", cut); err != nil || prior != nil {
+		t.Errorf("a pruned key = %v, %v, want it to be free", prior, err)
+	}
+	for _, key := range []string{"young", "alive"} {
+		if prior, err := j.BeginRequest(ctx, key, "f", cut); err != nil || !cmp.Equal(prior, &answer) {
+			t.Errorf("key %s = %v, %v, want its answer", key, prior, err)
+		}
+	}
+	if _, err := j.BeginRequest(ctx, "working", "f", cut); !errors.Is(err, journal.ErrInFlight) {
+		t.Errorf("key in flight = %v, want ErrInFlight", err)
+	}
+	save(t, j, ended(c, claim.EndReleased, cut))
+	prune(t, j, cut, 1)
+}

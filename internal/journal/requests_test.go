@@ -1,0 +1,122 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// wantBegin checks what beginning the request with that key and fingerprint gives.
+func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *journal.Answer, wantErr error) {
+	t.Helper()
+	got, err := j.BeginRequest(t.Context(), key, fingerprint, t0)
+	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+		t.Errorf("BeginRequest(%s, %s) error = %v, want %v", key, fingerprint, err, wantErr)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("BeginRequest(%s, %s) (-want +got):\n%s", key, fingerprint, diff)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	ctx := t.Context()
+	j := newJournal(t)
+	wantBegin(t, j, "k", "claim a", nil, nil)
+	wantBegin(t, j, "k", "claim a", nil, journal.ErrInFlight)
+	wantBegin(t, j, "k", "claim b", nil, journal.ErrKeyReused)
+	wantBegin(t, j, "other", "claim a", nil, nil)
+
+	answer := journal.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
+	do(t, j.FinishRequest(ctx, "k", answer))
+	do(t, j.FinishRequest(ctx, "other", journal.Answer{Status: 204}))
+	j = reopen(t, j)
+	wantBegin(t, j, "k", "claim a", &answer, nil)
+	wantBegin(t, j, "k", "claim b", nil, journal.ErrKeyReused)
+	wantBegin(t, j, "other", "claim a", &journal.Answer{Status: 204}, nil)
+
+	// An answer, once given, stays.
+	if err := j.FinishRequest(ctx, "k", journal.Answer{Status: 500}); err == nil {
+		t.Error("an answer was replaced")
+	}
+	do(t, j.DropRequest(ctx, "k"))
+	wantBegin(t, j, "k", "claim a", &answer, nil)
+}
+
+func TestDroppedRequestIsForgotten(t *testing.T) {
+	j := newJournal(t)
+	wantBegin(t, j, "k", "claim a", nil, nil)
+	do(t, j.BindRequest(t.Context(), "k", claim.NewID(t0)))
+	do(t, j.DropRequest(t.Context(), "k"))
+	do(t, j.DropRequest(t.Context(), "k"))
+	if err := j.FinishRequest(t.Context(), "k", journal.Answer{Status: 200}); err == nil {
+		t.Error("a request that was dropped was answered")
+	}
+	if err := j.BindRequest(t.Context(), "k", claim.NewID(t0)); err == nil {
+		t.Error("a claim was bound to a request that was dropped")
+	}
+	wantBegin(t, j, "k", "claim b", nil, nil)
+	if id, ok, err := j.RequestClaim(t.Context(), "k"); ok || err != nil {
+		t.Errorf("RequestClaim = %v, %v, %v, want none", id, ok, err)
+	}
+}
+
+func TestOneOwnerOfAKey(t *testing.T) {
+	j := newJournal(t)
+	var errs [20]error
+	race(len(errs), func(i int) { _, errs[i] = j.BeginRequest(t.Context(), "k", "f", t0) })
+	owners := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			owners++
+		case !errors.Is(err, journal.ErrInFlight):
+			t.Error(err)
+		}
+	}
+	if owners != 1 {
+		t.Errorf("%d own the key, want 1", owners)
+	}
+}
+
+func TestOpenEndsRequestsInFlight(t *testing.T) {
+	ctx := t.Context()
+	j := newJournal(t)
+	granted := grant(t, j, attempt("Sandman", "a", t0), t0)
+	over := grant(t, j, attempt("Sandman", "b", t0), t0)
+	save(t, j, ended(over, claim.EndReleased, t0))
+	reserved := attempt("Sandman", "c", t0)
+	reserve(t, j, reserved, t0)
+
+	for key, id := range map[string]claim.ID{
+		"granted": granted.ID, "over": over.ID, "reserved": reserved.ID, "never made": claim.NewID(t0), "unbound": "",
+	} {
+		wantBegin(t, j, key, "f", nil, nil)
+		if id == "" {
+			continue
+		}
+		do(t, j.BindRequest(ctx, key, claim.NewID(t0))) // of an earlier attempt
+		do(t, j.BindRequest(ctx, key, id))
+	}
+	j = reopen(t, j)
+	for _, key := range []string{"over", "reserved", "never made", "unbound"} {
+		if _, ok, err := j.RequestClaim(ctx, key); ok || err != nil {
+			t.Errorf("RequestClaim(%s) = %v, %v, want none", key, ok, err)
+		}
+		wantBegin(t, j, key, "f", nil, nil)
+	}
+	for range 2 { // and it stays so until there is an answer
+		j = reopen(t, j)
+		wantBegin(t, j, "granted", "f", nil, journal.ErrInterrupted)
+		wantBegin(t, j, "granted", "g", nil, journal.ErrKeyReused)
+		if id, ok, err := j.RequestClaim(ctx, "granted"); id != granted.ID || !ok || err != nil {
+			t.Errorf("RequestClaim = %v, %v, %v, want %v", id, ok, err, granted.ID)
+		}
+	}
+	answer := journal.Answer{Status: 201, Body: []byte("{}")}
+	do(t, j.FinishRequest(ctx, "granted", answer))
+	wantBegin(t, j, "granted", "f", &answer, nil)
+}
