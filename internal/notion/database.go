@@ -3,7 +3,6 @@ package notion
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -18,20 +17,17 @@ type database struct {
 	columns map[string]column // by name
 }
 
-// database reads a database, by its id or URL. The key says where the
-// configuration names it.
-func (c *Client) database(ctx context.Context, id, key string) (database, error) {
+// database reads a database, by its id or URL.
+func (c *Client) database(ctx context.Context, id string) (database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
 		return database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"%q is not the id of a database: set %s to its id or its URL", id, key)
+			"%q is not the id of a database: want its id or its URL", id)
 	}
 	var x exchange
 	db, err := c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
 	if err != nil {
-		failed := *storeError(err)
-		failed.Err = fmt.Errorf("%s: %w", key, failed.Err)
-		return database{}, &failed
+		return database{}, storeError(err)
 	}
 	title := ""
 	for _, s := range db.Title {
@@ -40,7 +36,7 @@ func (c *Client) database(ctx context.Context, id, key string) (database, error)
 	title = cmp.Or(title, string(canonical))
 	if db.Archived {
 		return database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"database %q is in the trash: restore it, or change %s", title, key)
+			"database %q is in the trash: restore it, or use another", title)
 	}
 	return database{canonical, title, x.columns}, nil
 }

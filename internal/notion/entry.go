@@ -5,60 +5,40 @@ import (
 	"maps"
 	"math"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
 
-// Entry is an entry of a log. Its id finds it again.
-type Entry struct {
-	ID     string
-	Title  string
-	Fields []Field
-}
-
-// Field is one thing that an entry says. Its value is a task.ID, a time.Time, a
-// []string, or of a type whose kind is string, bool, int or float64; a blank text,
-// an empty list and the zero time say nothing and are left out.
-//
-// A field goes into the property of its name, where case, spaces, "_" and "-" do
-// not matter, if that is of a type that can hold the value; else it becomes a line
-// of the entry's text. A task.ID named "task_id" also goes into a relation "task".
-type Field struct {
-	Name  string
-	Value any
-}
-
-// entryIDColumn is the folded name of the property that holds an entry's id.
-const entryIDColumn = "entryid"
-
-// layout says where things go in a log database.
+// layout says where the fields of an entry go in a log database: into a property
+// that goes by one of the field's names, where case, spaces, "_" and "-" do not
+// matter, and that can hold the value. What finds none becomes a line of the
+// page's text.
 type layout struct {
 	title   column
 	entryID column            // without an id if the database has none
 	columns map[string]column // the others, by folded name
-	tasks   task.ID           // what a relation must relate to
+	tasks   task.ID           // the database that a relation must relate to
 }
 
 func newLayout(columns map[string]column, tasks task.ID) layout {
 	l := layout{columns: make(map[string]column), tasks: tasks}
 	// Of several properties whose names fold to the same, the first is used.
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
-		col := columns[name]
-		_, taken := l.columns[fold(name)]
-		switch {
+		col, folded := columns[name], fold(name)
+		switch _, taken := l.columns[folded]; {
 		case col.Type == typeTitle:
 			l.title = col
-		case fold(name) == entryIDColumn && col.Type == typeRichText:
+		case folded == fold(worklog.EntryID) && col.Type == typeRichText && l.entryID.ID == "":
 			l.entryID = col
 		case !taken:
-			l.columns[fold(name)] = col
+			l.columns[folded] = col
 		}
 	}
 	return l
@@ -82,33 +62,48 @@ type titleFilter struct {
 	Title    notionapi.TextFilterCondition `json:"title"`
 }
 
-// page lays an entry out.
-func (l layout) page(e Entry) *notionapi.PageCreateRequest {
+// page lays an entry out. In a database that keeps no entry ids, the title ends in
+// the id.
+func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	texts := new(spanWriter)
 	title := e.Title
 	props := make(notionapi.Properties)
 	if l.entryID.ID != "" {
 		props[l.entryID.ID] = value{notionapi.PropertyTypeRichText, texts.write(e.ID)}
 	} else {
-		// The id must not be cut off.
 		suffix := " [" + e.ID + "]"
 		title = title[:prefix(title, spanLimit-len(suffix))] + suffix
 	}
 	props[l.title.ID] = value{notionapi.PropertyTypeTitle, texts.write(title)}
 
+	placed := make([]bool, len(e.Fields))
+	place := func(i int, names ...string) {
+		for _, name := range names {
+			col := l.columns[fold(name)]
+			if placed[i] || col.ID == "" || props[col.ID] != nil {
+				continue
+			}
+			var content any
+			if content, placed[i] = l.content(col, e.Fields[i].Value, texts); placed[i] {
+				props[col.ID] = value{notionapi.PropertyType(col.Type), content}
+			}
+		}
+	}
+	for i, f := range e.Fields {
+		placed[i] = asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
+		place(i, f.Name)
+	}
+	for i, f := range e.Fields {
+		place(i, f.Aliases...)
+		if isPage(f.Value) { // a "task_id" may fill a relation "task"
+			place(i, strings.TrimSuffix(fold(f.Name), "id"))
+		}
+	}
 	var lines []string
-	for _, f := range e.Fields {
-		f.Value = plainValue(f.Value)
-		said := f.text()
-		if said == "" {
-			continue
+	for i, f := range e.Fields {
+		if !placed[i] {
+			lines = append(lines, f.Name+": "+asText(f.Value))
 		}
-		col := l.columnOf(f)
-		if content, ok := l.content(col, f.Value, said, texts); ok && props[col.ID] == nil {
-			props[col.ID] = value{notionapi.PropertyType(col.Type), content}
-			continue
-		}
-		lines = append(lines, f.Name+": "+said)
 	}
 	request := &notionapi.PageCreateRequest{Properties: props}
 	if len(lines) > 0 {
@@ -124,34 +119,13 @@ func paragraph(spans []notionapi.RichText) notionapi.Block {
 	}
 }
 
-// plainValue makes values of named types ones of the types they are made of.
-func plainValue(v any) any {
-	if _, ok := v.(task.ID); ok {
-		return v
-	}
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.String:
-		return strings.TrimSpace(r.String())
-	case reflect.Bool:
-		return r.Bool()
-	case reflect.Int:
-		return int(r.Int())
-	case reflect.Float64:
-		return r.Float()
-	default:
-		return v
-	}
-}
-
-// text is the value as a text, empty if it says nothing.
-func (f Field) text() string {
-	switch v := f.Value.(type) {
+// asText is a value as a text, empty if it says nothing.
+func asText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
 	case string:
-		return v
-	case task.ID:
-		return string(v)
-	case []string:
-		return strings.Join(v, ", ")
+		return strings.TrimSpace(v)
 	case time.Time:
 		if v.IsZero() {
 			return ""
@@ -159,105 +133,86 @@ func (f Field) text() string {
 		return stamp(v)
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
-	case nil:
-		return ""
 	default:
 		return fmt.Sprint(v)
 	}
 }
 
-// columnOf returns the property that a field goes into; one without an id if there
-// is none.
-func (l layout) columnOf(f Field) column {
-	name := fold(f.Name)
-	col, ok := l.columns[name]
-	if _, isTask := f.Value.(task.ID); !ok && isTask {
-		if to := l.columns[strings.TrimSuffix(name, "id")]; to.Type == typeRelation {
-			return to
-		}
-	}
-	return col
+// isPage reports whether a value is the id of a page.
+func isPage(v any) bool {
+	s, ok := v.(string)
+	_, err := task.ParseID(s)
+	return ok && err == nil
 }
 
 // content is what stands beside the type in a property's value, and false if the
 // property cannot hold it.
-func (l layout) content(col column, v any, said string, texts *spanWriter) (any, bool) {
+func (l layout) content(col column, v any, texts *spanWriter) (any, bool) {
+	said := asText(v)
 	switch notionapi.PropertyType(col.Type) {
 	case notionapi.PropertyTypeRichText:
 		return texts.write(said), true
 	case notionapi.PropertyTypeSelect:
-		return optionContent(v)
+		name := optionName(said)
+		_, isString := v.(string)
+		return named{name}, isString && fits(name, optionLimit)
 	case notionapi.PropertyTypeMultiSelect:
-		return optionsContent(v)
-	case notionapi.PropertyTypeStatus:
-		// A status takes the options that it has.
-		for _, name := range col.Options {
-			if strings.EqualFold(name, said) {
-				return named{name}, true
-			}
+		return optionsOf(v)
+	case notionapi.PropertyTypeStatus: // takes only the options that it has
+		i := slices.IndexFunc(col.Options, func(name string) bool { return strings.EqualFold(name, said) })
+		if i >= 0 {
+			return named{col.Options[i]}, true
 		}
 	case notionapi.PropertyTypeDate:
 		if t, ok := v.(time.Time); ok {
 			return rawDate{stamp(t)}, true
 		}
 	case notionapi.PropertyTypeNumber:
-		return numberContent(v)
+		switch n := v.(type) {
+		case int:
+			return n, true
+		case float64:
+			return n, !math.IsNaN(n) && !math.IsInf(n, 0)
+		}
 	case notionapi.PropertyTypeCheckbox:
 		b, ok := v.(bool)
 		return b, ok
 	case notionapi.PropertyTypeURL:
-		s, _ := v.(string)
-		u, err := url.Parse(s)
-		return s, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && prefix(s, spanLimit) == len(s)
+		u, err := url.Parse(said)
+		return said, err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && fits(said, spanLimit)
 	case notionapi.PropertyTypeRelation:
-		id, ok := v.(task.ID)
-		if to, err := task.ParseID(col.Database); ok && err == nil && to == l.tasks {
-			return []pageRef{{string(id)}}, true
+		if related, err := task.ParseID(col.Database); isPage(v) && err == nil && related == l.tasks {
+			return []pageRef{{said}}, true
 		}
 	}
 	return nil, false
 }
 
-func numberContent(v any) (any, bool) {
-	switch v := v.(type) {
-	case int:
-		return v, true
-	case float64:
-		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
-	}
-	return nil, false
-}
+// The limits of options: the length of a name, in UTF-16 code units, and how many
+// a property's value can have.
+const (
+	optionLimit  = 100
+	optionsLimit = 100
+)
 
-// optionLimit is how long the name of an option may be, in UTF-16 code units.
-const optionLimit = 100
-
-func optionContent(v any) (any, bool) {
+// optionsOf makes options of a list that is separated by commas or semicolons.
+func optionsOf(v any) (any, bool) {
 	s, ok := v.(string)
-	return named{optionName(s)}, ok && prefix(s, optionLimit) == len(s)
-}
-
-func optionsContent(v any) (any, bool) {
-	list, ok := v.([]string)
-	if s, one := v.(string); one {
-		list, ok = []string{s}, true
-	}
-	if !ok || len(list) > 100 {
-		return nil, false
-	}
-	options := []named{}
-	for _, s := range list {
-		if prefix(s, optionLimit) != len(s) {
-			return nil, false
-		}
-		if name := optionName(s); name != "" {
+	var options []named
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ';' }) {
+		if name := optionName(part); name != "" && !slices.Contains(options, named{name}) {
 			options = append(options, named{name})
+			ok = ok && fits(name, optionLimit)
 		}
 	}
-	return options, true
+	return options, ok && len(options) > 0 && len(options) <= optionsLimit
 }
 
-// optionName writes s in one line and without commas, which Notion takes for
-// separators and refuses.
+// optionName writes s in one line, and without commas: Notion takes them for
+// separators, and refuses them.
 func optionName(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), ",", ";")
 }
+
+// fits reports whether s has at most n UTF-16 code units.
+func fits(s string, n int) bool { return prefix(s, n) == len(s) }

@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
@@ -16,7 +17,6 @@ import (
 // use.
 type Log struct {
 	client *Client
-	key    string // where the configuration names the database
 	id     task.ID
 
 	mu     sync.Mutex
@@ -29,15 +29,12 @@ type Log struct {
 // Log opens a log database, by its id or its URL, with one request. A relation
 // property is filled in only if it relates to the tasks database that was opened
 // before.
-func (c *Client) Log(ctx context.Context, databaseID string, kind claim.Log) (*Log, error) {
-	l := &Log{client: c, key: "databases." + string(kind) + "_log"}
-	db, err := c.database(usually(ctx, LaneLog), databaseID, l.key)
+func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
+	db, err := c.database(usually(ctx, LaneLog), databaseID)
 	if err != nil {
 		return nil, err
 	}
-	l.id = db.id
-	l.layout = c.layout(db)
-	return l, nil
+	return &Log{client: c, id: db.id, layout: c.layout(db)}, nil
 }
 
 func (c *Client) layout(db database) layout {
@@ -48,10 +45,12 @@ func (c *Client) layout(db database) layout {
 	return newLayout(db.columns, *tasks)
 }
 
-// Create makes an entry, with one request that is sent at most once. If its error
+var _ worklog.Writer = (*Log)(nil)
+
+// Create implements worklog.Writer: it makes an entry, with one request that is sent at most once. If its error
 // says that the entry may have landed, Find tells, though not at once: Notion's
 // queries may lag behind.
-func (l *Log) Create(ctx context.Context, e Entry) error {
+func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 	ctx = usually(ctx, LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
@@ -75,7 +74,7 @@ func (l *Log) Create(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Find reports whether there is an entry of that id.
+// Find implements worklog.Writer: it reports whether there is an entry of that id.
 func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
 	ctx = usually(ctx, LaneLog)
 	layout, err := l.current(ctx)
@@ -96,7 +95,7 @@ func (l *Log) current(ctx context.Context) (layout, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale {
-		db, err := l.client.database(ctx, string(l.id), l.key)
+		db, err := l.client.database(ctx, string(l.id))
 		if err != nil {
 			return layout{}, err
 		}

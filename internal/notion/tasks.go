@@ -31,7 +31,7 @@ var _ claim.Store = (*Tasks)(nil)
 // Tasks opens a tasks database, by its id or its URL, with one request. It fails
 // if the database lacks what claims cannot do without, and says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
-	db, err := c.database(ctx, databaseID, "databases.tasks")
+	db, err := c.database(ctx, databaseID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,9 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 // Warnings says what cannot be done because the database lacks properties, one
 // line each.
 func (t *Tasks) Warnings() []string { return slices.Clone(t.warnings) }
+
+// HasToken reports whether the database keeps claim tokens.
+func (t *Tasks) HasToken() bool { return t.columns.token.ID != "" }
 
 // Permit implements claim.Store, see Client.Permit.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
