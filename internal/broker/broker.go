@@ -63,6 +63,8 @@ type Broker struct {
 	log     *slog.Logger
 
 	changed signal
+	closed  chan struct{}
+	close   func()
 
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
@@ -70,11 +72,16 @@ type Broker struct {
 
 // New returns a broker.
 func New(c Config) *Broker {
+	closed := make(chan struct{})
 	return &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, now: c.Now,
 		agents: c.Agents, report: c.Report, log: c.Log, picked: make(map[task.ID]bool),
+		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
+
+// Close ends the waiting for tasks: whoever waits is denied what it waits for.
+func (b *Broker) Close() { b.close() }
 
 // Changed wakes those who wait for a task: something about one has changed.
 func (b *Broker) Changed() { b.changed.fire() }

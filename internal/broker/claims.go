@@ -33,6 +33,8 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		select {
 		case <-changed:
 		case <-time.After(pause):
+		case <-b.closed:
+			return cl, err
 		case <-ctx.Done():
 			return claim.Claim{}, context.Cause(ctx)
 		}
