@@ -26,5 +26,8 @@ func parseBaseURL(s string) (*url.URL, error) {
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q is not a base URL: want http or https, a host, and perhaps a path, see notion.base_url", s)
 	}
+	if u.Path == "" {
+		u.Path = "/" // or JoinPath makes a relative path, which HTTP/2 does not take
+	}
 	return u, nil
 }

@@ -1,0 +1,545 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// paced is a paced transport in front of a server that answers everything.
+func paced(t *testing.T, perSecond float64, burst int, server roundTrip) *pace {
+	t.Helper()
+	permits, err := newPermits(perSecond, burst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pace{next: &typed{next: server}, permits: permits, log: slog.New(slog.DiscardHandler)}
+}
+
+// drain uses up the burst.
+func drain(t *testing.T, p *pace, n int) {
+	t.Helper()
+	for range n {
+		if _, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func fine(*http.Request) (*http.Response, error) { return reply(200, "{}"), nil }
+
+// Whatever the load, no window of 60 seconds sees more requests than the rate
+// allows, also when requests take different times to arrive and permits are used
+// long after they were handed out; and the load gets nearly all that is allowed.
+func TestNoWindowSeesTooManyRequests(t *testing.T) {
+	const (
+		perSecond = 3
+		minutes   = 10
+	)
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				random := rand.New(rand.NewPCG(seed, 1))
+				some := func(d time.Duration) time.Duration {
+					mu.Lock()
+					defer mu.Unlock()
+					return time.Duration(random.Int64N(int64(d)))
+				}
+				var arrivals []time.Time
+				p := paced(t, perSecond, 10, func(*http.Request) (*http.Response, error) {
+					time.Sleep(some(time.Second))
+					mu.Lock()
+					defer mu.Unlock()
+					arrivals = append(arrivals, time.Now())
+					return reply(200, "{}"), nil
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+				defer cancel()
+				var workers sync.WaitGroup
+				for i := range 12 {
+					workers.Go(func() {
+						ctx := InLane(ctx, Lane(i%int(lanes)))
+						for ctx.Err() == nil {
+							use, done := ctx, func() {}
+							if i%2 == 0 { // takes two, uses none to two, and not at once
+								var inner context.Context
+								inner, done = context.WithCancel(ctx)
+								var err error
+								if use, err = p.permits.grant(inner, 2); err != nil {
+									done()
+									continue
+								}
+								time.Sleep(some(8 * time.Second))
+							}
+							for range some(3) {
+								p.RoundTrip(request(t, use, http.MethodGet, pagePath, ""))
+							}
+							done()
+							if some(10) == 0 { // a quiet time, in which the bucket fills
+								time.Sleep(some(20 * time.Second))
+							}
+						}
+					})
+				}
+				workers.Wait()
+
+				slices.SortFunc(arrivals, time.Time.Compare)
+				most := 0
+				for i, from := range arrivals {
+					n := 0
+					for _, at := range arrivals[i:] {
+						if at.Sub(from) >= window {
+							break
+						}
+						n++
+					}
+					most = max(most, n)
+				}
+				if most > perSecond*60 {
+					t.Errorf("%d requests within a minute, want at most %d", most, perSecond*60)
+				}
+				if least := minutes * perSecond * 60 * 8 / 10; len(arrivals) < least {
+					t.Errorf("%d requests in %d minutes, want at least %d", len(arrivals), minutes, least)
+				}
+			})
+		})
+	}
+}
+
+// The worst that a fixed window can meet: after a quiet time, all that is held and
+// all that is left at once, then as fast as it goes.
+func TestBurstThenSteady(t *testing.T) {
+	for held := range 6 {
+		t.Run(fmt.Sprint(held, " held"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { sent++; return reply(200, "{}"), nil })
+				var grants []context.Context
+				for range held {
+					ctx, err := p.permits.grant(t.Context(), 2)
+					if err != nil {
+						t.Fatal(err)
+					}
+					grants = append(grants, ctx)
+				}
+				time.Sleep(grantLife - time.Nanosecond)
+				for _, ctx := range grants {
+					p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
+					p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
+				}
+				if sent != 2*held {
+					t.Fatalf("sent %d with permits, want %d", sent, 2*held)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), window+jitterAllowance)
+				defer cancel()
+				for {
+					if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+						break
+					}
+				}
+				if sent < 178 || sent > 180 {
+					t.Errorf("sent %d in a minute and a little, want 178 to 180", sent)
+				}
+			})
+		})
+	}
+}
+
+// order has n requests wait in each of the given lanes and returns the lanes in
+// the order in which they were served.
+func order(t *testing.T, p *pace, want int, waiting map[Lane]int) []Lane {
+	t.Helper()
+	var mu sync.Mutex
+	var served []Lane
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	for lane, n := range waiting {
+		for range n {
+			group.Go(func() {
+				if err := p.permits.admit(InLane(ctx, lane), true); err != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if served = append(served, lane); len(served) == want {
+					cancel()
+				}
+			})
+		}
+	}
+	group.Wait()
+	return served[:want]
+}
+
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		served := order(t, p, 120, map[Lane]int{LaneClaim: 120, LaneLog: 120, LaneSync: 120})
+		for lane, every := range map[Lane]int{LaneLog: 4, LaneSync: 40} {
+			since := 0
+			for i, l := range served {
+				if since++; since > every {
+					t.Fatalf("at permit %d, the %s lane had waited for %d: %v", i, lane, since, served)
+				}
+				if l == lane {
+					since = 0
+				}
+			}
+		}
+		claims := len(slices.DeleteFunc(served, func(l Lane) bool { return l != LaneClaim }))
+		if claims < 84 {
+			t.Errorf("the claim lane got %d of 120 permits, want the rest", claims)
+		}
+	})
+}
+
+func TestLowerLaneHasWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		served := order(t, p, 5, map[Lane]int{LaneSync: 3, LaneClaim: 2})
+		if want := []Lane{LaneClaim, LaneClaim, LaneSync, LaneSync, LaneSync}; !slices.Equal(served, want) {
+			t.Errorf("served %v, want %v", served, want)
+		}
+	})
+}
+
+func TestPermitsTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		ctx, err := p.permits.grant(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+		// Others who wait do not come between.
+		go p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+		synctest.Wait()
+		if _, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("two requests with permits took %s, want no wait", took)
+		}
+		if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < 300*time.Millisecond {
+			t.Errorf("a third request had to wait %s only, want a permit of its own", took)
+		}
+	})
+}
+
+func TestUnusedPermitsComeBack(t *testing.T) {
+	// Each takes the whole burst and leaves it unused.
+	for name, leave := range map[string]func(cancel context.CancelFunc){
+		"when the context ends": func(cancel context.CancelFunc) { cancel(); synctest.Wait() },
+		"after a while":         func(context.CancelFunc) { time.Sleep(grantLife) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := paced(t, 3, 10, fine)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ctx, err := p.permits.grant(ctx, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				leave(cancel)
+				start := time.Now()
+				drain(t, p, 10)
+				if took := time.Since(start); took != 0 {
+					t.Errorf("ten requests took %s, want none to wait", took)
+				}
+				if got := grantOf(ctx).live; got {
+					t.Error("the permits are still held")
+				}
+			})
+		})
+	}
+}
+
+// Permits that are held and not used make the others wait, but not for ever.
+func TestHeldPermitsAreNotHandedOutTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		for range 5 {
+			if _, err := p.permits.grant(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		drain(t, p, 1)
+		if took := time.Since(start); took != grantLife {
+			t.Errorf("the request waited %s, want until the first permits expired, %s", took, grantLife)
+		}
+	})
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				_, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}"))
+				var failed *SendError
+				if !errors.As(err, &failed) || failed.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
+					t.Errorf("err = %v, want one that says that it did not land", err)
+				}
+			})
+			group.Go(func() {
+				if _, err := p.permits.grant(ctx, 2); !errors.Is(err, context.Canceled) {
+					t.Errorf("err = %v, want that of the context", err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		group.Wait()
+		if n, _ := p.permits.waiting(); n != [lanes]int{} {
+			t.Errorf("still waiting: %v", n)
+		}
+		// Nothing was lost: the next gets the next permit.
+		start := time.Now()
+		drain(t, p, 1)
+		if took := time.Since(start); took > 400*time.Millisecond {
+			t.Errorf("the next request waited %s", took)
+		}
+	})
+}
+
+// Whoever is served at the very moment at which it turns away leaves its permit to
+// the next.
+func TestPermitOfThoseWhoTurnAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiter sync.WaitGroup
+		waiter.Go(func() {
+			if err := p.permits.admit(ctx, true); !errors.Is(err, context.Canceled) {
+				t.Errorf("err = %v, want that of the context", err)
+			}
+		})
+		synctest.Wait()
+		p.permits.mu.Lock()
+		cancel() // wakes the waiter, which now waits for the mutex
+		p.permits.spare++
+		p.permits.serve()
+		p.permits.mu.Unlock()
+		waiter.Wait()
+
+		start := time.Now()
+		drain(t, p, 1)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the next request waited %s, want the permit left behind", took)
+		}
+	})
+}
+
+// limited answers the first request with a rate limit, then everything.
+func limited(status int, body string, headers ...string) (roundTrip, func() []time.Time) {
+	var mu sync.Mutex
+	var sent []time.Time
+	return func(*http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if sent = append(sent, time.Now()); len(sent) == 1 {
+			return reply(status, body, headers...), nil
+		}
+		return reply(200, "{}"), nil
+	}, func() []time.Time { mu.Lock(); defer mu.Unlock(); return sent }
+}
+
+func TestRetryAfterPausesEverything(t *testing.T) {
+	for _, status := range []int{429, 529} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, sent := limited(status, "", "Retry-After", "90")
+				p := paced(t, 3, 10, server)
+				granted, err := p.permits.grant(t.Context(), 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				if _, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, "")); err == nil {
+					t.Fatal("no error from a limited request")
+				}
+
+				var group sync.WaitGroup
+				for _, ctx := range []context.Context{t.Context(), granted, InLane(t.Context(), LaneSync)} {
+					group.Go(func() { // reads wait, also those that had a permit
+						if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+							t.Errorf("a read: %v", err)
+						}
+					})
+				}
+				group.Go(func() { // and so does the entry of a log
+					if _, err := p.RoundTrip(request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}")); err != nil {
+						t.Errorf("a log entry: %v", err)
+					}
+				})
+				for _, ctx := range []context.Context{t.Context(), granted} { // a write does not
+					_, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}"))
+					var failed *SendError
+					if !errors.As(err, &failed) || failed.Landed != claim.LandedNo ||
+						failed.RetryAfter < 90*time.Second || failed.RetryAfter > 99*time.Second {
+						t.Errorf("a write: %v, want that it was not sent, and when to try again", err)
+					}
+				}
+				// Nor does what would be too late.
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := p.RoundTrip(request(t, soon, http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+					t.Errorf("a read without the time to wait: %v", err)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("to be refused took %s", took)
+				}
+				group.Wait()
+				times := sent()
+				if len(times) != 5 {
+					t.Errorf("%d requests were sent, want 5", len(times))
+				}
+				for _, at := range times[1:] {
+					if waited := at.Sub(start); waited < 90*time.Second || waited > 99*time.Second {
+						t.Errorf("sent after %s, want 90s or a little more", waited)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Those who are waiting when a pause begins are treated like those who come later.
+func TestPauseReachesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		var group sync.WaitGroup
+		start := time.Now()
+		group.Go(func() {
+			_, err := p.RoundTrip(request(t, t.Context(), http.MethodPatch, pagePath, "{}"))
+			if !errors.Is(err, errHeldBack) || time.Since(start) != 0 {
+				t.Errorf("a write: %v after %s", err, time.Since(start))
+			}
+		})
+		group.Go(func() {
+			_, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			if err != nil || time.Since(start) < time.Minute {
+				t.Errorf("a read: %v after %s", err, time.Since(start))
+			}
+		})
+		synctest.Wait()
+		p.permits.pause(time.Minute)
+		group.Wait()
+	})
+}
+
+// A read that is sent again takes its permit anew together with the one that its
+// write will need.
+func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, sent := limited(502, "")
+		p := paced(t, 3, 10, server)
+		chain := &retry{next: p, base: 500 * time.Millisecond}
+		ctx, err := p.permits.grant(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others sync.WaitGroup
+		for range 30 {
+			others.Go(func() {
+				if err := p.permits.admit(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := chain.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+		read := time.Now()
+		if _, err := chain.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}")); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(read); waited != 0 || len(sent()) != 3 {
+			t.Errorf("the write waited %s after its read, of %d requests", waited, len(sent()))
+		}
+		others.Wait()
+	})
+}
+
+func TestLengthOfPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := apiError("rate_limited", "no", map[string]any{"rate_limit_reason": reasonBlocked})
+		answer := reply(429, "")
+		p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { return answer, nil })
+		for i, tc := range []struct {
+			answer *http.Response
+			want   time.Duration
+		}{
+			{reply(429, ""), 5 * time.Second},
+			{reply(429, ""), 10 * time.Second},
+			{reply(529, "", "Retry-After", "soon"), 20 * time.Second},
+			{reply(200, "{}"), 0},
+			{reply(429, ""), 5 * time.Second},
+			{reply(429, blocked), time.Minute},
+			{reply(429, blocked, "Retry-After", "120"), 2 * time.Minute},
+			{reply(429, ""), 40 * time.Second},
+			{reply(429, ""), time.Minute},
+			{reply(429, ""), time.Minute},
+		} {
+			answer = tc.answer
+			p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			start := time.Now()
+			if err := p.permits.admit(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < tc.want || took > tc.want+tc.want/10+400*time.Millisecond {
+				t.Errorf("pause %d took %s, want %s or a little more", i, took, tc.want)
+			}
+		}
+	})
+}
+
+func TestRatesThatMakeNoSense(t *testing.T) {
+	for _, tc := range []struct {
+		perSecond float64
+		burst     int
+	}{{0, 10}, {-1, 10}, {3, 1}, {3, 0}, {0.1, 10}, {3, 180}} {
+		if _, err := newPermits(tc.perSecond, tc.burst); err == nil || !strings.Contains(err.Error(), "notion.rate") {
+			t.Errorf("newPermits(%g, %d): err = %v, want one that names the setting", tc.perSecond, tc.burst, err)
+		}
+	}
+	p, err := newPermits(3, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{0, 11} {
+		if _, err := p.grant(t.Context(), n); err == nil {
+			t.Errorf("grant(%d) succeeded", n)
+		}
+	}
+}
