@@ -45,7 +45,7 @@ var otherBlocks = []string{
 }
 
 // maxBlockDepth is how many levels of blocks a request may hold.
-const maxBlockDepth = 2
+const maxBlockDepth = 3
 
 // decodeBlocks reads the children of a request; none if it has none.
 func (tx *tx) decodeBlocks(n node) ([]newBlock, error) { return tx.decodeLevel(n, 1) }
@@ -54,7 +54,7 @@ func (tx *tx) decodeLevel(n node, depth int) ([]newBlock, error) {
 	if n.absent() {
 		return nil, nil
 	}
-	if depth > maxBlockDepth+1 {
+	if depth > maxBlockDepth {
 		return nil, n.should("not present")
 	}
 	elements, err := n.array()
@@ -188,7 +188,7 @@ func (c *call) listChildren() (render, error) {
 	if _, err := c.holder(id); err != nil {
 		return nil, err
 	}
-	return c.list("block", c.encodeBlocks(c.world.Children[id]))
+	return c.list("block", c.encodeBlocks(c.world.Children[id]), c.param)
 }
 
 func (c *call) appendChildren() (render, error) {

@@ -90,7 +90,7 @@ func (c *call) listComments() (render, error) {
 	for _, m := range found {
 		all = append(all, c.encodeComment(m))
 	}
-	return c.list("comment", all)
+	return c.list("comment", all, c.param)
 }
 
 func (c *call) encodeComment(m *comment) map[string]any {

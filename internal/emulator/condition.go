@@ -104,8 +104,9 @@ func checkboxCondition(n node) (func(bool) bool, error) {
 	return func(b bool) bool { return (b == want) == (op == "equals") }, err
 }
 
-// choiceCondition gets the name of the chosen option, "" if none is.
-func choiceCondition(n node) (func(string) bool, error) {
+// choiceCondition gets the name of the chosen option, "" if none is; read reads
+// the name of an option.
+func choiceCondition(n node, read func(node) (string, error)) (func(string) bool, error) {
 	op, err := n.single()
 	if err != nil {
 		return nil, err
@@ -115,27 +116,23 @@ func choiceCondition(n node) (func(string) bool, error) {
 		return func(s string) bool { return s == "" }, v.truth()
 	case "is_not_empty":
 		return func(s string) bool { return s != "" }, v.truth()
+	case "does_not_equal":
+		want, err := read(v)
+		return func(s string) bool { return s != want }, err
 	case "equals":
-		if _, ok := v.value.([]any); !ok {
-			want, err := v.text(maxOption)
-			return func(s string) bool { return s == want }, err
-		}
-		elements, err := v.array()
-		if err != nil {
-			return nil, err
-		}
-		var any []string
-		for _, e := range elements {
-			want, err := e.text(maxOption)
-			if err != nil {
+		elements := []node{v}
+		if _, ok := v.value.([]any); ok {
+			if elements, err = v.array(); err != nil {
 				return nil, err
 			}
-			any = append(any, want)
 		}
-		return func(s string) bool { return slices.Contains(any, s) }, nil
-	case "does_not_equal":
-		want, err := v.text(maxOption)
-		return func(s string) bool { return s != want }, err
+		wanted := make([]string, len(elements))
+		for i, e := range elements {
+			if wanted[i], err = read(e); err != nil {
+				return nil, err
+			}
+		}
+		return func(s string) bool { return slices.Contains(wanted, s) }, nil
 	}
 	return nil, n.unknown(op)
 }

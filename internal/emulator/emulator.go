@@ -14,6 +14,7 @@
 package emulator
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -22,7 +23,8 @@ import (
 
 // Options says how an emulator is to behave.
 type Options struct {
-	// Token is the only bearer token accepted; if empty, a random one is made.
+	// Token is the only bearer token accepted. If empty, it is the one in the
+	// state file, else a random one.
 	Token string
 	// Limit is the number of requests allowed in each fixed 60-second window; 0 for any.
 	Limit int
@@ -66,13 +68,14 @@ func New(o Options) (*Emulator, error) {
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
-	if e.token == "" {
-		e.token = newToken()
-	}
 	var err error
 	if e.world, err = e.file.load(); err != nil {
 		return nil, err
 	}
+	if e.token == "" {
+		e.token = cmp.Or(e.world.Token, newToken())
+	}
+	e.world.Token = e.token
 	return e, nil
 }
 
@@ -147,25 +150,27 @@ func (e *Emulator) save() error {
 // SetBlockLimit sets how many blocks (pages, blocks, databases) can still be
 // made, as in a free workspace with more than one member: creating more is
 // refused, while properties can still be edited. A negative n lifts the limit.
-func (e *Emulator) SetBlockLimit(n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.world.BlocksLeft = &n
-	if n < 0 {
-		e.world.BlocksLeft = nil
-	}
-	e.file.touch()
+func (e *Emulator) SetBlockLimit(n int) error {
+	return e.do(func(tx *tx) error {
+		limit := &n
+		if n < 0 {
+			limit = nil
+		}
+		assign(tx, &tx.world.BlocksLeft, limit)
+		return nil
+	})
 }
 
 // Unshare takes the connection's access to a database away: it and its pages
 // answer 404, as if they did not exist.
-func (e *Emulator) Unshare(databaseID string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if id, ok := parseID(databaseID); ok {
-		e.world.Hidden[id] = true
-		e.file.touch()
-	}
+func (e *Emulator) Unshare(databaseID string) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err == nil {
+			put(tx, tx.world.Hidden, s.Database, true)
+		}
+		return err
+	})
 }
 
 // SetLatency sets what f says as the time that passes before a request reaches

@@ -18,7 +18,7 @@ const (
 	DelayAnswer      FaultKind = "DelayAnswer"      // applied at once, answered after Fault.Delay
 	SavedBut503      FaultKind = "SavedBut503"      // applied; 503 that says so
 	DropAnswer       FaultKind = "DropAnswer"       // applied; the connection is cut
-	DropRequest      FaultKind = "DropRequest"      // the connection is cut
+	DropRequest      FaultKind = "DropRequest"      // the connection is cut; net/http sends a GET again by itself
 	NotApplied       FaultKind = "NotApplied"       // 200 with the values of before
 	LateWrite        FaultKind = "LateWrite"        // the connection is cut at once; applied after Fault.Late
 	LateWrite503     FaultKind = "LateWrite503"     // 503 service_unavailable at once; applied after Fault.Late
@@ -55,7 +55,8 @@ type Fault struct {
 	Kind FaultKind
 	// Delay is for Delay, DelayAnswer and StaleQuery, Late for LateWrite.
 	Delay, Late time.Duration
-	// RetryAfter is for RateLimited429 and Overload529; zero for a minute.
+	// RetryAfter is for RateLimited429 and Overload529, zero for a minute, and
+	// for Blocked429, zero for none.
 	RetryAfter time.Duration
 	// Reason is the rate_limit_reason of RateLimited429, the limit per
 	// connection if empty.

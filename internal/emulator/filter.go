@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -157,13 +158,13 @@ func (c *call) compileProperty(p property, n node) (predicate, error) {
 		match, err := checkboxCondition(n)
 		return func(row *page) bool { return match(row.Values[p.ID].Checked) }, err
 	case "select", "status":
-		match, err := choiceCondition(n)
+		match, err := choiceCondition(n, p.knownOption)
 		return func(row *page) bool {
 			o, _ := c.world.chosen(row, p)
 			return match(o.Name)
 		}, err
 	case "multi_select":
-		match, err := setCondition(n, func(n node) (string, error) { return n.text(maxOption) })
+		match, err := setCondition(n, p.knownOption)
 		return func(row *page) bool { return match(row.Values[p.ID].names(p)) }, err
 	case "date", "created_time", "last_edited_time":
 		match, err := c.dateCondition(n)
@@ -241,6 +242,23 @@ func (c *call) compileVerification(p property, n node) (predicate, error) {
 		}
 		return state == want
 	}, nil
+}
+
+// knownOption reads the name of an option in a filter, which must exist.
+func (p property) knownOption(n node) (string, error) {
+	name, err := n.text(maxOption)
+	if err != nil {
+		return "", err
+	}
+	if _, ok := p.optionNamed(name); !ok {
+		quoted := make([]string, len(p.Options))
+		for i, o := range p.Options {
+			quoted[i] = strconv.Quote(o.Name)
+		}
+		return "", invalid("%s option %q not found for property %q. Available options: %s.",
+			p.Type, name, p.Name, strings.Join(quoted, ", "))
+	}
+	return name, nil
 }
 
 // plain is the text of any textual value.

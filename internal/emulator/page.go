@@ -13,9 +13,6 @@ func (c *call) page(id string) (*page, error) {
 	if !ok || c.world.hidden(p) {
 		return nil, notFound("page", id)
 	}
-	if s := c.world.source(p); s != nil {
-		return p, c.singleSource(c.world.Databases[s.Database])
-	}
 	return p, nil
 }
 

@@ -67,9 +67,13 @@ func (c *call) listItems(prop property, elements []any) (render, error) {
 	if to < len(elements) {
 		next = cursor{ID: prop.ID, Returned: to}.encode()
 	}
+	var nextURL any
+	if next != "" {
+		nextURL = "https://api.notion.com/v1/pages/" + c.params["page_id"] + "/properties/" + prop.ID + "?start_cursor=" + next
+	}
 	return func() map[string]any {
 		m := listBody("property_item", results, next)
-		m["property_item"] = map[string]any{"id": prop.ID, "type": prop.Type, prop.Type: map[string]any{}, "next_url": nil}
+		m["property_item"] = map[string]any{"id": prop.ID, "type": prop.Type, prop.Type: map[string]any{}, "next_url": nextURL}
 		return m
 	}, nil
 }

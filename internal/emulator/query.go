@@ -123,8 +123,12 @@ type query struct {
 
 func (c *call) decodeQuery(s *source) (*query, error) {
 	q := &query{match: func(*page) bool { return true }}
+	known := []string{"filter", "sorts", "start_cursor", "page_size", "in_trash", "result_type"}
+	if !c.version.trashOnly() {
+		known = append(known, "archived")
+	}
 	if c.body.present {
-		if err := c.body.only("filter", "sorts", "start_cursor", "page_size", "archived", "in_trash", "result_type"); err != nil {
+		if err := c.body.only(known...); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +166,9 @@ func (q *query) returned() int {
 // rows is one page of the result, whether more follow, and whether more would
 // follow if results were not limited.
 func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
-	for _, id := range c.world.Rows[s.ID] {
+	// Backward, since that is the order of most queries, and sorting what is
+	// in order takes no time.
+	for _, id := range slices.Backward(c.world.Rows[s.ID]) {
 		p := c.world.Pages[id]
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
@@ -200,18 +206,14 @@ func listBody(kind string, results []any, next string) map[string]any {
 	return m
 }
 
-// list answers one page of a list of objects, each of which has an id. GET
-// requests say which page in the path's query, others in their body.
-func (c *call) list(kind string, all []any) (render, error) {
-	size, start := c.body.get("page_size"), c.body.get("start_cursor")
-	if !c.body.present {
-		size, start = c.param("page_size"), c.param("start_cursor")
-	}
-	n, err := pageSize(size)
+// list answers one page of a list of objects, each of which has an id. get
+// reads page_size and start_cursor, from the request's query or its body.
+func (c *call) list(kind string, all []any, get func(string) node) (render, error) {
+	n, err := pageSize(get("page_size"))
 	if err != nil {
 		return nil, err
 	}
-	after, err := decodeCursor(start)
+	after, err := decodeCursor(get("start_cursor"))
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 		}
 		dual = kind == "dual_property"
 	}
+	if p.Link != nil && p.Link.Source == target.ID && dual == (p.Link.Synced != "") {
+		return nil // the schema says again what is already so
+	}
 	p.Link = link
 	if !dual {
 		return nil

@@ -232,8 +232,8 @@ func (p *property) decodeOptions(n node) error {
 		return err
 	}
 	var options []option
-	for _, e := range elements {
-		o, err := p.decodeOption(e)
+	for i, e := range elements {
+		o, err := p.decodeOption(e, colors[i%len(colors)])
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,8 @@ func (p *property) decodeOptions(n node) error {
 	return nil
 }
 
-func (p *property) decodeOption(n node) (option, error) {
+// decodeOption reads one option; color is for a new one that names none.
+func (p *property) decodeOption(n node, color string) (option, error) {
 	if _, err := n.object(); err != nil {
 		return option{}, err
 	}
@@ -275,14 +276,14 @@ func (p *property) decodeOption(n node) (option, error) {
 		if o.ID == "" {
 			o.ID = newID()
 		}
-		o.Color = colors[len(p.Options)%len(colors)]
+		o.Color = color
 	}
 	if c := n.get("color"); !c.absent() {
-		color, err := c.oneOf(colors...)
+		s, err := c.oneOf(colors...)
 		if err != nil {
 			return o, err
 		}
-		o.Color = color
+		o.Color = s
 	}
 	return o, nil
 }

@@ -56,7 +56,7 @@ func (c *call) search() (render, error) {
 	if c.version.hasSources() {
 		kind = "page_or_data_source"
 	}
-	return c.list(kind, all)
+	return c.list(kind, all, c.body.get)
 }
 
 // searchFilter is the kind of object that is asked for, "" for any.

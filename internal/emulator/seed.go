@@ -23,14 +23,15 @@ var seeded = Databases{
 }
 
 // Seed makes the three databases that dibs works with: "empty" without tasks,
-// "demo" with the backlog of a small product team.
+// "demo" with the backlog of a small product team. An emulator that has been
+// seeded, perhaps before its state was saved, keeps what it has.
 func (e *Emulator) Seed(kind string) (Databases, error) {
 	if kind != "empty" && kind != "demo" {
 		return Databases{}, fmt.Errorf("no seed is called %q: want demo or empty", kind)
 	}
 	err := e.do(func(tx *tx) error {
 		if tx.world.Seeded != (Databases{}) {
-			return fmt.Errorf("the emulator has been seeded already")
+			return nil
 		}
 		for _, d := range []struct {
 			id, title string
@@ -44,8 +45,7 @@ func (e *Emulator) Seed(kind string) (Databases, error) {
 				return err
 			}
 		}
-		tx.undo = append(tx.undo, func() { tx.world.Seeded = Databases{} })
-		tx.world.Seeded = seeded
+		assign(tx, &tx.world.Seeded, seeded)
 		if kind == "demo" {
 			return tx.seedBacklog()
 		}

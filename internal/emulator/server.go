@@ -71,10 +71,14 @@ func errorAnswer(err error) *answer {
 	return jsonAnswer(e.status, e.header(), id, e.body(id))
 }
 
+// maxRead is how much of a body is read: more than is accepted, so that a
+// client that sends too much still gets to read the refusal.
+const maxRead = 32 * maxBody
+
 // ServeHTTP answers one request of Notion's API, or of the emulator's own
 // below /_emulator/.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRead))
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
@@ -201,26 +205,7 @@ func (e *Emulator) attempt(c *call, route *route) *answer {
 }
 
 func (e *Emulator) run(c *call, route *route, keep bool) *answer {
-	e.mu.Lock()
-	c.tx = &tx{world: e.world, now: time.Now(), user: botID}
-	show, err := route.handle(c)
-	if err != nil || !keep {
-		c.rollback()
-	}
-	changed := c.changed()
-	if changed {
-		e.file.touch()
-	}
-	var a *answer
-	if err == nil {
-		id := newID()
-		body := show()
-		body["request_id"] = id
-		a = jsonAnswer(http.StatusOK, nil, id, body)
-	} else {
-		a = errorAnswer(err)
-	}
-	e.mu.Unlock()
+	a, changed := e.runLocked(c, route, keep)
 	if changed {
 		if err := e.save(); err != nil {
 			e.log.Error("state not saved", "err", err)
@@ -228,4 +213,24 @@ func (e *Emulator) run(c *call, route *route, keep bool) *answer {
 		}
 	}
 	return a
+}
+
+func (e *Emulator) runLocked(c *call, route *route, keep bool) (a *answer, changed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.tx = &tx{world: e.world, now: time.Now(), user: botID, oneSource: !c.version.hasSources()}
+	show, err := route.handle(c)
+	if err != nil || !keep {
+		c.rollback()
+	}
+	if changed = c.changed(); changed {
+		e.file.touch()
+	}
+	if err != nil {
+		return errorAnswer(err), changed
+	}
+	id := newID()
+	body := show()
+	body["request_id"] = id
+	return jsonAnswer(http.StatusOK, nil, id, body), changed
 }

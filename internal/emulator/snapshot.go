@@ -90,19 +90,26 @@ func (p Page) Value(name string) any {
 	return m[kind]
 }
 
-// Text is the plain text of a property that holds text, "" if it is empty.
+// Text is a property as a person reads it, whether it holds text, an option,
+// or people and options, which are separated by commas; "" if it is empty.
 func (p Page) Text(name string) string {
 	switch v := p.Value(name).(type) {
 	case string:
 		return v
+	case map[string]any:
+		return p.Select(name)
 	case []any:
-		var b strings.Builder
+		var text strings.Builder
+		var names []string
 		for _, e := range v {
 			m, _ := e.(map[string]any)
-			s, _ := m["plain_text"].(string)
-			b.WriteString(s)
+			if s, ok := m["plain_text"].(string); ok {
+				text.WriteString(s)
+			} else if s, ok := m["name"].(string); ok {
+				names = append(names, s)
+			}
 		}
-		return b.String()
+		return text.String() + strings.Join(names, ", ")
 	}
 	return ""
 }

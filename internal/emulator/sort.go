@@ -9,12 +9,14 @@ import (
 // order puts rows in a query's order; it is total.
 type order func(a, b *page) int
 
-// compileSorts reads a query's sorts. Rows that they leave equal, and all rows
-// if there are none, are in the order of their creation.
+// newestFirst is the order of rows that a query's sorts leave equal. Notion
+// promises none, so nobody should expect the order of creation.
+func newestFirst(a, b *page) int { return cmp.Compare(b.Seq, a.Seq) }
+
+// compileSorts reads a query's sorts.
 func (c *call) compileSorts(s *source, n node) (order, error) {
-	bySeq := func(a, b *page) int { return cmp.Compare(a.Seq, b.Seq) }
 	if n.absent() {
-		return bySeq, nil
+		return newestFirst, nil
 	}
 	elements, err := n.array()
 	if err != nil {
@@ -34,7 +36,7 @@ func (c *call) compileSorts(s *source, n node) (order, error) {
 				return o
 			}
 		}
-		return bySeq(a, b)
+		return newestFirst(a, b)
 	}, nil
 }
 

@@ -132,7 +132,7 @@ func (f *Fault) refusal() *answer {
 	case Blocked429:
 		return errorAnswer(&apiError{
 			status: http.StatusTooManyRequests, code: "rate_limited", message: "This request has been blocked.",
-			additional: map[string]any{"rate_limit_reason": "public_api_request_blocked"},
+			additional: map[string]any{"rate_limit_reason": "public_api_request_blocked"}, retryAfter: f.RetryAfter,
 		})
 	case HTML502:
 		return htmlAnswer()

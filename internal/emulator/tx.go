@@ -15,7 +15,10 @@ type tx struct {
 	// direct is set for changes made past the API, which may set what the API
 	// refuses to set and are subject to no limits.
 	direct bool
-	undo   []func()
+	// oneSource is set for versions of the API that know of one data source
+	// for each database only.
+	oneSource bool
+	undo      []func()
 }
 
 // changed reports whether the transaction has written anything.
@@ -42,14 +45,11 @@ func put[K comparable, V any](tx *tx, m map[K]V, key K, v V) {
 	m[key] = v
 }
 
-// drop removes an entry of one of the world's maps.
-func drop[K comparable, V any](tx *tx, m map[K]V, key K) {
-	old, ok := m[key]
-	if !ok {
-		return
-	}
-	tx.undo = append(tx.undo, func() { m[key] = old })
-	delete(m, key)
+// assign replaces what a variable of the world holds.
+func assign[T any](tx *tx, to *T, v T) {
+	old := *to
+	tx.undo = append(tx.undo, func() { *to = old })
+	*to = v
 }
 
 // seq numbers a new object.
@@ -68,8 +68,7 @@ func (tx *tx) takeBlocks(n int) error {
 		return restricted()
 	}
 	rest := *left - n
-	tx.world.BlocksLeft = &rest
-	tx.undo = append(tx.undo, func() { tx.world.BlocksLeft = left })
+	assign(tx, &tx.world.BlocksLeft, &rest)
 	return nil
 }
 

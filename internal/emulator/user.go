@@ -67,5 +67,5 @@ func (c *call) listUsers() (render, error) {
 	for _, id := range ids {
 		all = append(all, c.world.encodeUser(id))
 	}
-	return c.list("user", all)
+	return c.list("user", all, c.param)
 }

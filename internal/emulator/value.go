@@ -194,6 +194,11 @@ func (tx *tx) decodePages(p property, n node) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
+	if to := tx.world.Sources[p.Link.Source]; tx.oneSource && to != nil {
+		if d := tx.world.Databases[to.Database]; len(d.Sources) > 1 {
+			return value{}, severalSources(d)
+		}
+	}
 	var v value
 	for _, e := range elements {
 		id, err := e.get("id").id()

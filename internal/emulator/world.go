@@ -21,6 +21,8 @@ type world struct {
 	// Children the blocks of each page and block in reading order.
 	Rows     map[string][]string `json:"rows"`
 	Children map[string][]string `json:"children"`
+	// Token is the bearer token, kept so that it stays the same.
+	Token string `json:"token"`
 	// Hidden are databases that are not shared with the token.
 	Hidden map[string]bool `json:"hidden"`
 	// Seeded are the databases that Seed made.
