@@ -3,6 +3,7 @@ package notion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -55,6 +56,9 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			if err != nil {
 				return nil, time.Time{}, err
 			}
+			if q.UnfinishedOnly && row.Status.Finished() {
+				continue // by a status that the filter could not name
+			}
 			if i, ok := seen[row.ID]; ok {
 				rows[i] = row
 				continue
@@ -91,7 +95,8 @@ func (t *Tasks) filter(q Query) notionapi.Filter {
 	var all notionapi.AndCompoundFilter
 	if q.UnfinishedOnly {
 		for _, status := range task.Statuses {
-			if status.Finished() {
+			// Notion refuses a filter by an option that does not exist (yet).
+			if status.Finished() && slices.Contains(t.columns.status.Options, t.names[status]) {
 				all = append(all, t.not(status))
 			}
 		}
