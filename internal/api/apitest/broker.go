@@ -1,0 +1,139 @@
+// Package apitest holds what tests of the socket and of its callers need: a
+// strict broker, a memory for idempotency keys, and connections without sockets.
+package apitest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Call is a call of the broker that a test expects, and what it returns.
+type Call struct {
+	Method string
+	Args   []any
+	// Result is what the method returns beside Err; nil is its zero value.
+	Result any
+	Err    error
+	// During, if set, runs while the call lasts. Its error takes Err's place.
+	During func(context.Context) error
+}
+
+// Broker is a broker that answers the calls it was told to expect, in their
+// order, and fails the test for any other, and for those that never came.
+type Broker struct {
+	// Skew is Notion's time minus this machine's.
+	Skew time.Duration
+
+	t        testing.TB
+	mu       sync.Mutex
+	expected []Call
+}
+
+// NewBroker returns a broker that expects no calls yet.
+func NewBroker(t testing.TB) *Broker {
+	b := &Broker{t: t}
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, c := range b.expected {
+			t.Errorf("the broker was not called: %s%v", c.Method, c.Args)
+		}
+	})
+	return b
+}
+
+// Expect adds calls to those expected.
+func (b *Broker) Expect(calls ...Call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, calls...)
+}
+
+var errUnexpected = errors.New("apitest: the test expects no such call")
+
+// answer checks a call against the next one expected.
+func answer[T any](ctx context.Context, b *Broker, method string, args ...any) (T, error) {
+	b.t.Helper()
+	var result T
+	b.mu.Lock()
+	if len(b.expected) == 0 {
+		b.mu.Unlock()
+		b.t.Errorf("unexpected call of the broker: %s%v", method, args)
+		return result, errUnexpected
+	}
+	next := b.expected[0]
+	b.expected = slices.Delete(b.expected, 0, 1)
+	b.mu.Unlock()
+
+	if diff := cmp.Diff(append([]any{next.Method}, next.Args...), append([]any{method}, args...)); diff != "" {
+		b.t.Errorf("call of the broker (-want +got):\n%s", diff)
+		return result, errUnexpected
+	}
+	if next.Result != nil {
+		result = next.Result.(T)
+	}
+	if next.During != nil {
+		if err := next.During(ctx); err != nil {
+			return result, err
+		}
+	}
+	return result, next.Err
+}
+
+func (b *Broker) Claim(ctx context.Context, r broker.Request) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Claim", r)
+}
+
+func (b *Broker) Renew(ctx context.Context, r broker.Ref) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Renew", r)
+}
+
+func (b *Broker) Finish(ctx context.Context, r broker.Ref, f claim.Finish) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Finish", r, f)
+}
+
+func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
+	return answer[[]claim.Claim](ctx, b, "Claims", agent)
+}
+
+func (b *Broker) Lookup(ctx context.Context, r broker.Ref) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Lookup", r)
+}
+
+func (b *Broker) Tasks(ctx context.Context, f broker.Filter) (broker.Listing, error) {
+	return answer[broker.Listing](ctx, b, "Tasks", f)
+}
+
+func (b *Broker) Task(ctx context.Context, id task.ID) (broker.View, error) {
+	return answer[broker.View](ctx, b, "Task", id)
+}
+
+func (b *Broker) Sweep(ctx context.Context) ([]broker.Swept, error) {
+	return answer[[]broker.Swept](ctx, b, "Sweep")
+}
+
+func (b *Broker) Status(ctx context.Context) (broker.Status, error) {
+	return answer[broker.Status](ctx, b, "Status")
+}
+
+func (b *Broker) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, error) {
+	return answer[[]claim.Event](ctx, b, "Log", f)
+}
+
+func (b *Broker) Authorize(agent string, uid int) error {
+	_, err := answer[any](context.Background(), b, "Authorize", agent, uid)
+	return err
+}
+
+// Local turns Notion's time into this machine's. It may be called at any time.
+func (b *Broker) Local(t time.Time) time.Time { return t.Add(-b.Skew) }

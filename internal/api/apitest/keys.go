@@ -1,0 +1,107 @@
+package apitest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/api/server"
+	"dibs/internal/claim"
+)
+
+// Keys is a memory for idempotency keys. It fails the test when it is used
+// against its contract.
+type Keys struct {
+	t    testing.TB
+	mu   sync.Mutex
+	rows map[string]*row
+}
+
+type row struct {
+	fingerprint string
+	interrupted bool
+	answer      *server.Answer
+	claim       claim.ID
+}
+
+// NewKeys returns an empty memory.
+func NewKeys(t testing.TB) *Keys {
+	return &Keys{t: t, rows: make(map[string]*row)}
+}
+
+// BeginRequest begins a request.
+func (k *Keys) BeginRequest(_ context.Context, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.rows[key]
+	switch {
+	case !ok:
+		k.rows[key] = &row{fingerprint: fingerprint}
+		return nil, nil
+	case r.fingerprint != fingerprint:
+		return nil, server.ErrKeyReused
+	case r.answer == nil && !r.interrupted && r.claim == "":
+		k.t.Errorf("key %q is begun while its first request is in flight", key)
+		return nil, server.ErrInterrupted
+	case r.answer == nil:
+		return nil, server.ErrInterrupted
+	}
+	return r.answer, nil
+}
+
+// FinishRequest stores the answer.
+func (k *Keys) FinishRequest(_ context.Context, key string, a server.Answer) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.rows[key]; !ok || r.answer != nil {
+		k.t.Errorf("key %q gets an answer, and needs none", key)
+	} else {
+		r.answer = &a
+	}
+	return nil
+}
+
+// DropRequest forgets the request.
+func (k *Keys) DropRequest(_ context.Context, key string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.rows[key]; !ok || r.answer != nil {
+		k.t.Errorf("key %q is dropped, and has nothing to drop", key)
+	}
+	delete(k.rows, key)
+	return nil
+}
+
+// RequestClaim returns the claim made for the request.
+func (k *Keys) RequestClaim(_ context.Context, key string) (claim.ID, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.rows[key]
+	if !ok || r.claim == "" {
+		return "", false, nil
+	}
+	return r.claim, true, nil
+}
+
+// Bind notes that the claim was made for the request of that key.
+func (k *Keys) Bind(key string, id claim.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rows[key].claim = id
+}
+
+// Interrupt turns a request that was answered into one that was cut off before.
+func (k *Keys) Interrupt(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rows[key].answer, k.rows[key].interrupted = nil, true
+}
+
+// Has reports whether the key stands for a request.
+func (k *Keys) Has(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.rows[key]
+	return ok
+}

@@ -1,0 +1,172 @@
+// Package client asks the daemon on its socket. Refusals come back as
+// *api.Problem, a daemon that cannot be reached as *UnreachableError. Nothing is
+// ever sent twice: whoever wants to ask again says so, under the same key.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+
+	"dibs/internal/api"
+)
+
+// maxAnswer is far more than any answer of a daemon.
+const maxAnswer = 64 << 20
+
+// Client speaks to one daemon. It is safe for concurrent use.
+type Client struct {
+	name string
+	http http.Client
+}
+
+// New returns a client of the daemon that serves on that socket.
+func New(socket string) *Client {
+	var d net.Dialer
+	return Over(socket, func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "unix", socket)
+	})
+}
+
+// Over returns a client that reaches its daemon by dial; name is for errors.
+func Over(name string, dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{name: name, http: http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				conn, err := dial(ctx)
+				if err != nil {
+					return nil, &dialError{err}
+				}
+				return conn, nil
+			},
+			DisableCompression: true,
+			// When a connection that idled breaks just as it is used again, net/http
+			// may send a request a second time.
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// UnreachableError says that no daemon answered.
+type UnreachableError struct {
+	Socket string
+	// Sent is set if the request may have reached a daemon, and been worked on.
+	Sent bool
+	Err  error
+}
+
+func (e *UnreachableError) Error() string {
+	if e.Sent {
+		return fmt.Sprintf("the daemon on %s went away without an answer, and may have done what it was asked to: %v", e.Socket, e.Err)
+	}
+	if errors.Is(e.Err, fs.ErrPermission) {
+		return fmt.Sprintf("the daemon on %s cannot be reached: %v: the socket belongs to another user", e.Socket, e.Err)
+	}
+	return fmt.Sprintf("no daemon can be reached on %s: %v: start it with: dibs serve", e.Socket, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// dialError tells a failure to connect from one that came later.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
+
+// request is what is asked of the daemon.
+type request struct {
+	method, path string
+	key          string // the idempotency key, if any
+	body         any    // nil: none
+}
+
+// ask sends a request and returns its answer.
+func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
+	var answer T
+	err := c.do(ctx, r, &answer)
+	return answer, err
+}
+
+// do sends a request and reads its answer into out.
+func (c *Client) do(ctx context.Context, r request, out any) error {
+	var body io.Reader
+	if r.body != nil {
+		data, err := json.Marshal(r.body)
+		if err != nil {
+			return fmt.Errorf("a request for %s: %w", r.path, err)
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, "http://dibs"+r.path, body)
+	if err != nil {
+		return err
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.key != "" {
+		req.Header.Set(api.KeyHeader, r.key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.unreachable(ctx, err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return c.unreachable(ctx, err)
+	}
+	return c.read(resp, data, out)
+}
+
+// unreachable says what a failed exchange means; if ctx ended, that is all it means.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if dial, ok := errors.AsType[*dialError](err); ok {
+		return &UnreachableError{Socket: c.name, Err: reason(dial.err)}
+	}
+	return &UnreachableError{Socket: c.name, Sent: true, Err: reason(err)}
+}
+
+// reason leaves out of a network error what the one around it says already.
+func reason(err error) error {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
+	}
+	if outer, ok := errors.AsType[*net.OpError](err); ok {
+		err = outer.Err
+	}
+	if outer, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = outer.Err
+	}
+	return err
+}
+
+// read reads an answer: a value of package api, or a problem.
+func (c *Client) read(resp *http.Response, data []byte, out any) error {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case media == api.ProblemType:
+		var p api.Problem
+		if err := json.Unmarshal(data, &p); err == nil && p.Code != "" {
+			return &p
+		}
+	case media == "application/json" && resp.StatusCode < http.StatusMultipleChoices:
+		if json.Unmarshal(data, out) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("what answers on %s is not a dibs daemon that this program understands: %s, %.100q", c.name, resp.Status, data)
+}

@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// A request that is made again under the same key gets the same answer. Every
+// key here may be empty.
+
+// Claim asks for a claim.
+func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, request{method: http.MethodPost, path: "/v1/claims", key: key, body: body})
+}
+
+// Renew begins the lease of a claim anew. id, here and below, is the id of the
+// claim or of its task, or api.OnlyClaim.
+func (c *Client) Renew(ctx context.Context, id string, body api.RenewRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "renew", body, key))
+}
+
+// Complete says that the work is done. Here and below, a claim in state
+// finishing was accepted and is owed to Notion.
+func (c *Client) Complete(ctx context.Context, id string, body api.CompleteRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "complete", body, key))
+}
+
+// Release gives the task back.
+func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "release", body, key))
+}
+
+// Block says that the work cannot go on.
+func (c *Client) Block(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "block", body, key))
+}
+
+// Fail says that the work was tried and failed.
+func (c *Client) Fail(ctx context.Context, id string, body api.FailRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "fail", body, key))
+}
+
+func change(id, verb string, body any, key string) request {
+	return request{method: http.MethodPost, path: "/v1/claims/" + url.PathEscape(id) + "/" + verb, key: key, body: body}
+}
+
+// Claims returns the claims held here: those of agent, or all if it is empty.
+func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
+	q := make(query)
+	q.add("agent", agent)
+	return ask[api.Claims](ctx, c, get("/v1/claims", q))
+}
+
+// Lookup returns a claim, also one that has ended. If agent is not empty, it
+// must be the claim's.
+func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
+	q := make(query)
+	q.add("agent", agent)
+	return ask[api.Claim](ctx, c, get("/v1/claims/"+url.PathEscape(id), q))
+}
+
+// TaskFilter selects tasks.
+type TaskFilter struct {
+	Status task.Status // empty: any
+	Ready  bool        // only those that a claim could get now, in the order they are offered
+	Agent  string      // only those claimed by this name
+	Limit  int         // zero: all
+}
+
+// Tasks returns tasks as the daemon's copy of the database has them.
+func (c *Client) Tasks(ctx context.Context, f TaskFilter) (api.Tasks, error) {
+	q := make(query)
+	q.add("status", string(f.Status))
+	if f.Ready {
+		q.add("ready", "true")
+	}
+	q.add("agent", f.Agent)
+	q.addLimit(f.Limit)
+	return ask[api.Tasks](ctx, c, get("/v1/tasks", q))
+}
+
+// Task returns a task as the daemon's copy of the database has it.
+func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
+	return ask[api.Task](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id)), nil))
+}
+
+// Sweep puts tasks whose claim is stale back to OPEN.
+func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
+	return ask[api.Sweep](ctx, c, request{method: http.MethodPost, path: "/v1/sweep", key: key})
+}
+
+// Status returns the state of the daemon.
+func (c *Client) Status(ctx context.Context) (api.Status, error) {
+	return ask[api.Status](ctx, c, get("/v1/status", nil))
+}
+
+// LogFilter selects events of the local record.
+type LogFilter struct {
+	Agent string
+	Task  task.ID
+	Claim claim.ID
+	After string // only events after the one with this id
+	Limit int    // the newest that many; zero: a hundred
+}
+
+// Log returns events of the local record, the oldest first.
+func (c *Client) Log(ctx context.Context, f LogFilter) (api.Events, error) {
+	q := make(query)
+	q.add("agent", f.Agent)
+	q.add("task", string(f.Task))
+	q.add("claim", string(f.Claim))
+	q.add("after", f.After)
+	q.addLimit(f.Limit)
+	return ask[api.Events](ctx, c, get("/v1/log", q))
+}
+
+// query is the query of an address; what is empty is left out.
+type query url.Values
+
+func (q query) add(name, value string) {
+	if value != "" {
+		url.Values(q).Set(name, value)
+	}
+}
+
+func (q query) addLimit(limit int) {
+	if limit != 0 {
+		q.add("limit", strconv.Itoa(limit))
+	}
+}
+
+func get(path string, q query) request {
+	if len(q) > 0 {
+		path += "?" + url.Values(q).Encode()
+	}
+	return request{method: http.MethodGet, path: path}
+}

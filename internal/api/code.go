@@ -1,0 +1,98 @@
+// Package api is the language of the daemon's socket: the JSON of its requests
+// and answers, and the codes of its refusals with the HTTP status and the exit
+// code that each stands for. The server below it translates the broker into
+// this language, the client speaks it.
+package api
+
+import (
+	"net/http"
+
+	"dibs/internal/claim"
+)
+
+// Code names a kind of refusal or failure. Codes are part of the contract.
+type Code string
+
+// The codes of denials are those of package claim; these are all the others.
+const (
+	CodeClaimLost      Code = "claim_lost"
+	CodeUnknownClaim   Code = "unknown_claim"
+	CodeAmbiguousClaim Code = "ambiguous_claim"
+	CodeInvalidRequest Code = "invalid_request"
+	CodeForbiddenAgent Code = "forbidden_agent"
+	CodeKeyReused      Code = "key_reused"
+	CodeTooLarge       Code = "too_large"
+	CodeWrongMethod    Code = "wrong_method"
+	CodeWrongMediaType Code = "wrong_media_type"
+	CodeNoRoute        Code = "no_route"
+	CodeNotionRefused  Code = "notion_refused"
+	CodeStopping       Code = "stopping"
+	CodeInternal       Code = "internal"
+
+	// These never come over the socket: they are how the command line tells, in
+	// the same form, what went wrong on its own side.
+
+	CodeUnreachable Code = "unreachable"
+	CodeUsage       Code = "usage"
+	CodeFailed      Code = "failed"
+)
+
+// The exit codes of the command line. They are part of the contract.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race
+	ExitLost        = 4 // the claim is no longer the agent's
+	ExitUnreachable = 5 // the daemon cannot be reached
+	ExitNotion      = 6 // Notion cannot be reached, or refuses
+)
+
+// meaning is what a code stands for.
+type meaning struct {
+	status int // of the HTTP answer; zero where there is none
+	exit   int
+	title  string
+}
+
+var meanings = map[Code]meaning{
+	Code(claim.CodeHeld):                {http.StatusConflict, ExitNotClaimed, "The task is held"},
+	Code(claim.CodeNotOpen):             {http.StatusConflict, ExitNotClaimed, "The task is not open"},
+	Code(claim.CodeLostRace):            {http.StatusConflict, ExitNotClaimed, "Another claim won"},
+	Code(claim.CodeBlockedByDependency): {http.StatusConflict, ExitNotClaimed, "The task waits for another one"},
+	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is reserved by a person"},
+	Code(claim.CodeNothingReady):        {http.StatusConflict, ExitNotClaimed, "No task is ready"},
+	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent holds as many tasks as it may"},
+	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitFailure, "No such task"},
+	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
+
+	CodeNotionRefused:  {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
+	CodeClaimLost:      {http.StatusConflict, ExitLost, "The claim is no longer held"},
+	CodeUnknownClaim:   {http.StatusNotFound, ExitLost, "No such claim"},
+	CodeAmbiguousClaim: {http.StatusConflict, ExitUsage, "Several claims could be meant"},
+	CodeInvalidRequest: {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
+	CodeForbiddenAgent: {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
+	CodeKeyReused:      {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
+	CodeTooLarge:       {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},
+	CodeWrongMethod:    {http.StatusMethodNotAllowed, ExitUsage, "The method is not allowed here"},
+	CodeWrongMediaType: {http.StatusUnsupportedMediaType, ExitUsage, "The body is not JSON"},
+	CodeNoRoute:        {http.StatusNotFound, ExitUsage, "No such address"},
+	CodeStopping:       {http.StatusServiceUnavailable, ExitUnreachable, "The daemon is stopping"},
+	CodeInternal:       {http.StatusInternalServerError, ExitFailure, "Something went wrong in the daemon"},
+
+	CodeUnreachable: {0, ExitUnreachable, "The daemon cannot be reached"},
+	CodeUsage:       {0, ExitUsage, "The command was not used right"},
+	CodeFailed:      {0, ExitFailure, "The command failed"},
+}
+
+// Status returns the HTTP status of an answer with this code.
+func (c Code) Status() int { return meanings[c].status }
+
+// Exit returns the exit code of a command that ended in this code. A code that
+// only a newer daemon knows is a plain failure.
+func (c Code) Exit() int {
+	if m, ok := meanings[c]; ok {
+		return m.exit
+	}
+	return ExitFailure
+}

@@ -1,0 +1,48 @@
+package api
+
+import "time"
+
+// ProblemType is the media type of problem documents.
+const ProblemType = "application/problem+json"
+
+// Problem is a refusal or a failure, as an RFC 9457 problem document. It is
+// also an error, whose text is Detail.
+type Problem struct {
+	Type   string `json:"type" doc:"urn:dibs:problem: and the code"`
+	Title  string `json:"title" doc:"What the code means"`
+	Status int    `json:"status,omitempty" doc:"The HTTP status"`
+	Detail string `json:"detail" doc:"What happened and what to do, in one line"`
+	Code   Code   `json:"code" doc:"What went wrong, for programs"`
+
+	Holder     string   `json:"holder,omitempty" doc:"Who has the task"`
+	ExpiresAt  Time     `json:"expires_at,omitzero" doc:"When the holder's lease ends"`
+	RetryAfter int      `json:"retry_after,omitempty" doc:"Seconds to wait before trying again"`
+	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
+	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
+	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant"`
+	Errors     []Fault  `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
+}
+
+// Fault is what is wrong with one part of a request.
+type Fault struct {
+	Location string `json:"location" doc:"The part, such as body.agent or query.limit"`
+	Message  string `json:"message"`
+}
+
+// NewProblem returns the problem of that code.
+func NewProblem(code Code, detail string) *Problem {
+	return &Problem{
+		Type:   "urn:dibs:problem:" + string(code),
+		Title:  meanings[code].title,
+		Status: code.Status(),
+		Detail: detail,
+		Code:   code,
+	}
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// RetryIn sets how long to wait before trying again, rounded up to seconds.
+func (p *Problem) RetryIn(d time.Duration) {
+	p.RetryAfter = int((d + time.Second - 1) / time.Second)
+}

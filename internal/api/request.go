@@ -1,0 +1,62 @@
+package api
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// OnlyClaim stands in an address for the only claim that the agent holds.
+const OnlyClaim = "mine"
+
+// MaxWait is how long a request for a claim may wait.
+const MaxWait = time.Hour
+
+// ClaimRequest asks for a claim.
+type ClaimRequest struct {
+	Agent          string  `json:"agent" minLength:"1" doc:"Who claims"`
+	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
+	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
+	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
+}
+
+// RenewRequest asks for a fresh lease.
+type RenewRequest struct {
+	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
+}
+
+// CompleteRequest says that the work is done.
+type CompleteRequest struct {
+	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Summary string `json:"summary,omitempty" doc:"What was done"`
+}
+
+// StopRequest gives a task back, or says that it cannot go on.
+type StopRequest struct {
+	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Reason string `json:"reason,omitempty" doc:"Why"`
+}
+
+// FailRequest says that the work was tried and failed.
+type FailRequest struct {
+	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Reason string `json:"reason,omitempty" doc:"Why"`
+	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of BLOCKED"`
+}
+
+// The headers of idempotent requests.
+const (
+	KeyHeader      = "Idempotency-Key"
+	ReplayedHeader = "Idempotency-Replayed" // "true" on an answer that was given before
+)
+
+const maxKey = 200
+
+// ValidateKey reports why key cannot be an idempotency key.
+func ValidateKey(key string) error {
+	notPrintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, notPrintable) {
+		return errors.New("an idempotency key is 1 to 200 printable ASCII characters")
+	}
+	return nil
+}

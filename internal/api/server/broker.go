@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Broker is what the socket gives access to. All its times are Notion's.
+type Broker interface {
+	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
+	Claim(context.Context, broker.Request) (claim.Claim, error)
+
+	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError
+	// or *claim.StoreError.
+	Renew(context.Context, broker.Ref) (claim.Claim, error)
+
+	// Finish fails as Renew does. A claim returned in state Finishing was
+	// accepted and is owed to Notion.
+	Finish(context.Context, broker.Ref, claim.Finish) (claim.Claim, error)
+
+	// Claims returns the claims held here: those of agent, or all if it is empty.
+	Claims(ctx context.Context, agent string) ([]claim.Claim, error)
+
+	// Lookup returns a claim, also one that has ended.
+	Lookup(context.Context, broker.Ref) (claim.Claim, error)
+
+	Tasks(context.Context, broker.Filter) (broker.Listing, error)
+
+	// Task fails with broker.ErrNoTask.
+	Task(context.Context, task.ID) (broker.View, error)
+
+	Sweep(context.Context) ([]broker.Swept, error)
+
+	Status(context.Context) (broker.Status, error)
+
+	Log(context.Context, broker.LogFilter) ([]claim.Event, error)
+
+	// Local turns Notion's time into this machine's.
+	Local(time.Time) time.Time
+
+	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
+	// the user may not act as agent. uid is -1 where it is not known.
+	Authorize(agent string, uid int) error
+}
+
+// Keys is the durable memory of idempotency keys.
+type Keys interface {
+	// BeginRequest begins a request. The first to begin it gets nil and owns the
+	// key until it calls FinishRequest or DropRequest; after it finished, others
+	// get its answer. It fails with ErrKeyReused if the key belongs to a request
+	// with another fingerprint, and with ErrInterrupted if the one who began the
+	// request never got to its end.
+	BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*Answer, error)
+
+	// FinishRequest stores the answer.
+	FinishRequest(ctx context.Context, key string, a Answer) error
+
+	// DropRequest forgets the request, so that it can be made anew.
+	DropRequest(ctx context.Context, key string) error
+
+	// RequestClaim returns the claim made for the request, and false if there is none.
+	RequestClaim(ctx context.Context, key string) (claim.ID, bool, error)
+}
+
+// Answer is what a request was answered.
+type Answer struct {
+	Status int
+	Body   []byte
+}
+
+// Errors of Keys.
+var (
+	ErrKeyReused   = errors.New("the idempotency key was used for another request: use a new one")
+	ErrInterrupted = errors.New("the request with this idempotency key was cut off")
+)

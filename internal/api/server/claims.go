@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type claimInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body api.ClaimRequest
+}
+
+// changeInput is the input of an operation on one claim.
+type changeInput[Body any] struct {
+	ID   string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *Body
+}
+
+type claimOutput struct {
+	Status int
+	Body   api.Claim
+}
+
+type claimsOutput struct{ Body api.Claims }
+
+func (s *Server) claimRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "claim", Method: http.MethodPost, Path: "/v1/claims", DefaultStatus: http.StatusCreated,
+		Summary: "Claim a task, or the next ready one",
+	}, s.claim)
+	add(o, huma.Operation{
+		OperationID: "list-claims", Method: http.MethodGet, Path: "/v1/claims",
+		Summary: "The claims held here",
+	}, s.claims)
+	add(o, huma.Operation{
+		OperationID: "get-claim", Method: http.MethodGet, Path: "/v1/claims/{id}",
+		Summary: "A claim, also one that has ended",
+	}, s.lookup)
+
+	add(o, changeBy(o, "renew", "Begin the lease anew"), func(ctx context.Context, in *changeInput[api.RenewRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.change(ctx, in.ID, body.Agent, s.broker.Renew)
+	})
+	add(o, changeBy(o, "complete", "The work is done"), func(ctx context.Context, in *changeInput[api.CompleteRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
+	})
+	add(o, changeBy(o, "release", "Give the task back"), func(ctx context.Context, in *changeInput[api.StopRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReleased, Summary: body.Reason})
+	})
+	add(o, changeBy(o, "block", "The work cannot go on"), func(ctx context.Context, in *changeInput[api.StopRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Reason})
+	})
+	add(o, changeBy(o, "fail", "The work was tried and failed"), func(ctx context.Context, in *changeInput[api.FailRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen})
+	})
+}
+
+// changeBy describes an operation on one claim.
+func changeBy(o operations, verb, summary string) huma.Operation {
+	return huma.Operation{
+		OperationID: verb, Method: http.MethodPost, Path: "/v1/claims/{id}/" + verb, Summary: summary,
+		Responses: map[string]*huma.Response{"202": {
+			Description: "Accepted, and owed to Notion",
+			Content: map[string]*huma.MediaType{
+				"application/json": {Schema: o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Claim](), true, "Claim")},
+			},
+		}},
+	}
+}
+
+func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error) {
+	if err := s.broker.Authorize(in.Body.Agent, caller(ctx)); err != nil {
+		return nil, err
+	}
+	request := broker.Request{
+		Agent:   in.Body.Agent,
+		Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute,
+		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
+		Key:     in.Key,
+	}
+	if in.Body.Task != "" {
+		var err error
+		if request.Task, err = task.ParseID(in.Body.Task); err != nil {
+			return nil, invalid("body.task", err)
+		}
+	}
+	c, err := s.broker.Claim(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return &claimOutput{http.StatusCreated, s.claimOf(c)}, nil
+}
+
+func (s *Server) claims(ctx context.Context, in *struct {
+	Agent string `query:"agent" doc:"Only this agent's"`
+}) (*claimsOutput, error) {
+	held, err := s.broker.Claims(ctx, in.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return &claimsOutput{api.Claims{Claims: each(held, s.claimOf)}}, nil
+}
+
+func (s *Server) lookup(ctx context.Context, in *struct {
+	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent string `query:"agent" doc:"Whose claim it must be"`
+}) (*claimOutput, error) {
+	ref, err := refTo(in.ID, in.Agent)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.broker.Lookup(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &claimOutput{http.StatusOK, s.claimOf(c)}, nil
+}
+
+// finish does what the agent says when it is done with a task.
+func (s *Server) finish(ctx context.Context, id, agent string, f claim.Finish) (*claimOutput, error) {
+	return s.change(ctx, id, agent, func(ctx context.Context, ref broker.Ref) (claim.Claim, error) {
+		return s.broker.Finish(ctx, ref, f)
+	})
+}
+
+// change does something with a claim that the caller may act on. The claim is
+// found once, and what is done names its id, so that it is done to the very
+// claim that was authorized.
+func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (claim.Claim, error)) (*claimOutput, error) {
+	ref, err := refTo(id, agent)
+	if err != nil {
+		return nil, err
+	}
+	if agent != "" {
+		if err := s.broker.Authorize(agent, caller(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.broker.Lookup(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if found.Agent != agent {
+		if err := s.broker.Authorize(found.Agent, caller(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	ref.Claim = string(found.ID)
+	c, err := do(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusOK
+	if c.State == claim.Finishing {
+		status = http.StatusAccepted
+	}
+	return &claimOutput{status, s.claimOf(c)}, nil
+}
+
+// refTo reads which claim an address names.
+func refTo(id, agent string) (broker.Ref, error) {
+	if id == api.OnlyClaim {
+		if agent == "" {
+			return broker.Ref{}, invalid("agent", fmt.Errorf("which agent's only claim? name the agent, or the claim by its id"))
+		}
+		return broker.Ref{Agent: agent}, nil
+	}
+	if claimID, ok := claim.ParseID(id); ok {
+		return broker.Ref{Claim: string(claimID), Agent: agent}, nil
+	}
+	taskID, err := task.ParseID(id)
+	if err != nil {
+		return broker.Ref{}, invalid("path.id", fmt.Errorf("%q is neither the id of a claim nor of a task", id))
+	}
+	return broker.Ref{Claim: string(taskID), Agent: agent}, nil
+}
+
+// invalid is the problem of a part of a request that cannot be used.
+func invalid(location string, err error) *api.Problem {
+	p := api.NewProblem(api.CodeInvalidRequest, location+": "+err.Error())
+	p.Errors = []api.Fault{{Location: location, Message: err.Error()}}
+	return p
+}
+
+func orZero[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

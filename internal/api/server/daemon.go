@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type (
+	sweepOutput  struct{ Body api.Sweep }
+	statusOutput struct{ Body api.Status }
+	eventsOutput struct{ Body api.Events }
+)
+
+func (s *Server) daemonRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "sweep", Method: http.MethodPost, Path: "/v1/sweep",
+		Summary: "Put tasks whose claim is stale back to OPEN, now",
+	}, s.sweep)
+	add(o, huma.Operation{
+		OperationID: "status", Method: http.MethodGet, Path: "/v1/status",
+		Summary: "The state of the daemon",
+	}, s.status)
+	add(o, huma.Operation{
+		OperationID: "log", Method: http.MethodGet, Path: "/v1/log",
+		Summary: "The newest entries of the local record",
+	}, s.events)
+}
+
+func (s *Server) sweep(ctx context.Context, _ *struct {
+	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+}) (*sweepOutput, error) {
+	swept, err := s.broker.Sweep(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &sweepOutput{api.Sweep{Swept: each(swept, sweptOf)}}, nil
+}
+
+func (s *Server) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
+	status, err := s.broker.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &statusOutput{s.statusOf(status)}, nil
+}
+
+func (s *Server) events(ctx context.Context, in *struct {
+	Agent string `query:"agent" doc:"Only this agent's"`
+	Task  string `query:"task" doc:"Only about this task"`
+	Claim string `query:"claim" doc:"Only about this claim"`
+	After string `query:"after" doc:"Only after the entry with this id"`
+	Limit int    `query:"limit" minimum:"0" doc:"The newest that many; 0 is a hundred"`
+}) (*eventsOutput, error) {
+	filter := broker.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
+	var err error
+	if in.Task != "" {
+		if filter.Task, err = task.ParseID(in.Task); err != nil {
+			return nil, invalid("query.task", err)
+		}
+	}
+	if in.Claim != "" {
+		var ok bool
+		if filter.Claim, ok = claim.ParseID(in.Claim); !ok {
+			return nil, invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
+		}
+	}
+	events, err := s.broker.Log(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	return &eventsOutput{api.Events{Events: each(events, s.eventOf)}}, nil
+}

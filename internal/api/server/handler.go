@@ -1,0 +1,183 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+)
+
+// handler puts the layers that a request passes together: the outermost first.
+func (s *Server) handler(version string) http.Handler {
+	mux := http.NewServeMux()
+	s.routes(mux, version)
+	return s.observed(routed(mux, withBody(s.keyed(mux))))
+}
+
+// observed logs requests, and answers for handlers that panic.
+func (s *Server) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		answer := &observedWriter{ResponseWriter: w}
+		defer func() {
+			if cause := recover(); cause != nil {
+				if cause == http.ErrAbortHandler {
+					panic(cause)
+				}
+				s.log.Error("a request made the daemon panic", "method", r.Method, "path", r.URL.Path,
+					"cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				if answer.status != 0 {
+					panic(http.ErrAbortHandler) // too late for another answer
+				}
+				writeProblem(answer, api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more"))
+			}
+			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
+				slog.Int("status", answer.status), slog.Int("uid", caller(r.Context())), slog.Duration("took", time.Since(start)))
+		}()
+		next.ServeHTTP(answer, r)
+	})
+}
+
+// observedWriter remembers the status of an answer.
+type observedWriter struct {
+	http.ResponseWriter
+	status int // zero until there is one
+}
+
+func (w *observedWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *observedWriter) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap gives http.ResponseController the connection.
+func (w *observedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// routed lets only requests through that the mux has a handler for.
+func routed(mux *http.ServeMux, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fallback, pattern := mux.Handler(r)
+		if pattern != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		said := &discarded{header: make(http.Header)}
+		fallback.ServeHTTP(said, r)
+		if allowed := said.header.Get("Allow"); allowed != "" {
+			w.Header().Set("Allow", allowed)
+			writeProblem(w, api.NewProblem(api.CodeWrongMethod, fmt.Sprintf("%s does not answer %s: use %s", r.URL.Path, r.Method, allowed)))
+			return
+		}
+		writeProblem(w, api.NewProblem(api.CodeNoRoute, fmt.Sprintf("there is no %s here: GET /openapi.json tells what there is", r.URL.Path)))
+	})
+}
+
+// discarded takes an answer of which only the header is of interest.
+type discarded struct{ header http.Header }
+
+func (d *discarded) Header() http.Header            { return d.header }
+func (d *discarded) Write(data []byte) (int, error) { return len(data), nil }
+func (d *discarded) WriteHeader(int)                {}
+
+// withBody reads the body, which must be JSON and not large, before anything is
+// done. A deadline left on the connection would end a request that waits for a
+// claim, so it is there only while the body is read.
+func withBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		connection := http.NewResponseController(w)
+		if err := connection.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+			writeProblem(w, api.NewProblem(api.CodeInternal, fmt.Sprintf("a time limit for reading the body: %v", err)))
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			writeProblem(w, api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the body has more than %d KiB", maxBody>>10)))
+			return
+		}
+		if err != nil {
+			writeProblem(w, api.NewProblem(api.CodeInvalidRequest, fmt.Sprintf("the body could not be read: %v", err)))
+			return
+		}
+		if err := connection.SetReadDeadline(time.Time{}); err != nil {
+			writeProblem(w, api.NewProblem(api.CodeInternal, fmt.Sprintf("no time limit after reading the body: %v", err)))
+			return
+		}
+		if len(body) > 0 {
+			if p := requireJSON(r.Header.Get("Content-Type")); p != nil {
+				writeProblem(w, p)
+				return
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+func requireJSON(contentType string) *api.Problem {
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil && media == "application/json" {
+		return nil
+	}
+	is := "without a Content-Type"
+	if contentType != "" {
+		is = "sent as " + contentType
+	}
+	return api.NewProblem(api.CodeWrongMediaType, fmt.Sprintf("the body is %s: send JSON, and say so with the header Content-Type: application/json", is))
+}
+
+// writeProblem answers with a problem.
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	for name, values := range problemHeader(p) {
+		w.Header()[name] = values
+	}
+	writeJSON(w, p.Status, p)
+}
+
+// writeJSON answers with a value of package api.
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	var body bytes.Buffer
+	if err := encode(&body, value); err != nil {
+		panic(err) // values of package api can be written
+	}
+	writeAnswer(w, Answer{Status: status, Body: body.Bytes()})
+}
+
+func writeAnswer(w http.ResponseWriter, a Answer) {
+	media := "application/json"
+	if a.Status >= http.StatusBadRequest {
+		media = api.ProblemType
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(a.Status)
+	w.Write(a.Body) // a caller that is gone cannot be told
+}
+
+// encode writes a value as JSON and ends the line.
+func encode(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+)
+
+// keyed gives a request that is repeated under its idempotency key the answer
+// it had. A repetition that comes while the first is being worked on waits for
+// its answer. What was not carried out, or failed in a way that may pass, is not
+// remembered, so that trying again tries again.
+func (s *Server) keyed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		values := r.Header.Values(api.KeyHeader)
+		if r.Method != http.MethodPost || len(values) == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		key := values[0]
+		if err := api.ValidateKey(key); err != nil || len(values) > 1 {
+			writeProblem(w, api.NewProblem(api.CodeInvalidRequest, "want one header "+api.KeyHeader+": an idempotency key is 1 to 200 printable ASCII characters"))
+			return
+		}
+		fingerprint, err := fingerprintOf(r)
+		if err != nil {
+			writeProblem(w, s.problem(r.Context(), err))
+			return
+		}
+		leave, err := s.flights.enter(r.Context(), key, fingerprint)
+		if err != nil {
+			writeProblem(w, s.keyProblem(r.Context(), err))
+			return
+		}
+		defer leave()
+
+		prior, err := s.begin(r.Context(), key, fingerprint)
+		if err != nil {
+			writeProblem(w, s.keyProblem(r.Context(), err))
+			return
+		}
+		if prior != nil {
+			w.Header().Set(api.ReplayedHeader, "true")
+			writeAnswer(w, *prior)
+			return
+		}
+		answer := &recordedAnswer{ResponseWriter: w}
+		func() {
+			defer func() { s.settle(r.Context(), key, answer.Answer) }() // also after a panic
+			next.ServeHTTP(answer, r)
+		}()
+		writeAnswer(w, answer.Answer)
+	})
+}
+
+// begin begins a request. It returns the answer if the request had one, or if
+// one can be made from what became of its claim.
+func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, error) {
+	prior, err := s.keys.BeginRequest(ctx, key, fingerprint, time.Now())
+	if !errors.Is(err, ErrInterrupted) {
+		return prior, err
+	}
+	prior, err = s.resume(ctx, key)
+	if prior != nil || err != nil {
+		return prior, err
+	}
+	if err := s.keys.DropRequest(ctx, key); err != nil {
+		return nil, err
+	}
+	return s.keys.BeginRequest(ctx, key, fingerprint, time.Now())
+}
+
+// resume makes the answer to a request that was cut off, from the claim made
+// for it. It returns nil if nothing was granted: then the request can be made anew.
+func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
+	id, made, err := s.keys.RequestClaim(ctx, key)
+	if err != nil || !made {
+		return nil, err
+	}
+	c, err := s.broker.Lookup(ctx, broker.Ref{Claim: string(id)})
+	if errors.Is(err, claim.ErrUnknownClaim) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var status int
+	var body any
+	switch {
+	case c.State == claim.Held:
+		status, body = http.StatusCreated, s.claimOf(c)
+	case c.State == claim.Reserved, c.State == claim.Writing:
+		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), "what became of the first request with this idempotency key is still being found out: ask again with the same key")
+		p.RetryIn(retryUnavailable)
+		return nil, p
+	case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
+		wire := s.claimOf(c)
+		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", wire.Outcome))
+		p.Claim, p.Task = &wire, &wire.Task
+		status, body = p.Status, p
+	default:
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if err := encode(&buf, body); err != nil {
+		return nil, err
+	}
+	answer := Answer{Status: status, Body: buf.Bytes()}
+	return &answer, s.keys.FinishRequest(ctx, key, answer)
+}
+
+// settle stores the answer to a request, or forgets the request. One that failed
+// after a claim was made for it is kept: that claim's fate is its answer.
+func (s *Server) settle(ctx context.Context, key string, a Answer) {
+	ctx = context.WithoutCancel(ctx) // a caller that went away may come back for its answer
+	var err error
+	if remembered(a.Status) {
+		err = s.keys.FinishRequest(ctx, key, a)
+	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, key); !made || lookupErr != nil {
+		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, key))
+	}
+	if err != nil {
+		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
+	}
+}
+
+// remembered reports whether an answer with this status says what was decided
+// about a request that was carried out.
+func remembered(status int) bool {
+	return status < http.StatusBadRequest && status != 0 || status == http.StatusConflict || status == http.StatusNotFound
+}
+
+func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
+	if errors.Is(err, ErrKeyReused) {
+		return api.NewProblem(api.CodeKeyReused, ErrKeyReused.Error())
+	}
+	return s.problem(ctx, err)
+}
+
+// fingerprintOf tells requests apart: by who asks for what.
+func fingerprintOf(r *http.Request) (string, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return "", err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%d %s %s\n", caller(r.Context()), r.Method, r.URL.RequestURI())
+	hash.Write(body)
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// recordedAnswer holds an answer back, to be stored before it is sent. Header
+// fields go straight to the answer that will be sent.
+type recordedAnswer struct {
+	http.ResponseWriter
+	Answer
+}
+
+func (r *recordedAnswer) WriteHeader(status int) { r.Status = status }
+
+func (r *recordedAnswer) Write(data []byte) (int, error) {
+	r.Body = append(r.Body, data...)
+	return len(data), nil
+}
+
+// flights are the keys of requests that are being worked on.
+type flights struct {
+	mu      sync.Mutex
+	current map[string]*flight
+}
+
+type flight struct {
+	fingerprint string
+	landed      chan struct{}
+}
+
+// enter waits until no other request with this key is being worked on, and
+// returns the function that makes room for the next one. A request with another
+// fingerprint is refused at once.
+func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
+	for {
+		f.mu.Lock()
+		ahead, busy := f.current[key]
+		if !busy {
+			mine := &flight{fingerprint: fingerprint, landed: make(chan struct{})}
+			f.current[key] = mine
+			f.mu.Unlock()
+			return func() {
+				f.mu.Lock()
+				delete(f.current, key)
+				f.mu.Unlock()
+				close(mine.landed)
+			}, nil
+		}
+		f.mu.Unlock()
+		if ahead.fingerprint != fingerprint {
+			return nil, ErrKeyReused
+		}
+		select {
+		case <-ahead.landed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

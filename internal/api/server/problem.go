@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// retryUnavailable is when to try again if Notion did not say.
+const retryUnavailable = 5 * time.Second
+
+// failure carries a problem through huma, which wants to be told by methods
+// what a problem already says.
+type failure struct{ *api.Problem }
+
+func (f failure) GetStatus() int            { return f.Status }
+func (f failure) GetHeaders() http.Header   { return problemHeader(f.Problem) }
+func (f failure) ContentType(string) string { return api.ProblemType }
+
+// problemHeader returns the header fields that go with a problem.
+func problemHeader(p *api.Problem) http.Header {
+	if p.Status != http.StatusServiceUnavailable || p.RetryAfter == 0 {
+		return nil
+	}
+	return http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}
+}
+
+// problem says in the language of the socket what an error of the broker means.
+func (s *Server) problem(ctx context.Context, err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return cutOff(ctx)
+	}
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		return s.denied(denied)
+	}
+	if lost, ok := errors.AsType[*claim.Lost](err); ok {
+		p := api.NewProblem(api.CodeClaimLost, oneLine(lost.Error()))
+		p.Holder = lost.Holder
+		c := s.claimOf(lost.Claim)
+		p.Claim, p.Task = &c, &c.Task
+		return p
+	}
+	if ambiguous, ok := errors.AsType[*broker.AmbiguousError](err); ok {
+		if len(ambiguous.Claims) == 0 {
+			return api.NewProblem(api.CodeUnknownClaim, ambiguous.Error())
+		}
+		p := api.NewProblem(api.CodeAmbiguousClaim, ambiguous.Error())
+		p.Claims = each(ambiguous.Claims, s.claimOf)
+		return p
+	}
+	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
+		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
+	}
+	if forbidden, ok := errors.AsType[*broker.ForbiddenError](err); ok {
+		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+	}
+	if store, ok := errors.AsType[*claim.StoreError](err); ok {
+		return storeProblem(store, err)
+	}
+	switch {
+	case errors.Is(err, claim.ErrUnknownClaim):
+		return api.NewProblem(api.CodeUnknownClaim, oneLine(err.Error()))
+	case errors.Is(err, broker.ErrNoTask):
+		return api.NewProblem(api.Code(claim.CodeNotFound), oneLine(err.Error()))
+	}
+	s.log.Error("a request failed", "error", err)
+	return api.NewProblem(api.CodeInternal, oneLine(err.Error()))
+}
+
+// cutOff is the answer to a request that ended before it was worked off.
+func cutOff(ctx context.Context) *api.Problem {
+	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
+		p := api.NewProblem(api.CodeStopping, cause.Error())
+		p.RetryIn(time.Second)
+		return p
+	}
+	return api.NewProblem(api.CodeInternal, "the caller went away") // and will not read it
+}
+
+func (s *Server) denied(d *claim.Denied) *api.Problem {
+	p := api.NewProblem(api.Code(d.Code), oneLine(d.Detail))
+	p.Holder = d.Holder
+	p.ExpiresAt = s.localTime(d.ExpiresAt)
+	p.RetryIn(d.RetryAfter)
+	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
+		p.RetryIn(retryUnavailable)
+	}
+	if d.Task.ID != "" {
+		ref := refOf(d.Task)
+		p.Task = &ref
+	}
+	return p
+}
+
+// storeProblem translates what Notion answered; err is what the broker made of it.
+func storeProblem(store *claim.StoreError, err error) *api.Problem {
+	detail := oneLine(err.Error())
+	switch store.Kind {
+	case claim.NotFound, claim.Trashed:
+		return api.NewProblem(api.Code(claim.CodeNotFound), detail)
+	case claim.Refused:
+		return api.NewProblem(api.CodeNotionRefused, detail)
+	}
+	p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), detail)
+	p.RetryIn(store.RetryAfter)
+	if store.RetryAfter == 0 {
+		p.RetryIn(retryUnavailable)
+	}
+	return p
+}
+
+// ownProblems is a transformer that puts our problems in the place of huma's.
+func ownProblems(_ huma.Context, _ string, value any) (any, error) {
+	switch v := value.(type) {
+	case failure:
+		return v.Problem, nil
+	case *huma.ErrorModel:
+		return requestProblem(v), nil
+	}
+	return value, nil
+}
+
+// requestProblem translates what huma found wrong with a request.
+func requestProblem(m *huma.ErrorModel) *api.Problem {
+	p := api.NewProblem(api.CodeInvalidRequest, m.Detail)
+	p.Status = m.Status // 400 for what is no JSON at all
+	var details []string
+	for _, e := range m.Errors {
+		p.Errors = append(p.Errors, api.Fault{Location: e.Location, Message: e.Message})
+		details = append(details, e.Location+": "+e.Message)
+	}
+	if len(details) > 0 {
+		p.Detail = oneLine(strings.Join(details, "; "))
+	}
+	return p
+}

@@ -1,0 +1,221 @@
+package server_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// problemIn reads a problem document, and checks that it looks like one.
+func problemIn(t *testing.T, a answer) api.Problem {
+	t.Helper()
+	var p api.Problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("the body is no problem: %v: %q", err, a.body)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type = %q, want application/problem+json", got)
+	}
+	if p.Status != a.status || p.Type != "urn:dibs:problem:"+string(p.Code) || p.Title == "" || p.Detail == "" || strings.Contains(p.Detail, "\n") {
+		t.Errorf("answer with status %d is no proper problem: %s", a.status, a.body)
+	}
+	return p
+}
+
+const denialJSON = `{"type":"urn:dibs:problem:held","title":"The task is held","status":409,"detail":"held by Oracle","code":"held",` +
+	`"holder":"Oracle","expires_at":"2026-11-20T12:58:30.000Z","retry_after":91,` +
+	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"}}`
+
+func TestDenial(t *testing.T) {
+	inBubble(t, "held", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
+			Code: claim.CodeHeld, Task: held().Task, Holder: "Oracle", ExpiresAt: noon.Add(time.Hour),
+			RetryAfter: 90*time.Second + time.Millisecond, Detail: "held\nby Oracle",
+		}})
+		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		problemIn(t, got)
+		if diff := cmp.Diff(denialJSON+"\n", got.body); diff != "" {
+			t.Errorf("body (-want +got):\n%s", diff)
+		}
+	})
+	for code, status := range map[claim.Code]int{
+		claim.CodeHeld:                409,
+		claim.CodeNotOpen:             409,
+		claim.CodeLostRace:            409,
+		claim.CodeBlockedByDependency: 409,
+		claim.CodeReserved:            409,
+		claim.CodeNothingReady:        409,
+		claim.CodeLimitReached:        409,
+		claim.CodeNotFound:            404,
+		claim.CodeNotionUnavailable:   503,
+	} {
+		inBubble(t, string(code), func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(allowed("Sandman"), apitest.Call{
+				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}},
+				Err: fmt.Errorf("claiming: %w", &claim.Denied{Code: code, Detail: "because"}),
+			})
+			got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+			if p := problemIn(t, got); got.status != status || p.Code != api.Code(code) || p.Detail != "because" {
+				t.Errorf("answered %d %s, want %d", got.status, got.body, status)
+			}
+		})
+	}
+}
+
+// TestErrors gives every error of the broker its answer.
+func TestErrors(t *testing.T) {
+	lost := held()
+	lost.State, lost.Ending = claim.Ended, claim.EndLost
+	storeError := func(kind claim.StoreErrorKind, retry time.Duration) error {
+		e := claim.Errorf(kind, claim.LandedUnknown, "Notion said so")
+		e.RetryAfter = retry
+		return fmt.Errorf("renewing: %w", e)
+	}
+	for _, tt := range []struct {
+		name   string
+		err    error
+		status int
+		want   api.Problem // Type, Title and Status are not compared
+		retry  string
+	}{
+		{
+			name: "lost", err: &claim.Lost{Claim: lost, Holder: "Oracle", Detail: "taken over"}, status: 409,
+			want: api.Problem{
+				Code: api.CodeClaimLost, Detail: `claim 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D on "Write the <README>" is no longer yours: taken over`,
+				Holder: "Oracle",
+			},
+		},
+		{name: "unknown claim", err: fmt.Errorf("%w: X", claim.ErrUnknownClaim), status: 404, want: api.Problem{Code: api.CodeUnknownClaim, Detail: "no claim with that id: X"}},
+		{name: "no claim", err: &broker.AmbiguousError{Agent: "Sandman"}, status: 404, want: api.Problem{Code: api.CodeUnknownClaim, Detail: "Sandman holds no claim"}},
+		{
+			name: "several claims", err: &broker.AmbiguousError{Agent: "Sandman", Claims: []claim.Claim{held(), held()}}, status: 409,
+			want: api.Problem{Code: api.CodeAmbiguousClaim, Detail: "Sandman holds 2 claims: name one by its claim id or task id"},
+		},
+		{name: "invalid", err: &broker.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
+		{name: "forbidden", err: &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}, status: 403, want: api.Problem{Code: api.CodeForbiddenAgent, Detail: "not you"}},
+		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "no such task in the mirror"}},
+		{
+			name: "Notion away", err: storeError(claim.Unavailable, 0), status: 503, retry: "5",
+			want: api.Problem{Code: api.Code(claim.CodeNotionUnavailable), Detail: "renewing: Notion said so", RetryAfter: 5},
+		},
+		{
+			name: "Notion busy", err: storeError(claim.Unavailable, 61*time.Second), status: 503, retry: "61",
+			want: api.Problem{Code: api.Code(claim.CodeNotionUnavailable), Detail: "renewing: Notion said so", RetryAfter: 61},
+		},
+		{name: "Notion refused", err: storeError(claim.Refused, 0), status: 502, want: api.Problem{Code: api.CodeNotionRefused, Detail: "renewing: Notion said so"}},
+		{name: "page gone", err: storeError(claim.NotFound, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
+		{name: "page in the trash", err: storeError(claim.Trashed, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
+		{name: "anything else", err: errors.New("disk\nfull"), status: 500, want: api.Problem{Code: api.CodeInternal, Detail: "disk full"}},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			byID := broker.Ref{Claim: string(claimID)}
+			f.broker.Expect(found(byID), allowed("Sandman"), apitest.Call{Method: "Renew", Args: []any{byID}, Err: tt.err})
+			got := f.must("POST", "/v1/claims/"+string(claimID)+"/renew", "")
+			p := problemIn(t, got)
+			if got.status != tt.status || got.header.Get("Retry-After") != tt.retry {
+				t.Errorf("status %d, Retry-After %q; want %d, %q", got.status, got.header.Get("Retry-After"), tt.status, tt.retry)
+			}
+			if (p.Claim != nil) != (tt.name == "lost") || (p.Task != nil) != (tt.name == "lost") || (len(p.Claims) == 2) != (tt.name == "several claims") {
+				t.Errorf("the claims it speaks of: %s", got.body)
+			}
+			p.Type, p.Title, p.Status, p.Claim, p.Task, p.Claims = "", "", 0, nil, nil, nil
+			if diff := cmp.Diff(tt.want, p); diff != "" {
+				t.Errorf("problem (-want +got):\n%s", diff)
+			}
+			if logged := strings.Contains(f.logged(), "level=ERROR"); logged != (tt.status == 500) {
+				t.Errorf("logged as an error: %v: %s", logged, f.logged())
+			}
+		})
+	}
+}
+
+// TestWhoMayAct checks that nothing is done in a name that may not be used.
+func TestWhoMayAct(t *testing.T) {
+	refused := func(agent string) apitest.Call {
+		c := allowed(agent)
+		c.Err = &broker.ForbiddenError{Agent: agent, Detail: "not for you"}
+		return c
+	}
+	byID := broker.Ref{Claim: string(claimID)}
+	for _, tt := range []struct {
+		name, path, body string
+		calls            []apitest.Call
+	}{
+		{"claim", "/v1/claims", `{"agent":"Oracle"}`, []apitest.Call{refused("Oracle")}},
+		{"somebody's claim", "/v1/claims/" + string(claimID) + "/complete", "", []apitest.Call{found(byID), refused("Sandman")}},
+		{"in somebody's name", "/v1/claims/" + string(claimID) + "/renew", `{"agent":"Oracle"}`, []apitest.Call{refused("Oracle")}},
+		{
+			"somebody's claim, in one's own name", "/v1/claims/" + string(claimID) + "/fail", `{"agent":"Oracle"}`,
+			[]apitest.Call{allowed("Oracle"), found(broker.Ref{Claim: string(claimID), Agent: "Oracle"}), refused("Sandman")},
+		},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(tt.calls...)
+			got := f.must("POST", tt.path, tt.body)
+			if p := problemIn(t, got); got.status != 403 || p.Code != api.CodeForbiddenAgent {
+				t.Errorf("answered %d %s, want 403 forbidden_agent", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestLookupFails checks that nothing is done to a claim that was not found.
+func TestLookupFails(t *testing.T) {
+	inBubble(t, "unknown", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID)}}, Err: claim.ErrUnknownClaim})
+		if got := f.must("POST", "/v1/claims/"+string(taskID)+"/release", ""); got.status != 404 {
+			t.Errorf("answered %d %s, want 404", got.status, got.body)
+		}
+	})
+}
+
+func TestQuestionsFail(t *testing.T) {
+	for path, call := range map[string]apitest.Call{
+		"/v1/claims":                    {Method: "Claims", Args: []any{""}},
+		"/v1/claims/" + string(claimID): {Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}},
+		"/v1/tasks":                     {Method: "Tasks", Args: []any{broker.Filter{}}},
+		"/v1/tasks/" + string(taskID):   {Method: "Task", Args: []any{task.ID(taskID)}},
+		"/v1/status":                    {Method: "Status"},
+		"/v1/log":                       {Method: "Log", Args: []any{broker.LogFilter{}}},
+	} {
+		inBubble(t, path, func(t *testing.T) {
+			f := start(t)
+			call.Err = errors.New("disk full")
+			f.broker.Expect(call)
+			got := f.must("GET", path, "")
+			if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal {
+				t.Errorf("answered %d %s, want 500 internal", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestPanic(t *testing.T) {
+	inBubble(t, "panic", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Status", Result: "not a status"})
+		got := f.must("GET", "/v1/status", "")
+		if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal || strings.Contains(got.body, "conversion") {
+			t.Errorf("answered %d %s, want 500 internal and no insides", got.status, got.body)
+		}
+		if !strings.Contains(f.logged(), "level=ERROR") || !strings.Contains(f.logged(), "problem_test.go") && !strings.Contains(f.logged(), "apitest") {
+			t.Errorf("the log lacks the panic: %s", f.logged())
+		}
+	})
+}

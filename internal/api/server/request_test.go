@@ -1,0 +1,264 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+)
+
+// TestRequestsRefused sends requests that the broker never hears of.
+func TestRequestsRefused(t *testing.T) {
+	const claims = "/v1/claims"
+	for _, tt := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		code                     api.Code
+		want                     string // in the detail
+		location                 string // of the only fault, if it has one
+	}{
+		{name: "no body", method: "POST", path: claims, status: 400, code: api.CodeInvalidRequest, want: "body is required"},
+		{name: "not JSON", method: "POST", path: claims, body: `{"agent":`, status: 400, code: api.CodeInvalidRequest, want: "unexpected end", location: "body"},
+		{name: "two documents", method: "POST", path: claims, body: `{"agent":"Sandman"}{}`, status: 400, code: api.CodeInvalidRequest, want: "invalid character", location: "body"},
+		{name: "null", method: "POST", path: claims, body: `null`, status: 422, code: api.CodeInvalidRequest, want: "expected object", location: "body"},
+		{name: "no agent", method: "POST", path: claims, body: `{}`, status: 422, code: api.CodeInvalidRequest, want: "agent", location: "body"},
+		{name: "empty agent", method: "POST", path: claims, body: `{"agent":""}`, status: 422, code: api.CodeInvalidRequest, want: "body.agent: ", location: "body.agent"},
+		{name: "unknown field", method: "POST", path: claims, body: `{"agent":"Sandman","taks":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.taks: unexpected property", location: "body.taks"},
+		{name: "unknown field of a change", method: "POST", path: claims + "/mine/complete", body: `{"agent":"Sandman","reason":"x"}`, status: 422, code: api.CodeInvalidRequest, want: "body.reason: unexpected property", location: "body.reason"},
+		{name: "wrong type", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":"5"}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes: expected integer", location: "body.timeout_minutes"},
+		{name: "fraction of a minute", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":1.5}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
+		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
+		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
+		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
+		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
+		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
+		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a task id`, location: "path.id"},
+		{name: "status", method: "GET", path: "/v1/tasks?status=open", status: 422, code: api.CodeInvalidRequest, want: "query.status", location: "query.status"},
+		{name: "ready", method: "GET", path: "/v1/tasks?ready=maybe", status: 422, code: api.CodeInvalidRequest, want: "query.ready: invalid boolean", location: "query.ready"},
+		{name: "limit", method: "GET", path: "/v1/tasks?limit=-1", status: 422, code: api.CodeInvalidRequest, want: "query.limit", location: "query.limit"},
+		{name: "unknown query", method: "GET", path: "/v1/tasks?state=OPEN", status: 422, code: api.CodeInvalidRequest, want: "query.state: unknown query parameter", location: "query.state"},
+		{name: "log of no task", method: "GET", path: "/v1/log?task=x", status: 422, code: api.CodeInvalidRequest, want: "query.task", location: "query.task"},
+		{name: "log of no claim", method: "GET", path: "/v1/log?claim=x", status: 422, code: api.CodeInvalidRequest, want: "query.claim", location: "query.claim"},
+
+		{name: "form", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, code: api.CodeWrongMediaType, want: "sent as application/x-www-form-urlencoded: send JSON, and say so with the header Content-Type: application/json"},
+		{name: "no media type", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "-"}, status: 415, code: api.CodeWrongMediaType, want: "without a Content-Type"},
+		{name: "too large", method: "POST", path: claims, body: `{"agent":"` + strings.Repeat("S", 64<<10) + `"}`, status: 413, code: api.CodeTooLarge, want: "more than 64 KiB"},
+
+		{name: "wrong method", method: "DELETE", path: claims, status: 405, code: api.CodeWrongMethod, want: "does not answer DELETE: use GET, HEAD, POST"},
+		{name: "no such address", method: "GET", path: "/v2/claims", status: 404, code: api.CodeNoRoute, want: "there is no /v2/claims here"},
+
+		{name: "empty key", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", ""}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+		{name: "long key", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", strings.Repeat("k", 201)}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+		{name: "key with other characters", method: "POST", path: "/v1/sweep", header: []string{"Idempotency-Key", "é"}, status: 422, code: api.CodeInvalidRequest, want: "1 to 200 printable"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			got := f.must(tt.method, tt.path, tt.body, tt.header...)
+			p := problemIn(t, got)
+			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {
+				t.Errorf("answered %d %s %q, want %d %s %q", got.status, p.Code, p.Detail, tt.status, tt.code, tt.want)
+			}
+			location := ""
+			if len(p.Errors) > 0 {
+				location = p.Errors[0].Location
+			}
+			if location != tt.location || len(p.Errors) > 1 {
+				t.Errorf("the faults are %+v, want one at %q", p.Errors, tt.location)
+			}
+			if allow := got.header.Get("Allow"); (allow != "") != (tt.status == 405) {
+				t.Errorf("Allow = %q", allow)
+			}
+		})
+	}
+}
+
+func TestSeveralFaults(t *testing.T) {
+	inBubble(t, "several", func(t *testing.T) {
+		f := start(t)
+		p := problemIn(t, f.must("POST", "/v1/claims", `{"wait_seconds":"x","timeout_minutes":0}`))
+		if len(p.Errors) != 3 || strings.Count(p.Detail, "; ") != 2 {
+			t.Errorf("want all three faults: %q, %+v", p.Detail, p.Errors)
+		}
+	})
+}
+
+// TestBodiesAccepted is the counterpart of the bodies that are refused.
+func TestBodiesAccepted(t *testing.T) {
+	largest := `{"agent":"Sandman"}` + strings.Repeat(" ", 64<<10-19)
+	for _, tt := range []struct {
+		name, body string
+		header     []string
+	}{
+		{name: "with a charset", body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "application/json; charset=utf-8"}},
+		{name: "the largest", body: largest},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()})
+			if got := f.must("POST", "/v1/claims", tt.body, tt.header...); got.status != 201 {
+				t.Errorf("answered %d %s, want 201", got.status, got.body)
+			}
+		})
+	}
+	inBubble(t, "none, of whatever type", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Sweep"})
+		if got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 200 {
+			t.Errorf("answered %d %s, want 200", got.status, got.body)
+		}
+	})
+}
+
+// TestLongWait waits for a claim as long as a request may.
+func TestLongWait(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		inBubble(t, "key "+key, func(t *testing.T) {
+			f := start(t)
+			begin := time.Now()
+			f.broker.Expect(allowed("Sandman"), apitest.Call{
+				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Wait: time.Hour, Key: key}}, Result: held(),
+				During: func(ctx context.Context) error {
+					select {
+					case <-time.After(time.Hour):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				},
+			})
+			header := []string{}
+			if key != "" {
+				header = []string{"Idempotency-Key", key}
+			}
+			got := f.must("POST", "/v1/claims", `{"agent":"Sandman","wait_seconds":3600}`, header...)
+			if took := time.Since(begin); got.status != 201 || took != time.Hour {
+				t.Errorf("answered %d after %v: %s", got.status, took, got.body)
+			}
+		})
+	}
+}
+
+// TestCallerGone ends the work for a caller that went away.
+func TestCallerGone(t *testing.T) {
+	inBubble(t, "gone", func(t *testing.T) {
+		f := start(t)
+		var ended error
+		f.broker.Expect(allowed("Sandman"), apitest.Call{
+			Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}},
+			During: func(ctx context.Context) error {
+				<-ctx.Done()
+				ended = ctx.Err()
+				return ended
+			},
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := f.ask(ctx, "POST", "/v1/claims", `{"agent":"Sandman"}`); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller got %v, want its own deadline", err)
+		}
+		synctest.Wait()
+		if !errors.Is(ended, context.Canceled) {
+			t.Errorf("the broker's context ended with %v, want canceled", ended)
+		}
+		if strings.Contains(f.logged(), "level=ERROR") {
+			t.Errorf("a caller that goes away is an error in the log: %s", f.logged())
+		}
+	})
+}
+
+// TestSlowBody sends a body that never ends.
+func TestSlowBody(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		conn, err := f.pipe.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		begin := time.Now()
+		if _, err := io.WriteString(conn, "POST /v1/sweep HTTP/1.1\r\nHost: dibs\r\nContent-Length: 9\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 422 ") {
+			t.Errorf("answered %q, %v; want a 422", reply, err)
+		}
+		if took := time.Since(begin); took > time.Minute {
+			t.Errorf("that took %v", took)
+		}
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	waiting := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Minute):
+			return nil
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		grace   time.Duration
+		took    time.Duration
+		status  int
+		wantErr error
+	}{
+		{"in time", 2 * time.Minute, time.Minute, http.StatusCreated, nil},
+		{"too late", 10 * time.Second, 10 * time.Second, http.StatusServiceUnavailable, context.DeadlineExceeded},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(allowed("Sandman"), apitest.Call{
+				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held(), During: waiting,
+			})
+			answers := make(chan answer, 1)
+			go func() { answers <- f.must("POST", "/v1/claims", `{"agent":"Sandman"}`) }()
+			synctest.Wait()
+
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.grace)
+			defer cancel()
+			if err := f.server.Shutdown(ctx); !errors.Is(err, tt.wantErr) {
+				t.Errorf("Shutdown = %v, want %v", err, tt.wantErr)
+			}
+			if took := time.Since(begin); took < tt.took || took > tt.took+2*time.Second {
+				t.Errorf("Shutdown took %v, want %v", took, tt.took)
+			}
+			got := <-answers
+			if got.status != tt.status {
+				t.Errorf("the request was answered %d %s, want %d", got.status, got.body, tt.status)
+			}
+			if got.status == http.StatusServiceUnavailable {
+				if p := problemIn(t, got); p.Code != api.CodeStopping || got.header.Get("Retry-After") != "1" {
+					t.Errorf("answered %s, want code stopping and a Retry-After", got.body)
+				}
+			}
+			if _, err := f.ask(t.Context(), "GET", "/v1/status", ""); err == nil {
+				t.Error("the server still answers")
+			}
+		})
+	}
+}
+
+func TestDebugLog(t *testing.T) {
+	inBubble(t, "log", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}})
+		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		if want := "method=POST path=/v1/claims status=409 uid=-1 took="; !strings.Contains(f.logged(), want) {
+			t.Errorf("logged %q, want %q", f.logged(), want)
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api/apitest"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
+	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
+	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z"}`
+
+// TestRoutes asks every operation for everything it can be asked for.
+func TestRoutes(t *testing.T) {
+	taken := held()
+	taken.Override, taken.Former = true, "Oracle"
+	finishing := held()
+	finishing.State, finishing.Finish = claim.Finishing, &claim.Finish{As: claim.EndCompleted, Summary: "all of it", At: noon}
+	ended := held()
+	ended.State, ended.Ending, ended.Ended, ended.Detail = claim.Ended, claim.EndLost, noon.Add(time.Hour), "cleared by a person"
+	writing := held()
+	writing.State, writing.ClaimedAt = claim.Writing, time.Time{}
+	view := broker.View{
+		Task: task.Task{
+			ID: taskID, Title: "Write", Status: task.InProgress, Priority: task.None,
+			ClaimedBy: "Sandman", ClaimedAt: noon, Token: "secret", DependsOn: []task.ID{"a", "b"},
+			Created: noon.Add(-time.Hour), Edited: noon.Add(-time.Minute), Trashed: true,
+		},
+		WaitsFor: []task.ID{"b"}, Claim: &taken, LeaseUntil: noon.Add(time.Hour),
+	}
+	const viewJSON = `{"id":"11111111-2222-3333-4444-555555555555","title":"Write","status":"IN_PROGRESS","priority":"none",` +
+		`"ready":false,"claimed_by":"Sandman","claimed_at":"2026-11-20T11:58:30.000Z","lease_until":"2026-11-20T12:58:30.000Z",` +
+		`"claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","depends_on":["a","b"],"waits_for":["b"],` +
+		`"created_at":"2026-11-20T10:58:30.000Z","edited_at":"2026-11-20T11:57:30.000Z","trashed":true}`
+	byID := broker.Ref{Claim: string(claimID)}
+
+	for _, tt := range []struct {
+		name, method, path, body string
+		calls                    []apitest.Call
+		status                   int
+		want                     string
+	}{
+		{
+			name: "claim a task", method: "POST", path: "/v1/claims",
+			body: `{"agent":"Sandman","task":"https://www.notion.so/Write-11111111222233334444555555555555","timeout_minutes":45,"wait_seconds":1.5}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Claim", Result: held(), Args: []any{
+				broker.Request{Agent: "Sandman", Task: taskID, Timeout: 45 * time.Minute, Wait: 1500 * time.Millisecond},
+			}}},
+			status: 201, want: heldJSON,
+		},
+		{
+			name: "claim the next task", method: "POST", path: "/v1/claims", body: `{"agent":"Sandman"}`,
+			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: taken}},
+			status: 201, want: strings.TrimSuffix(heldJSON, "}") + `,"override":true,"former":"Oracle"}`,
+		},
+		{
+			name: "claims", method: "GET", path: "/v1/claims",
+			calls:  []apitest.Call{{Method: "Claims", Args: []any{""}, Result: []claim.Claim{held(), held()}}},
+			status: 200, want: `{"claims":[` + heldJSON + `,` + heldJSON + `]}`,
+		},
+		{
+			name: "an agent's claims", method: "GET", path: "/v1/claims?agent=claude-chat+7K9X",
+			calls:  []apitest.Call{{Method: "Claims", Args: []any{"claude-chat 7K9X"}}},
+			status: 200, want: `{"claims":[]}`,
+		},
+		{
+			name: "a claim", method: "GET", path: "/v1/claims/" + strings.ToLower(string(claimID)),
+			calls:  []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: ended}},
+			status: 200, want: strings.Replace(strings.TrimSuffix(heldJSON, "}"), `"held"`, `"ended"`, 1) +
+				`,"outcome":"lost","ended_at":"2026-11-20T12:58:30.000Z","detail":"cleared by a person"}`,
+		},
+		{
+			name: "an attempt", method: "GET", path: "/v1/claims/" + string(claimID),
+			calls:  []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: writing}},
+			status: 200, want: strings.Replace(heldJSON, `"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z"`, `"writing"`, 1),
+		},
+		{
+			name: "the claim on a task", method: "GET", path: "/v1/claims/11111111222233334444555555555555?agent=Sandman",
+			calls:  []apitest.Call{found(broker.Ref{Claim: string(taskID), Agent: "Sandman"})},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "the only claim", method: "GET", path: "/v1/claims/mine?agent=Sandman",
+			calls:  []apitest.Call{found(broker.Ref{Agent: "Sandman"})},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "renew", method: "POST", path: "/v1/claims/" + string(claimID) + "/renew",
+			calls:  []apitest.Call{found(byID), allowed("Sandman"), {Method: "Renew", Args: []any{byID}, Result: held()}},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "renew the only claim", method: "POST", path: "/v1/claims/mine/renew", body: `{"agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"), found(broker.Ref{Agent: "Sandman"}),
+				{Method: "Renew", Args: []any{broker.Ref{Claim: string(claimID), Agent: "Sandman"}}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "complete, owed to Notion", method: "POST", path: "/v1/claims/" + string(taskID) + "/complete", body: `{"summary":"all of it"}`,
+			calls: []apitest.Call{
+				found(broker.Ref{Claim: string(taskID)}), allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndCompleted, Summary: "all of it"}}, Result: finishing},
+			},
+			status: 202, want: strings.Replace(strings.TrimSuffix(heldJSON, "}"), `"held"`, `"finishing"`, 1) +
+				`,"outcome":"completed","summary":"all of it"}`,
+		},
+		{
+			name: "release", method: "POST", path: "/v1/claims/" + string(claimID) + "/release", body: `{"reason":"no time"}`,
+			calls: []apitest.Call{
+				found(byID), allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndReleased, Summary: "no time"}}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "block", method: "POST", path: "/v1/claims/" + string(claimID) + "/block", body: `{"reason":"no key"}`,
+			calls: []apitest.Call{
+				found(byID), allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndBlocked, Summary: "no key"}}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "fail", method: "POST", path: "/v1/claims/" + string(claimID) + "/fail", body: `{"reason":"tests","reopen":true,"agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"), found(broker.Ref{Claim: string(claimID), Agent: "Sandman"}),
+				{Method: "Finish", Args: []any{
+					broker.Ref{Claim: string(claimID), Agent: "Sandman"},
+					claim.Finish{As: claim.EndFailed, Summary: "tests", Reopen: true},
+				}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "tasks", method: "GET", path: "/v1/tasks?status=IN_PROGRESS&ready=true&agent=Oracle&limit=7",
+			calls: []apitest.Call{{
+				Method: "Tasks", Args: []any{broker.Filter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
+				Result: broker.Listing{Tasks: []broker.View{view}, SyncedAt: noon},
+			}},
+			status: 200, want: `{"tasks":[` + viewJSON + `],"synced_at":"2026-11-20T11:58:30.000Z"}`,
+		},
+		{
+			name: "no tasks", method: "GET", path: "/v1/tasks",
+			calls:  []apitest.Call{{Method: "Tasks", Args: []any{broker.Filter{}}}},
+			status: 200, want: `{"tasks":[]}`,
+		},
+		{
+			name: "a task", method: "GET", path: "/v1/tasks/" + string(taskID),
+			calls:  []apitest.Call{{Method: "Task", Args: []any{taskID}, Result: view}},
+			status: 200, want: viewJSON,
+		},
+		{
+			name: "sweep", method: "POST", path: "/v1/sweep",
+			calls:  []apitest.Call{{Method: "Sweep", Result: []broker.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
+			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
+		},
+		{
+			name: "status", method: "GET", path: "/v1/status",
+			calls: []apitest.Call{{Method: "Status", Result: broker.Status{
+				Version: "v1", PID: 7, Started: noon, Socket: "/s", StateDir: "/d",
+				Notion: broker.NotionStatus{BaseURL: "http://n", Requests: 3, PausedUntil: noon, LastError: "down", ClockSkewMS: 90000},
+				Mirror: broker.MirrorStatus{Tasks: 5, Ready: 2, SyncedAt: noon}, Claims: 1,
+				Outbox: broker.OutboxStatus{Depth: 4, Oldest: noon, LastError: "late"},
+				Policy: broker.PolicyStatus{TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any", Exclusive: true},
+			}}},
+			status: 200, want: `{"version":"v1","pid":7,"started_at":"2026-11-20T11:58:30.000Z","socket":"/s","state_dir":"/d",` +
+				`"notion":{"base_url":"http://n","requests":3,"paused_until":"2026-11-20T11:58:30.000Z","last_error":"down","clock_skew_ms":90000},` +
+				`"mirror":{"tasks":5,"ready":2,"synced_at":"2026-11-20T11:58:30.000Z"},"claims_held":1,` +
+				`"outbox":{"depth":4,"oldest":"2026-11-20T11:58:30.000Z","last_error":"late"},` +
+				`"policy":{"timeout_seconds":1800,"write_window_seconds":2,"settle_seconds":3,"override":"any","exclusive":true},"warnings":[]}`,
+		},
+		{
+			name: "log", method: "GET", path: "/v1/log?agent=Oracle&task=" + string(taskID) + "&claim=" + strings.ToLower(string(claimID)) + "&after=E0&limit=2",
+			calls: []apitest.Call{{
+				Method: "Log", Args: []any{broker.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 2}},
+				Result: []claim.Event{
+					{ID: "E1", At: noon, Kind: claim.KindDenied, Task: taskID, Title: "Write", URL: "u", Agent: "Oracle", Code: claim.CodeHeld, Holder: "Sandman", Against: claimID, Remote: true, Detail: "d"},
+					{ID: "E2", At: noon, Kind: claim.KindCompleted, Task: taskID, Agent: "Sandman", Claim: claimID, Started: noon, Finished: noon, Summary: "s"},
+					{ID: "E3", At: noon, Kind: claim.KindContested, Task: taskID, Count: 2, Names: []string{"Oracle"}},
+				},
+			}},
+			status: 200, want: `{"events":[` +
+				`{"id":"E1","at":"2026-11-20T11:58:30.000Z","kind":"denied","task":"11111111-2222-3333-4444-555555555555","title":"Write","url":"u","agent":"Oracle",` +
+				`"code":"held","holder":"Sandman","against":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","remote":true,"detail":"d"},` +
+				`{"id":"E2","at":"2026-11-20T11:58:30.000Z","kind":"completed","task":"11111111-2222-3333-4444-555555555555","agent":"Sandman","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
+				`"started_at":"2026-11-20T11:58:30.000Z","finished_at":"2026-11-20T11:58:30.000Z","summary":"s"},` +
+				`{"id":"E3","at":"2026-11-20T11:58:30.000Z","kind":"contested","task":"11111111-2222-3333-4444-555555555555","count":2,"names":["Oracle"]}]}`,
+		},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(tt.calls...)
+			got := f.must(tt.method, tt.path, tt.body)
+			if got.status != tt.status || got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("status %d, type %q; want %d, application/json", got.status, got.header.Get("Content-Type"), tt.status)
+			}
+			if diff := cmp.Diff(tt.want+"\n", got.body); diff != "" {
+				t.Errorf("body (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDescription(t *testing.T) {
+	inBubble(t, "openapi", func(t *testing.T) {
+		f := start(t)
+		got := f.must("GET", "/openapi.json", "")
+		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/openapi+json" {
+			t.Fatalf("status %d, type %q", got.status, got.header.Get("Content-Type"))
+		}
+		type schema struct {
+			Ref        string                     `json:"$ref"`
+			Type       any                        `json:"type"`
+			Format     string                     `json:"format"`
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		var doc struct {
+			Info  struct{ Version string }
+			Paths map[string]map[string]struct {
+				Responses map[string]struct {
+					Content map[string]struct{ Schema schema }
+				}
+			}
+			Components struct{ Schemas map[string]schema }
+		}
+		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if doc.Info.Version != "v1.2.3" {
+			t.Errorf("version %q", doc.Info.Version)
+		}
+		var operations []string
+		for path, methods := range doc.Paths {
+			for method, op := range methods {
+				operations = append(operations, strings.ToUpper(method)+" "+path)
+				if ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref; ref != "#/components/schemas/Problem" {
+					t.Errorf("%s %s: the schema of errors is %q", method, path, ref)
+				}
+			}
+		}
+		slices.Sort(operations)
+		want := []string{
+			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/sweep",
+		}
+		if diff := cmp.Diff(want, operations); diff != "" {
+			t.Errorf("operations (-want +got):\n%s", diff)
+		}
+		for name := range doc.Components.Schemas {
+			if strings.HasPrefix(name, "Error") {
+				t.Errorf("a schema %s, of errors that are never sent", name)
+			}
+		}
+		var at schema
+		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {
+			t.Errorf("expires_at is described as %+v (%v), want a date-time", at, err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+// Package server answers HTTP on the daemon's socket. It translates between the
+// language of package api and a Broker, knows which user calls, and gives a
+// request that is repeated under an idempotency key the answer it had.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	maxBody       = 64 << 10
+	maxHeader     = 16 << 10
+	headerTimeout = 5 * time.Second
+	bodyTimeout   = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// flushTimeout is for answers to requests that a shutdown cut off.
+	flushTimeout = time.Second
+)
+
+// Options are what a server needs. All fields are required.
+type Options struct {
+	Broker  Broker
+	Keys    Keys
+	Log     *slog.Logger
+	Version string // of the program, for the API's description
+}
+
+// Server answers requests until it is shut down.
+type Server struct {
+	broker  Broker
+	keys    Keys
+	log     *slog.Logger
+	flights flights
+	http    http.Server
+	// stop ends the requests that are being worked on.
+	stop context.CancelCauseFunc
+}
+
+var errStopping = errors.New("the daemon is stopping: ask again once it runs")
+
+// New makes a server.
+func New(o Options) *Server {
+	s := &Server{
+		broker:  o.Broker,
+		keys:    o.Keys,
+		log:     o.Log,
+		flights: flights{current: make(map[string]*flight)},
+	}
+	base, stop := context.WithCancelCause(context.Background())
+	s.stop = stop
+	s.http = http.Server{
+		Handler:           s.handler(o.Version),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		// There is no write timeout: a request for a claim may wait for api.MaxWait.
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: withCaller,
+		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	return s
+}
+
+// Serve answers requests on the listener, which it closes, until Shutdown.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown stops accepting requests and lets those that are being worked on
+// finish until ctx ends. What is unanswered then is answered with a problem.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	s.stop(errStopping)
+	if err == nil {
+		return nil
+	}
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	if s.http.Shutdown(flush) != nil {
+		s.http.Close()
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/task"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type (
+	tasksOutput struct{ Body api.Tasks }
+	taskOutput  struct{ Body api.Task }
+)
+
+func (s *Server) taskRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks",
+		Summary: "Tasks, as the daemon's copy of the database has them",
+	}, s.tasks)
+	add(o, huma.Operation{
+		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}",
+		Summary: "A task, as the daemon's copy of the database has it",
+	}, s.task)
+}
+
+func (s *Server) tasks(ctx context.Context, in *struct {
+	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED"`
+	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered"`
+	Agent  string `query:"agent" doc:"Only those claimed by this name"`
+	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
+}) (*tasksOutput, error) {
+	listing, err := s.broker.Tasks(ctx, broker.Filter{
+		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), SyncedAt: s.localTime(listing.SyncedAt)}}, nil
+}
+
+func (s *Server) task(ctx context.Context, in *struct {
+	ID string `path:"id"`
+}) (*taskOutput, error) {
+	id, err := task.ParseID(in.ID)
+	if err != nil {
+		return nil, invalid("path.id", err)
+	}
+	view, err := s.broker.Task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &taskOutput{s.taskOf(view)}, nil
+}

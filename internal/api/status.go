@@ -1,0 +1,48 @@
+package api
+
+// Status is the state of the daemon.
+type Status struct {
+	Version    string       `json:"version"`
+	PID        int          `json:"pid"`
+	StartedAt  Time         `json:"started_at"`
+	Socket     string       `json:"socket"`
+	StateDir   string       `json:"state_dir"`
+	Notion     NotionStatus `json:"notion"`
+	Mirror     MirrorStatus `json:"mirror"`
+	ClaimsHeld int          `json:"claims_held"`
+	Outbox     OutboxStatus `json:"outbox"`
+	Policy     PolicyStatus `json:"policy"`
+	Warnings   []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
+}
+
+// NotionStatus says how the daemon gets on with Notion.
+type NotionStatus struct {
+	BaseURL     string `json:"base_url"`
+	Requests    int64  `json:"requests" doc:"Sent since the daemon started"`
+	PausedUntil Time   `json:"paused_until,omitzero" doc:"Set while Notion asked to be left alone"`
+	LastError   string `json:"last_error,omitempty" doc:"The last failure to reach Notion; absent once it works again"`
+	ClockSkewMS int64  `json:"clock_skew_ms" doc:"Notion's time minus this machine's"`
+}
+
+// MirrorStatus says how fresh the daemon's copy of the tasks is.
+type MirrorStatus struct {
+	Tasks    int  `json:"tasks"`
+	Ready    int  `json:"ready"`
+	SyncedAt Time `json:"synced_at,omitzero"`
+}
+
+// OutboxStatus says what is owed to Notion.
+type OutboxStatus struct {
+	Depth     int    `json:"depth"`
+	Oldest    Time   `json:"oldest,omitzero"`
+	LastError string `json:"last_error,omitempty"`
+}
+
+// PolicyStatus repeats the settings that claims depend on.
+type PolicyStatus struct {
+	TimeoutSeconds     float64 `json:"timeout_seconds"`
+	WriteWindowSeconds float64 `json:"write_window_seconds"`
+	SettleSeconds      float64 `json:"settle_seconds"`
+	Override           string  `json:"override"`
+	Exclusive          bool    `json:"exclusive"`
+}

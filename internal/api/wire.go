@@ -1,0 +1,98 @@
+package api
+
+import (
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// TaskRef names a task.
+type TaskRef struct {
+	ID       task.ID     `json:"id"`
+	Title    string      `json:"title"`
+	URL      string      `json:"url,omitempty"`
+	Status   task.Status `json:"status"`
+	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
+}
+
+// Claim is an agent's hold on a task.
+type Claim struct {
+	ID        claim.ID    `json:"id"`
+	Task      TaskRef     `json:"task"`
+	Agent     string      `json:"agent"`
+	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned and voided are attempts that nobody was granted"`
+	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
+	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
+
+	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
+	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
+
+	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
+	EndedAt Time         `json:"ended_at,omitzero"`
+	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
+	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, where that needs saying"`
+}
+
+// Claims answers a question for claims.
+type Claims struct {
+	Claims []Claim `json:"claims" nullable:"false"`
+}
+
+// Task is a task as the daemon's copy of the database has it.
+type Task struct {
+	TaskRef
+	Ready      bool      `json:"ready" doc:"A claim could get it now"`
+	ClaimedBy  string    `json:"claimed_by,omitempty"`
+	ClaimedAt  Time      `json:"claimed_at,omitzero"`
+	LeaseUntil Time      `json:"lease_until,omitzero" doc:"When the holder's lease ends; absent for a person's reservation"`
+	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
+	DependsOn  []task.ID `json:"depends_on,omitempty"`
+	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
+	CreatedAt  Time      `json:"created_at,omitzero"`
+	EditedAt   Time      `json:"edited_at,omitzero"`
+	Trashed    bool      `json:"trashed,omitempty"`
+}
+
+// Tasks answers a question for tasks.
+type Tasks struct {
+	Tasks    []Task `json:"tasks" nullable:"false"`
+	SyncedAt Time   `json:"synced_at,omitzero" doc:"When the daemon's copy last agreed with Notion"`
+}
+
+// Swept is a task that a sweep put back to OPEN.
+type Swept struct {
+	Task   task.ID `json:"task"`
+	Title  string  `json:"title"`
+	Former string  `json:"former" doc:"Who had the stale claim"`
+}
+
+// Sweep answers a request to sweep.
+type Sweep struct {
+	Swept []Swept `json:"swept" nullable:"false"`
+}
+
+// Event is an entry of the local record.
+type Event struct {
+	ID       string     `json:"id"`
+	At       Time       `json:"at"`
+	Kind     claim.Kind `json:"kind"`
+	Task     task.ID    `json:"task,omitempty"`
+	Title    string     `json:"title,omitempty"`
+	URL      string     `json:"url,omitempty"`
+	Agent    string     `json:"agent,omitempty"`
+	Claim    claim.ID   `json:"claim,omitempty"`
+	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
+	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`
+	Against  claim.ID   `json:"against,omitempty" doc:"The claim that a denial ran into"`
+	Remote   bool       `json:"remote,omitempty" doc:"Notion was asked or written to"`
+	Detail   string     `json:"detail,omitempty"`
+	Started  Time       `json:"started_at,omitzero"`
+	Finished Time       `json:"finished_at,omitzero"`
+	Summary  string     `json:"summary,omitempty"`
+	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
+	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
+}
+
+// Events answers a question for the local record, the oldest first.
+type Events struct {
+	Events []Event `json:"events" nullable:"false"`
+}
