@@ -29,7 +29,7 @@ func TestGet(t *testing.T) {
 		time.Sleep(90*time.Second + 700*time.Millisecond)
 		got, err := tasks.Get(w.Context(), id)
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		want := claim.Reading{
 			At: dawn.Add(90 * time.Second), // by the Date header
@@ -40,10 +40,10 @@ func TestGet(t *testing.T) {
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("-want +got\n%s", diff)
+			w.Errorf("-want +got\n%s", diff)
 		}
 		if !strings.HasPrefix(got.Task.URL, "https://") {
-			t.Errorf("URL = %q", got.Task.URL)
+			w.Errorf("URL = %q", got.Task.URL)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestValuesThatSayNothing(t *testing.T) {
 			got := w.get(tasks, w.page(p))
 			got.ID, got.URL = empty.ID, empty.URL
 			if diff := cmp.Diff(empty, got); diff != "" {
-				t.Errorf("%s: -want +got\n%s", name, diff)
+				w.Errorf("%s: -want +got\n%s", name, diff)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func TestClaimedOnADay(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		got := w.get(tasks, w.page(props{"claimed_by": richText("Oracle"), "claimed_at": day("2000-01-01")}))
 		if want := time.Date(2000, 1, 2, 11, 59, 0, 0, time.UTC); !got.ClaimedAt.Equal(want) {
-			t.Errorf("claimed at %s, want %s", got.ClaimedAt, want)
+			w.Errorf("claimed at %s, want %s", got.ClaimedAt, want)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestWrite(t *testing.T) {
 		time.Sleep(100 * time.Second)
 		got, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn.Add(100*time.Second+123*time.Millisecond)))
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		want := claim.Reading{At: dawn.Add(100 * time.Second), Task: task.Task{
 			ID: id, Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, ClaimedBy: "Sandman",
@@ -95,35 +95,35 @@ func TestWrite(t *testing.T) {
 			Created: dawn, Edited: dawn.Add(time.Minute),
 		}}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("-want +got\n%s", diff)
+			w.Errorf("-want +got\n%s", diff)
 		}
 		requests := w.emulator.Requests()
 		sent := string(requests[len(requests)-1].Body)
 		if !strings.Contains(sent, `"2000-01-01T00:01:40.123Z"`) || strings.Contains(sent, "archived") {
-			t.Errorf("sent %s", sent)
+			w.Errorf("sent %s", sent)
 		}
 
 		// A write names what it changes, and nothing else changes.
 		if _, err := tasks.Write(w.Context(), id, claim.Write{Status: new(task.Blocked)}); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		page := w.look(id)
 		if page.Select("status") != "BLOCKED" || page.Text("claimed_by") != "Sandman" || page.Text("Notes") != "keep" {
-			t.Errorf("the page has status %q, claimed_by %q, Notes %q", page.Select("status"), page.Text("claimed_by"), page.Text("Notes"))
+			w.Errorf("the page has status %q, claimed_by %q, Notes %q", page.Select("status"), page.Text("claimed_by"), page.Text("Notes"))
 		}
 
 		// What is empty clears.
 		clear := claim.Write{Status: new(task.Open), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new(""), Timeout: new(time.Duration(0))}
 		cleared, err := tasks.Write(w.Context(), id, clear)
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := cleared.Task; got.ClaimedBy != "" || !got.ClaimedAt.IsZero() || got.Token != "" || got.Timeout != 0 || got.Status != task.Open {
-			t.Errorf("after clearing: %+v", got)
+			w.Errorf("after clearing: %+v", got)
 		}
 		page = w.look(id)
 		if page.Value("claimed_at") != nil || page.Value("claim_timeout_minutes") != nil {
-			t.Errorf("the page has claimed_at %v, claim_timeout_minutes %v", page.Value("claimed_at"), page.Value("claim_timeout_minutes"))
+			w.Errorf("the page has claimed_at %v, claim_timeout_minutes %v", page.Value("claimed_at"), page.Value("claim_timeout_minutes"))
 		}
 	})
 }
@@ -134,10 +134,10 @@ func TestTimeoutsAreKeptInWholeMinutes(t *testing.T) {
 		id := w.page(props{})
 		for d, want := range map[time.Duration]float64{time.Second: 1, time.Minute: 1, 61 * time.Second: 2, 90 * time.Minute: 90} {
 			if _, err := tasks.Write(w.Context(), id, claim.Write{Timeout: &d}); err != nil {
-				t.Fatal(err)
+				w.Fatal(err)
 			}
 			if got := w.look(id).Number("claim_timeout_minutes"); got != want {
-				t.Errorf("%s is kept as %g minutes, want %g", d, got, want)
+				w.Errorf("%s is kept as %g minutes, want %g", d, got, want)
 			}
 		}
 	})
@@ -148,26 +148,26 @@ func TestTrashedTaskStaysTrashed(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{"Name": title("Gone")})
 		if err := w.emulator.TrashPage(string(id)); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.get(tasks, id); !got.Trashed {
-			t.Error("a trashed task does not look it")
+			w.Error("a trashed task does not look it")
 		}
 		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
 		var refused *claim.StoreError
 		if !errors.As(err, &refused) || refused.Kind != claim.Trashed || refused.Landed != claim.LandedNo {
-			t.Errorf("a write to it: %v, want a refusal", err)
+			w.Errorf("a write to it: %v, want a refusal", err)
 		}
 		if page := w.look(id); !page.Trashed || page.Text("claimed_by") != "" {
-			t.Error("the write brought the task back")
+			w.Error("the write brought the task back")
 		}
 
 		archived := w.page(props{})
 		if err := w.emulator.ArchivePage(string(archived), true); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.get(tasks, archived); !got.Trashed {
-			t.Error("an archived task does not look it")
+			w.Error("an archived task does not look it")
 		}
 	})
 }
@@ -181,25 +181,25 @@ var strange = props{
 func TestStrangePropertiesBreakNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		if err := w.emulator.EditSchema(w.databases.Tasks, strange); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{"Name": title("Odd"), "Where": props{"place": props{"lat": 1, "lon": 2}}})
 		if got := w.get(tasks, id); got.Title != "Odd" {
-			t.Errorf("get: %+v", got)
+			w.Errorf("get: %+v", got)
 		}
 		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
-			t.Errorf("write: %v", err)
+			w.Errorf("write: %v", err)
 		}
 		rows, _, err := tasks.Query(w.Context(), notion.Query{})
 		if err != nil || len(rows) != 1 || rows[0].ClaimedBy != "Sandman" {
-			t.Errorf("query: %+v, %v", rows, err)
+			w.Errorf("query: %+v, %v", rows, err)
 		}
 		if err := w.emulator.EditSchema(w.databases.MeshLog, strange); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if _, err := w.client.Log(w.Context(), w.databases.MeshLog); err != nil {
-			t.Errorf("log: %v", err)
+			w.Errorf("log: %v", err)
 		}
 	})
 }
@@ -219,19 +219,19 @@ func TestPagesThatAreNoTasks(t *testing.T) {
 			_, err := tasks.Get(w.Context(), tc.id)
 			var failed *claim.StoreError
 			if !errors.As(err, &failed) || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("%s: %v, want kind %d and %q", name, err, tc.kind, tc.says)
+				w.Errorf("%s: %v, want kind %d and %q", name, err, tc.kind, tc.says)
 			}
 		}
 
 		// A page that lost the property must not look free.
 		id := w.page(props{"claimed_by": richText("Sandman")})
 		if err := w.emulator.EditSchema(w.databases.Tasks, props{"claimed_by": nil}); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		_, err := tasks.Get(w.Context(), id)
 		var failed *claim.StoreError
 		if !errors.As(err, &failed) || failed.Kind != claim.Refused || !strings.Contains(err.Error(), `"claimed_by"`) {
-			t.Errorf("without claimed_by: %v", err)
+			w.Errorf("without claimed_by: %v", err)
 		}
 	})
 }
@@ -242,19 +242,19 @@ func TestPropertiesSurviveRenaming(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{"claimed_by": richText("Sandman")})
 		if err := w.emulator.EditSchema(w.databases.Tasks, props{"claimed_by": props{"name": "Who"}, "status": props{"name": "State"}}); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.get(tasks, id); got.ClaimedBy != "Sandman" {
-			t.Errorf("claimed by %q after renaming", got.ClaimedBy)
+			w.Errorf("claimed by %q after renaming", got.ClaimedBy)
 		}
 		if _, err := tasks.Write(w.Context(), id, claimed("Oracle", dawn)); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.look(id).Text("Who"); got != "Oracle" {
-			t.Errorf("the page has %q", got)
+			w.Errorf("the page has %q", got)
 		}
 		if rows, _, err := tasks.Query(w.Context(), notion.Query{UnfinishedOnly: true}); err != nil || len(rows) != 1 {
-			t.Errorf("query: %v, %v", rows, err)
+			w.Errorf("query: %v, %v", rows, err)
 		}
 	})
 }
@@ -275,44 +275,44 @@ func TestOtherNamesAndTypes(t *testing.T) {
 		tasks := w.tasks(schema)
 		id := w.page(props{"Aufgabe": title("Putzen"), "Stand": choice("Offen"), "Rang": status("gleich")})
 		if got := w.get(tasks, id); got.Title != "Putzen" || got.Status != task.Open || got.Priority != task.Critical {
-			t.Errorf("get: %+v", got)
+			w.Errorf("get: %+v", got)
 		}
 		got, err := tasks.Write(w.Context(), id, claimed("Sandmann", dawn))
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got.Task.Status != task.InProgress || got.Task.ClaimedBy != "Sandmann" || got.Task.Token != "" {
-			t.Errorf("write: %+v", got.Task)
+			w.Errorf("write: %+v", got.Task)
 		}
 		if page := w.look(id); page.Select("Stand") != "In Arbeit" || page.Select("Wer") != "Sandmann" {
-			t.Errorf("the page has %q by %q", page.Select("Stand"), page.Select("Wer"))
+			w.Errorf("the page has %q by %q", page.Select("Stand"), page.Select("Wer"))
 		}
 		if tasks.HasToken() {
-			t.Error("HasToken, without such a property")
+			w.Error("HasToken, without such a property")
 		}
 		if _, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("")}); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.look(id).Value("Wer"); got != nil {
-			t.Errorf("Wer is %v after clearing", got)
+			w.Errorf("Wer is %v after clearing", got)
 		}
 		_, err = tasks.Write(w.Context(), id, claimed("Me, myself", dawn))
 		var refused *claim.StoreError
 		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "comma") {
-			t.Errorf("a name with a comma: %v", err)
+			w.Errorf("a name with a comma: %v", err)
 		}
 		// Notion makes the option now, too late for the filter to name it.
 		done := w.page(props{"Stand": choice("Fertig"), "Rang": status("high")})
 		rows, _, err := tasks.Query(w.Context(), notion.Query{UnfinishedOnly: true})
 		if err != nil || len(rows) != 1 || rows[0].ID != id {
-			t.Errorf("query: %+v, %v", rows, err)
+			w.Errorf("query: %+v, %v", rows, err)
 		}
 		if got := w.get(tasks, done); got.Status != task.Completed || got.Priority != task.High {
-			t.Errorf("get: %+v, want a default name to hold where none is set", got)
+			w.Errorf("get: %+v, want a default name to hold where none is set", got)
 		}
 		strange := w.page(props{"Stand": choice("Vielleicht")})
 		if got := w.get(tasks, strange); got.Status != task.Unknown {
-			t.Errorf("status %s of an unknown name", got.Status)
+			w.Errorf("status %s of an unknown name", got.Status)
 		}
 	})
 }
@@ -321,7 +321,7 @@ func TestClaimedByPeople(t *testing.T) {
 	inWorld(t, func(w *world) {
 		me, err := w.client.Me(w.Context())
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		w.databases.Tasks = w.database(props{
 			"Name": of("title"), "status": of("select", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"),
@@ -329,32 +329,32 @@ func TestClaimedByPeople(t *testing.T) {
 		})
 		tasks := w.tasks(notion.TaskSchema{NotionUsers: map[string]string{"Sandman": strings.ReplaceAll(me.ID, "-", "")}})
 		if got := strings.Join(tasks.Warnings(), "\n"); !strings.Contains(got, "people") {
-			t.Errorf("warnings: %s", got)
+			w.Errorf("warnings: %s", got)
 		}
 		id := w.page(props{})
 		got, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("Sandman")})
 		if err != nil || got.Task.ClaimedBy != "Sandman" {
-			t.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
+			w.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
 		}
 		_, err = tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("Oracle")})
 		if err == nil || !strings.Contains(err.Error(), `"Oracle"`) {
-			t.Errorf("an agent without a user: %v", err)
+			w.Errorf("an agent without a user: %v", err)
 		}
 		if got, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("")}); err != nil || got.Task.ClaimedBy != "" {
-			t.Errorf("cleared: claimed by %q, %v", got.Task.ClaimedBy, err)
+			w.Errorf("cleared: claimed by %q, %v", got.Task.ClaimedBy, err)
 		}
 
 		// A user who stands for no agent goes by its own name.
 		others := w.tasks(notion.TaskSchema{})
 		if err := w.emulator.EditPage(string(id), props{"claimed_by": props{"people": []any{props{"id": me.ID}}}}); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if got := w.get(others, id); got.ClaimedBy != me.Name || me.Name == "" {
-			t.Errorf("claimed by %q, want %q", got.ClaimedBy, me.Name)
+			w.Errorf("claimed by %q, want %q", got.ClaimedBy, me.Name)
 		}
 		_, err = w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{NotionUsers: map[string]string{"Sandman": "sandman@example.com"}})
 		if err == nil || !strings.Contains(err.Error(), "not a user id") {
-			t.Errorf("a user that is none: %v", err)
+			w.Errorf("a user that is none: %v", err)
 		}
 	})
 }
@@ -376,35 +376,35 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 		id := w.page(props{"Name": title("Whole"), "depends_on": relates(all...)})
 		ctx, err := tasks.Permit(w.Context(), 2)
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		got, err := tasks.Get(ctx, id)
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if diff := cmp.Diff(all, got.Task.DependsOn); diff != "" {
-			t.Errorf("get: -want +got\n%s", diff)
+			w.Errorf("get: -want +got\n%s", diff)
 		}
 		// The answer to a write shows 25; the rest is as read before, without a request.
 		w.emulator.ResetRequests()
 		got, err = tasks.Write(ctx, id, claimed("Sandman", dawn))
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if diff := cmp.Diff(all, got.Task.DependsOn); diff != "" {
-			t.Errorf("write: -want +got\n%s", diff)
+			w.Errorf("write: -want +got\n%s", diff)
 		}
 		if n := len(w.emulator.Requests()); n != 1 {
-			t.Errorf("the write made %d requests", n)
+			w.Errorf("the write made %d requests", n)
 		}
 		rows, _, err := tasks.Query(w.Context(), notion.Query{})
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		for _, row := range rows {
 			if row.ID == id {
 				if diff := cmp.Diff(all, row.DependsOn); diff != "" {
-					t.Errorf("query: -want +got\n%s", diff)
+					w.Errorf("query: -want +got\n%s", diff)
 				}
 			}
 		}
@@ -442,19 +442,19 @@ func TestFailedAnswers(t *testing.T) {
 				_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
 				var failed *claim.StoreError
 				if !errors.As(err, &failed) {
-					t.Fatalf("err = %v, want a *claim.StoreError", err)
+					w.Fatalf("err = %v, want a *claim.StoreError", err)
 				}
 				if failed.Kind != tc.want || failed.Landed != tc.landed || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("kind %d, landed %s, %q; want kind %d, landed %s, %q", failed.Kind, failed.Landed, err, tc.want, tc.landed, tc.says)
+					w.Errorf("kind %d, landed %s, %q; want kind %d, landed %s, %q", failed.Kind, failed.Landed, err, tc.want, tc.landed, tc.says)
 				}
 				if got := w.look(id).Text("claimed_by") != ""; got != tc.done {
-					t.Errorf("the page has changed: %t, want %t", got, tc.done)
+					w.Errorf("the page has changed: %t, want %t", got, tc.done)
 				}
 				if n := len(w.emulator.Requests()); n != 1 {
-					t.Errorf("a write was sent %d times", n)
+					w.Errorf("a write was sent %d times", n)
 				}
 				if text := err.Error(); strings.Contains(text, w.emulator.Token()) || strings.Contains(text, "\n") {
-					t.Errorf("the error says %q", text)
+					w.Errorf("the error says %q", text)
 				}
 			})
 		})
@@ -469,7 +469,7 @@ func TestAnswerThatShowsOldValues(t *testing.T) {
 		w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.NotApplied})
 		got, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
 		if err != nil || got.Task.ClaimedBy != "" {
-			t.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
+			w.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
 		}
 	})
 }
@@ -483,10 +483,10 @@ func TestTimeLimit(t *testing.T) {
 		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
 		var failed *claim.StoreError
 		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown || !strings.Contains(err.Error(), "no answer within 10s") {
-			t.Errorf("err = %v", err)
+			w.Errorf("err = %v", err)
 		}
 		if took := time.Since(start); took != 10*time.Second {
-			t.Errorf("took %s", took)
+			w.Errorf("took %s", took)
 		}
 	})
 }
