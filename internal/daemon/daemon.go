@@ -1,0 +1,205 @@
+// Package daemon puts the parts together and keeps them going: the journal, the
+// Notion client, the claim protocol, the mirror, the logs, the schedule and the
+// socket API.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api/server"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/mirror"
+	"dibs/internal/notion"
+	"dibs/internal/worklog"
+)
+
+// Options is what a daemon is started with.
+type Options struct {
+	Config  config.Config
+	Version string
+	// Transport carries the requests to Notion; nil for the network.
+	Transport http.RoundTripper
+	// Listener is where agents come in; nil for the configured socket.
+	Listener net.Listener
+	Log      *slog.Logger
+}
+
+// Daemon is one running daemon.
+type Daemon struct {
+	config  config.Config
+	version string
+	started time.Time
+	log     *slog.Logger
+
+	notion  *notion.Client
+	tasks   *notion.Tasks
+	journal *journal.Journal
+	claimer *claim.Claimer
+	mirror  *mirror.Mirror
+	drainer *worklog.Drainer
+	broker  *broker.Broker
+	server  *server.Server
+	listen  net.Listener
+
+	// owed wakes the delivery of log entries.
+	owed chan struct{}
+
+	mu      sync.Mutex
+	failure string // the last failure to sync, empty once it works again
+
+	cleanup []func() error
+}
+
+// Start takes the socket and the state directory, which no other daemon may be
+// using, checks the databases, and reads the tasks once. When it returns, Run
+// must be called, or Close. Errors are fit to be shown to a person.
+func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
+	d := &Daemon{
+		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
+		owed: make(chan struct{}, 1),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+
+	unlock, err := lockState(o.Config.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, unlock)
+	if d.listen == nil {
+		if d.listen, err = server.Listen(o.Config.Socket); err != nil {
+			return nil, err
+		}
+	}
+	d.cleanup = append(d.cleanup, d.closeListener)
+	if d.journal, err = journal.Open(ctx, filepath.Join(o.Config.StateDir, "journal.db")); err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, d.journal.Close)
+	logs, err := d.connect(ctx, o.Transport)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.build(ctx, logs); err != nil {
+		return nil, err
+	}
+	if err := d.claimer.Recover(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := d.mirror.Sync(ctx, true); err != nil {
+		return nil, err
+	}
+	for _, w := range d.tasks.Warnings() {
+		d.log.Warn(w)
+	}
+	return d, nil
+}
+
+// connect opens the three databases, which checks token, sharing and schema.
+func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[claim.Log]worklog.Writer, error) {
+	c := d.config
+	token, err := c.Notion.ReadToken(d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.notion, err = notion.New(notion.Options{
+		Token: string(token), BaseURL: c.Notion.BaseURL,
+		Rate: c.Notion.Rate, Burst: c.Notion.Burst, Timeout: c.Notion.Timeout,
+		Transport: transport, Log: d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.tasks, err = d.notion.Tasks(ctx, c.Databases.Tasks, schemaOf(c)); err != nil {
+		return nil, fmt.Errorf("databases.tasks: %w", err)
+	}
+	logs := make(map[claim.Log]worklog.Writer)
+	for _, db := range []struct {
+		log     claim.Log
+		key, id string
+	}{
+		{claim.MeshLog, "databases.mesh_log", c.Databases.MeshLog},
+		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
+	} {
+		if logs[db.log], err = d.notion.Log(ctx, db.id); err != nil {
+			return nil, fmt.Errorf("%s: %w", db.key, err)
+		}
+	}
+	return logs, nil
+}
+
+// build makes the parts that talk to each other.
+func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (err error) {
+	changed := func() { d.broker.Changed() } // the broker is made last
+	if d.mirror, err = mirror.New(ctx, source{d.tasks}, d.journal, d.log, changed); err != nil {
+		return err
+	}
+	led := ledger{Journal: d.journal, stored: d.wakeDrainer}
+	d.claimer, err = claim.New(claim.Config{
+		Store: d.tasks, Ledger: led, Policy: policyOf(d.config, d.tasks),
+		Blockers: d.mirror.Blockers, Observe: d.mirror.Observe, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
+	d.broker = broker.New(broker.Config{
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Now: d.notion.Now,
+		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
+	})
+	d.server = server.New(server.Options{Broker: d.broker, Keys: keys{d.journal}, Log: d.log, Version: d.version})
+	return nil
+}
+
+// policyOf is the protocol's policy under this configuration. The grace has to
+// outlast the interval at which holders look at their claims.
+func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
+	return claim.Policy{
+		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: c.Claim.Settle,
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive,
+		Grace:       2*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout,
+		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
+		NoToken: !tasks.HasToken(),
+	}
+}
+
+func (d *Daemon) wakeDrainer() {
+	select {
+	case d.owed <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Daemon) closeListener() error {
+	if err := d.listen.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Addr is where the daemon listens.
+func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
+
+// Close gives up what Start took, in reverse order. Run does so by itself.
+func (d *Daemon) Close() error {
+	var errs []error
+	for i := len(d.cleanup) - 1; i >= 0; i-- {
+		errs = append(errs, d.cleanup[i]())
+	}
+	d.cleanup = nil
+	return errors.Join(errs...)
+}

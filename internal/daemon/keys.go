@@ -1,0 +1,41 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/api/server"
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+)
+
+// keys is the journal's memory of idempotency keys, in the server's terms.
+type keys struct{ journal *journal.Journal }
+
+func (k keys) BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*server.Answer, error) {
+	answer, err := k.journal.BeginRequest(ctx, key, fingerprint, now)
+	switch {
+	case errors.Is(err, journal.ErrKeyReused):
+		return nil, server.ErrKeyReused
+	case errors.Is(err, journal.ErrInterrupted), errors.Is(err, journal.ErrInFlight):
+		// The server keeps requests of this process apart by itself, so one that
+		// is on record as in flight is one that ended without an answer.
+		return nil, server.ErrInterrupted
+	case answer == nil:
+		return nil, err
+	}
+	return &server.Answer{Status: answer.Status, Body: answer.Body}, err
+}
+
+func (k keys) FinishRequest(ctx context.Context, key string, a server.Answer) error {
+	return k.journal.FinishRequest(ctx, key, journal.Answer{Status: a.Status, Body: a.Body})
+}
+
+func (k keys) DropRequest(ctx context.Context, key string) error {
+	return k.journal.DropRequest(ctx, key)
+}
+
+func (k keys) RequestClaim(ctx context.Context, key string) (claim.ID, bool, error) {
+	return k.journal.RequestClaim(ctx, key)
+}

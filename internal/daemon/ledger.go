@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+)
+
+// ledger is the journal in the terms of the protocol and the broker, with a
+// call for whoever delivers log entries as soon as there may be new ones.
+type ledger struct {
+	*journal.Journal
+	stored func()
+}
+
+func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	err := l.Journal.Save(ctx, c, events...)
+	if len(events) > 0 || c.State == claim.Ended {
+		l.stored()
+	}
+	return err
+}
+
+func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
+	defer l.stored()
+	return l.Journal.Record(ctx, events...)
+}
+
+// Log returns the newest events that f chooses, or those after one, oldest first.
+func (l ledger) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, error) {
+	newest := f.After == ""
+	events, err := l.Events(ctx, journal.EventFilter{
+		After: f.After, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit, Newest: newest,
+	})
+	if newest {
+		slices.Reverse(events)
+	}
+	return events, err
+}

@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// lockName is the file in the state directory that the running daemon holds a
+// lock on. It is never removed: removing it would let two daemons hold locks on
+// two files of that name.
+const lockName = "daemon.lock"
+
+// lockState makes the state directory and keeps every other daemon out of it
+// until unlock is called. The kernel gives the lock up when the process ends,
+// however it ends.
+func lockState(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the state directory could not be made: %w; set state_dir to one that can", err)
+	}
+	path := filepath.Join(dir, lockName)
+	lock := flock.New(path, flock.SetPermissions(0o600))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("the state directory %s could not be locked: %w", dir, err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("another dibs daemon%s is using the state directory %s; stop it, or give this one its own state_dir and socket", owner(path), dir)
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w", dir, err), lock.Unlock())
+	}
+	return lock.Unlock, nil
+}
+
+// owner names the process that wrote the lock file, as far as it can be read.
+func owner(path string) string {
+	data, err := os.ReadFile(path)
+	if pid := strings.TrimSpace(string(data)); err == nil && pid != "" {
+		return " (pid " + pid + ")"
+	}
+	return ""
+}

@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	// drainTime is how long a stopping daemon waits for the requests it is
+	// serving, and then for the log entries it owes. Both are safe in the
+	// journal if the time is not enough.
+	drainTime = 10 * time.Second
+	// keepRecords is how long ended claims, delivered events and answered
+	// requests stay in the journal.
+	keepRecords = 30 * 24 * time.Hour
+)
+
+// Run serves agents until ctx ends, then stops: it takes no new requests,
+// finishes those it is serving, and delivers what it owes, as far as the time
+// allows. It returns nil after an orderly stop.
+func (d *Daemon) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, d.Close()) }()
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+
+	schedule, err := d.schedule(work)
+	if err != nil {
+		return err
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { d.syncLoop(work) })
+	loops.Go(func() { d.dueLoop(work) })
+	loops.Go(func() { d.drainLoop(work) })
+	schedule.Start()
+
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(d.listen) }()
+	d.log.Info("serving", "socket", d.listen.Addr().String(), "state_dir", d.config.StateDir, "notion", d.config.Notion.BaseURL)
+	select {
+	case err = <-served:
+		err = fmt.Errorf("the socket failed: %w", err)
+	case <-ctx.Done():
+		d.log.Info("stopping")
+	}
+
+	d.broker.Close() // nobody waits for a task any longer
+	graceful, cancel := context.WithTimeout(work, drainTime)
+	defer cancel()
+	if serr := d.server.Shutdown(graceful); serr != nil {
+		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
+	}
+	<-schedule.Stop().Done()
+	stopWork()
+	d.claimer.Close()
+	loops.Wait()
+
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if _, derr := d.drainer.RunOnce(last); derr != nil {
+		d.log.Info("log entries stay in the outbox until the next start", "error", derr)
+	}
+	return err
+}
+
+// schedule returns the jobs that run by the clock.
+func (d *Daemon) schedule(ctx context.Context) (*cron.Cron, error) {
+	jobs := cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger)))
+	add := func(key, spec string, job func(context.Context) error) error {
+		_, err := jobs.AddFunc(spec, func() {
+			if err := job(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("a scheduled job failed", "job", key, "error", err)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("schedule.%s: %q: %w", key, spec, err)
+		}
+		return nil
+	}
+	return jobs, errors.Join(
+		add("sweep", d.config.Schedule.Sweep, func(ctx context.Context) error {
+			swept, err := d.broker.Sweep(ctx)
+			for _, s := range swept {
+				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
+			}
+			return err
+		}),
+		add("full_sync", d.config.Schedule.FullSync, func(ctx context.Context) error { return d.sync(ctx, true) }),
+		add("prune", "@every 6h", func(ctx context.Context) error {
+			_, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords))
+			return err
+		}),
+	)
+}
+
+// syncLoop keeps the mirror up to date, and after each sync looks after the
+// claims held here.
+func (d *Daemon) syncLoop(ctx context.Context) {
+	if err := d.guard(ctx, true); err != nil {
+		d.log.Warn("held claims could not be checked", "error", err)
+	}
+	for sleep(ctx, d.config.Sync.Interval) {
+		if err := d.sync(ctx, false); err != nil && ctx.Err() == nil {
+			d.log.Warn("sync failed; tasks are as of the last one", "error", err)
+		}
+	}
+}
+
+// sync brings the mirror up to date and looks after the claims held here.
+func (d *Daemon) sync(ctx context.Context, full bool) error {
+	changed, err := d.mirror.Sync(ctx, full)
+	d.note(err)
+	if err != nil {
+		return err
+	}
+	for _, c := range changed {
+		if _, err := d.claimer.Sighted(ctx, c.After.Token); err != nil {
+			return err
+		}
+	}
+	return d.guard(ctx, false)
+}
+
+// guard compares the held claims with the mirror, or, if pages is set, with
+// their pages, and renews those that are due.
+func (d *Daemon) guard(ctx context.Context, pages bool) error {
+	live, err := d.journal.Live(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, cl := range live {
+		if cl.State != claim.Held {
+			continue
+		}
+		seen, ok, err := d.mirror.Task(ctx, cl.Task.ID)
+		if err == nil {
+			if pages || !ok {
+				err = d.claimer.Guard(ctx, cl.ID, nil)
+			} else {
+				err = d.claimer.Guard(ctx, cl.ID, &seen)
+			}
+		}
+		var lost *claim.Lost
+		if errors.As(err, &lost) {
+			d.log.Warn("a claim was lost", "claim", cl.ID, "agent", cl.Agent, "task", cl.Task.Title, "holder", lost.Holder, "why", lost.Detail)
+			d.broker.Changed()
+			continue
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
+}
+
+// dueLoop takes the steps that claims are owed when they are due.
+func (d *Daemon) dueLoop(ctx context.Context) {
+	for wait := time.Duration(0); sleep(ctx, wait); {
+		next, err := d.claimer.RunDue(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
+		}
+		wait = d.config.Sync.Interval
+		if !next.IsZero() {
+			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
+		}
+	}
+}
+
+// drainLoop delivers log entries as they come up.
+func (d *Daemon) drainLoop(ctx context.Context) {
+	for {
+		if _, err := d.drainer.RunOnce(ctx); err != nil && ctx.Err() == nil {
+			d.log.Error("the outbox failed", "error", err)
+		}
+		wait := time.Hour
+		if next, ok, err := d.drainer.NextAt(ctx); err == nil && ok {
+			wait = max(time.Second, time.Until(next))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-d.owed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// sleep waits for d and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

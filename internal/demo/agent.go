@@ -1,0 +1,163 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// workTime is how long the work on a task takes.
+const workTime = 150 * time.Millisecond
+
+// idleTime is how long an agent waits for a task to become ready before it
+// calls it a day. It is longer than the other agent may still be at work on
+// something that unblocks more.
+const idleTime = 4 * time.Second
+
+// personEdits is after how many grants the person edits the board.
+const personEdits = 6
+
+// work is one agent: it asks for the next task, does it, says so, and goes on
+// until nothing has been ready for a while.
+func (d *demo) work(ctx context.Context, agent string) error {
+	for {
+		cl, err := d.client.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, "")
+		var refused *api.Problem
+		switch {
+		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNothingReady):
+			d.print.line(agent, "goes home: nothing is ready")
+			return nil
+		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNotionUnavailable):
+			d.print.line(agent, "tries again: %s", refused.Detail)
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: next: %w", agent, err)
+		}
+		d.granted(cl)
+		d.print.line(agent, "claimed    %s", describe(cl.Task))
+		if err := d.interludes(ctx, agent, cl); err != nil {
+			return err
+		}
+		pause(ctx, workTime)
+		if err := d.finish(ctx, agent, cl); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// finish says that the work is done.
+func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
+	d.ended(cl)
+	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
+	var refused *api.Problem
+	switch {
+	case errors.As(err, &refused) && refused.Code == api.CodeClaimLost:
+		d.mu.Lock()
+		d.summary.Lost++
+		d.mu.Unlock()
+		d.print.line(agent, "lost       %s (%s)", describe(cl.Task), refused.Detail)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: complete %s: %w", agent, cl.Task.Title, err)
+	}
+	d.print.line(agent, "completed  %s", describe(cl.Task))
+	return nil
+}
+
+// granted counts a grant, and one too many if another agent holds the task.
+func (d *demo) granted(cl api.Claim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := string(cl.Task.ID)
+	if other, held := d.holders[id]; held {
+		d.summary.GrantedTwice++
+		d.print.line(cl.Agent, "WAS GRANTED WHAT %s HOLDS: %s", other, describe(cl.Task))
+	}
+	d.holders[id] = cl.Agent
+	d.grants++
+}
+
+// ended notes that an agent no longer believes it holds the task.
+func (d *demo) ended(cl api.Claim) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.holders, string(cl.Task.ID))
+}
+
+// interludes are what happens once on the way: the other agent asks for the
+// task that this one holds, and a person edits the board.
+func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error {
+	d.mu.Lock()
+	first, edit := d.grants == 1, d.grants >= personEdits && !d.edited
+	d.edited = d.edited || edit
+	d.mu.Unlock()
+	if first {
+		return d.askForHeld(ctx, agent, cl)
+	}
+	if edit {
+		return d.person(cl)
+	}
+	return nil
+}
+
+// askForHeld has the other agent ask for a task that is held, which it is refused.
+func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
+	rival := "Oracle"
+	if holder == rival {
+		rival = "Sandman"
+	}
+	got, err := d.client.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
+	var refused *api.Problem
+	switch {
+	case err == nil:
+		d.granted(got)
+		return nil
+	case !errors.As(err, &refused):
+		return fmt.Errorf("%s: claim %s: %w", rival, cl.Task.Title, err)
+	}
+	d.mu.Lock()
+	d.summary.Refused++
+	d.mu.Unlock()
+	d.print.line(rival, "refused    %s (%s)", describe(cl.Task), refused.Detail)
+	return nil
+}
+
+// person takes the task that an agent is working on off the board, and makes
+// another one urgent. People win: the agent is told when it reports its work.
+func (d *demo) person(cl api.Claim) error {
+	const name = "Maria"
+	if err := d.notion.EditPage(string(cl.Task.ID), map[string]any{"status": option("status", "CANCELLED")}); err != nil {
+		return err
+	}
+	d.print.line(name, "cancelled  %s in Notion, while %s works on it", describe(cl.Task), cl.Agent)
+	for _, p := range d.notion.Pages(d.notion.Databases().Tasks) {
+		if p.Select("status") == "OPEN" && p.Text("claimed_by") == "" && p.Select("priority") == "low" && len(p.Relation("depends_on")) == 0 {
+			d.print.line(name, "made       “%s” critical", p.Title())
+			return d.notion.EditPage(p.ID, map[string]any{"priority": option("select", "critical")})
+		}
+	}
+	return nil
+}
+
+func describe(t api.TaskRef) string { return fmt.Sprintf("“%s” (%s)", t.Title, t.Priority) }
+
+// option and text are property values as Notion's API takes them.
+func option(kind, name string) any { return map[string]any{kind: map[string]any{"name": name}} }
+
+func text(kind, content string) any {
+	return map[string]any{kind: []any{map[string]any{"text": map[string]any{"content": content}}}}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

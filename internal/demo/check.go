@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+)
+
+// settleTime is how long the log entries may take to arrive.
+const settleTime = 8 * time.Second
+
+// check compares the local record with what is on the board, and fills in the
+// summary. It returns what is wrong.
+func (d *demo) check(ctx context.Context) (problems []error) {
+	if err := d.delivered(ctx); err != nil {
+		problems = append(problems, err)
+	}
+	dbs, s := d.notion.Databases(), &d.summary
+	mesh, tasks := d.notion.Pages(dbs.MeshLog), d.notion.Pages(dbs.TaskLog)
+	s.MeshLog, s.TaskLog, s.Requests = len(mesh), len(tasks), len(d.notion.Requests())
+	for _, p := range d.notion.Pages(dbs.Tasks) {
+		if p.Select("status") == "COMPLETED" && p.Text("claimed_by") != "" {
+			s.Completed++
+		}
+	}
+	if s.GrantedTwice > 0 {
+		problems = append(problems, fmt.Errorf("%d task(s) were granted twice", s.GrantedTwice))
+	}
+
+	record, err := d.client.Log(ctx, client.LogFilter{Limit: 1000})
+	if err != nil {
+		return append(problems, err)
+	}
+	owed := make(map[claim.Log]map[string]bool)
+	for _, e := range record.Events {
+		if e.Kind == claim.KindSwept {
+			s.Swept++
+		}
+		for _, log := range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
+			if owed[log] == nil {
+				owed[log] = make(map[string]bool)
+			}
+			owed[log][e.ID] = true
+		}
+	}
+	problems = append(problems, compare("mesh log", owed[claim.MeshLog], mesh)...)
+	return append(problems, compare("task log", owed[claim.TaskLog], tasks)...)
+}
+
+// delivered waits until the daemon owes Notion nothing more.
+func (d *demo) delivered(ctx context.Context) error {
+	for deadline := time.Now().Add(settleTime); ; pause(ctx, 100*time.Millisecond) {
+		status, err := d.client.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if status.Outbox.Depth == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d log entries did not arrive: %s", status.Outbox.Depth, status.Outbox.LastError)
+		}
+	}
+}
+
+// compare checks that a log has each owed entry once, and nothing else.
+func compare(log string, owed map[string]bool, rows []emulator.Page) (problems []error) {
+	seen := make(map[string]int)
+	for _, row := range rows {
+		seen[row.Text("entry_id")]++
+	}
+	for id := range owed {
+		if n := seen[id]; n != 1 {
+			problems = append(problems, fmt.Errorf("the %s has entry %s %d times, want once", log, id, n))
+		}
+	}
+	for id := range seen {
+		if !owed[id] {
+			problems = append(problems, fmt.Errorf("the %s has an entry %q that nothing accounts for", log, id))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,207 @@
+// Package demo shows the whole of dibs at work, in one process and without an
+// account: a Notion-compatible server, a daemon on its socket, two agents that
+// claim and finish tasks, and a person who edits the board meanwhile. It checks
+// afterwards that nothing was done twice and that the logs are complete.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api/client"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+)
+
+// Options says how the demo is run.
+type Options struct {
+	// JSON prints the summary as one JSON document on Out, and what happens on Err.
+	JSON bool
+	// Keep leaves daemon and server running until the context ends.
+	Keep bool
+	// Version is shown by the daemon.
+	Version  string
+	Out, Err io.Writer
+}
+
+// Summary is what came of the demo.
+type Summary struct {
+	Tasks        int     `json:"tasks"`
+	Completed    int     `json:"completed"`
+	GrantedTwice int     `json:"granted_twice"`
+	Lost         int     `json:"lost"`    // claims that the person took back
+	Refused      int     `json:"refused"` // claims that were denied
+	Swept        int     `json:"swept"`   // stale claims reopened
+	Requests     int     `json:"requests"`
+	MeshLog      int     `json:"mesh_log_entries"`
+	TaskLog      int     `json:"task_log_entries"`
+	Seconds      float64 `json:"seconds"`
+}
+
+// limit is what the demo lets itself run at: requests in a minute, that of a
+// Business workspace. Two agents on the standard limit would take a minute.
+const limit = 600
+
+// timing keeps the demo short; the server is on this machine and answers fast.
+func timing(c *config.Config) {
+	c.Notion.Rate, c.Notion.Burst = limit/60, 120
+	c.Claim.WriteWindow, c.Claim.Settle = 800*time.Millisecond, 1100*time.Millisecond
+	c.Sync.Interval = time.Second
+	c.Schedule.Sweep = "@every 1s"
+}
+
+// demo is one run.
+type demo struct {
+	Options
+	notion *emulator.Emulator
+	url    string
+	config config.Config
+	client *client.Client
+	print  *printer
+	began  time.Time
+
+	mu      sync.Mutex
+	summary Summary
+	holders map[string]string // task id → agent, while an agent believes it holds it
+	grants  int
+	edited  bool
+}
+
+// Run runs the demo. The error says what did not go as it must.
+func Run(ctx context.Context, o Options) (err error) {
+	// The path is kept short: that of a socket may have about a hundred characters.
+	dir, err := os.MkdirTemp("", "dibs-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	d := &demo{Options: o, began: time.Now(), holders: make(map[string]string)}
+	d.print = newPrinter(o)
+
+	stop, err := d.serveNotion()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	d.config = config.Default()
+	timing(&d.config)
+	d.config.StateDir, d.config.Socket = dir, filepath.Join(dir, "dibs.sock")
+	d.config.Notion.BaseURL, d.config.Notion.Token = d.url, config.Secret(d.notion.Token())
+	d.client = client.New(d.config.Socket)
+
+	running, err := daemon.Start(ctx, daemon.Options{Config: d.config, Version: o.Version, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	// The daemon goes down before the server does, whatever ends the demo.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- running.Run(serving) }()
+	defer func() {
+		stopServing()
+		err = errors.Join(err, <-done)
+	}()
+
+	if err := d.play(ctx); err != nil {
+		return err
+	}
+	problems := d.check(ctx)
+	d.report()
+	if len(problems) > 0 {
+		return fmt.Errorf("the demo found something wrong: %w", errors.Join(problems...))
+	}
+	if o.Keep {
+		return d.keep(ctx)
+	}
+	return nil
+}
+
+// serveNotion starts the Notion-compatible server on this machine.
+func (d *demo) serveNotion() (stop func(), err error) {
+	if d.notion, err = emulator.New(emulator.Options{Limit: limit}); err != nil {
+		return nil, err
+	}
+	if _, err := d.notion.Seed("demo"); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d.url = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: d.notion, ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(listener)
+	return func() {
+		server.Close()
+		d.notion.Close()
+	}, nil
+}
+
+// play has the agents work until nothing is ready.
+func (d *demo) play(ctx context.Context) error {
+	d.summary.Tasks = len(d.notion.Pages(d.notion.Databases().Tasks))
+	d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
+	var agents sync.WaitGroup
+	errs := make([]error, 2)
+	for i, name := range []string{"Sandman", "Oracle"} {
+		agents.Go(func() { errs[i] = d.work(ctx, name) })
+	}
+	agents.Wait()
+	return errors.Join(errs...)
+}
+
+// report prints the summary.
+func (d *demo) report() {
+	s := &d.summary
+	s.Seconds = time.Since(d.began).Round(100 * time.Millisecond).Seconds()
+	if d.JSON {
+		enc := json.NewEncoder(d.Out)
+		enc.SetIndent("", "  ")
+		enc.Encode(s)
+		return
+	}
+	fmt.Fprintf(d.Out, `
+%d tasks, %d completed by 2 agents, %d granted twice
+%d refused, %d taken back by a person, %d stale claim(s) swept
+%d requests to Notion, %d mesh-log entries, %d task-log entries, %.1f seconds
+`, s.Tasks, s.Completed, s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, s.MeshLog, s.TaskLog, s.Seconds)
+}
+
+// keep puts new tasks on the board and waits for people to try things.
+func (d *demo) keep(ctx context.Context) error {
+	for _, title := range []string{"Try dibs by hand", "Claim this from two terminals", "Release this one"} {
+		if _, err := d.notion.CreatePage(d.notion.Databases().Tasks, map[string]any{"Name": text("title", title)}); err != nil {
+			return err
+		}
+	}
+	w := d.Out
+	if d.JSON {
+		w = d.Err
+	}
+	fmt.Fprintf(w, `
+The daemon and the board go on until you press Ctrl-C. In another terminal:
+
+  export DIBS_SOCKET=%s
+  dibs ready
+  dibs next --agent Sandman
+  dibs next --agent Oracle
+  dibs complete --agent Sandman --summary "done by hand"
+  dibs log
+  curl --unix-socket %[1]s http://dibs/v1/status
+
+The board speaks Notion's API at %s (token %s).
+`, d.config.Socket, d.url, d.notion.Token())
+	<-ctx.Done()
+	return nil
+}

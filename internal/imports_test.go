@@ -1,0 +1,100 @@
+// Package internal_test checks which package may import which.
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed lists what the packages of this module may import of each other,
+// outside their tests. Arrows point one way: from the commands to the daemon, from the
+// daemon to the adapters, and from everything to the protocol and its nouns.
+var allowed = map[string][]string{
+	"cmd/dibs": {"internal/cli"},
+	"config":   {"internal/task"},
+
+	"internal/task":            {},
+	"internal/claim":           {"internal/task"},
+	"internal/claim/claimtest": {"internal/claim", "internal/task"},
+
+	"internal/mirror":  {"internal/claim", "internal/task"},
+	"internal/sweep":   {"internal/claim", "internal/task"},
+	"internal/worklog": {"internal/claim", "internal/task"},
+	"internal/broker":  {"internal/claim", "internal/sweep", "internal/task"},
+
+	// Adapters never import each other.
+	"internal/notion":     {"internal/claim", "internal/task", "internal/worklog"},
+	"internal/journal":    {"internal/broker", "internal/claim", "internal/task", "internal/worklog"},
+	"internal/emulator":   {},
+	"internal/api":        {"internal/broker", "internal/claim", "internal/task"},
+	"internal/api/server": {"internal/api", "internal/broker", "internal/claim", "internal/journal", "internal/task"},
+	"internal/api/client": {"internal/api"},
+
+	"internal/daemon": {
+		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/journal",
+		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog",
+	},
+	"internal/demo": {
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
+	},
+	"internal/cli": {
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
+		"internal/emulator", "internal/task",
+	},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	root := ".."
+	seen := make(map[string]bool)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(rel))
+		may, known := allowed[pkg]
+		if !known {
+			if !seen[pkg] {
+				t.Errorf("package %s is not in the list; say what it may import", pkg)
+			}
+			seen[pkg] = true
+			return nil
+		}
+		seen[pkg] = true
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if ours, ok := strings.CutPrefix(imported, "dibs/"); ok && !slices.Contains(may, ours) {
+				t.Errorf("%s imports %s, which %s must not", rel, ours, pkg)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range allowed {
+		if !seen[pkg] {
+			t.Errorf("package %s is in the list and does not exist", pkg)
+		}
+	}
+}
