@@ -1,0 +1,143 @@
+package emulator_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDataSources(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	a25 := a.as("2025-09-03")
+	db := a25.ok("GET", "/v1/databases/"+dbs.Tasks, nil)
+	if db["properties"] != nil {
+		t.Error("a database has properties of its own")
+	}
+	sources := db["data_sources"].(list)
+	if len(sources) != 1 || at(sources, 0, "name") != "Tasks" {
+		t.Fatalf("data sources are %v", sources)
+	}
+	source := at(sources, 0, "id").(string)
+
+	got := a25.ok("GET", "/v1/data_sources/"+source, nil)
+	if got["object"] != "data_source" || at(got, "parent", "database_id") != dbs.Tasks || at(got, "properties", "status", "type") != "status" {
+		t.Errorf("data source is %v", got)
+	}
+	page := a25.ok("POST", pathPages, object{"parent": object{"type": "data_source_id", "data_source_id": source}, "properties": object{"Name": title("Job")}})
+	want := object{"type": "data_source_id", "data_source_id": source, "database_id": dbs.Tasks}
+	if diff := cmp.Diff(want, page["parent"]); diff != "" {
+		t.Errorf("parent (-want +got):\n%s", diff)
+	}
+	rows := a25.ok("POST", "/v1/data_sources/"+source+"/query", object{"filter": object{"property": "status", "status": object{"equals": "OPEN"}}})
+	if diff := cmp.Diff([]string{"Job"}, titles(rows)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+	patched := a25.ok("PATCH", "/v1/data_sources/"+source, object{
+		"title": list{object{"text": object{"content": "Work"}}}, "properties": object{"Extra": object{"number": object{}}},
+	})
+	if at(patched, "title", 0, "plain_text") != "Work" || at(patched, "properties", "Extra", "number", "format") != "number" {
+		t.Errorf("patched: %v", patched)
+	}
+	a25.refused("PATCH", "/v1/databases/"+dbs.Tasks, object{"properties": object{"Extra": nil}}, badRequest, validation, "")
+	a25.refused("GET", "/v1/data_sources/"+nobody, nil, http.StatusNotFound, "object_not_found", "")
+	a.as("2026-03-11").refused("PATCH", "/v1/data_sources/"+source, object{"archived": true}, badRequest, validation,
+		"body failed validation: body.archived should be not present, instead was `true`.")
+}
+
+func TestOldVersionsKnowOneDataSource(t *testing.T) {
+	a, dbs := seeded(t, "demo")
+	a25 := a.as("2025-09-03")
+	first := a.sourceOf(dbs.Tasks)
+	task := a.e.Pages(dbs.Tasks)[0].ID
+	second := a25.ok("POST", "/v1/data_sources", object{
+		"parent":     object{"type": "database_id", "database_id": dbs.Tasks},
+		"title":      list{object{"text": object{"content": "Ideas"}}},
+		"properties": object{"Idea": object{"title": object{}}},
+	})["id"]
+
+	// Working on the database is refused, and so are relations that point to it.
+	create := object{"parent": object{"database_id": dbs.Tasks}}
+	for _, c := range []struct {
+		method, path string
+		body         object
+	}{
+		{"GET", "/v1/databases/" + dbs.Tasks, nil},
+		{"PATCH", "/v1/databases/" + dbs.Tasks, object{}},
+		{"POST", "/v1/databases/" + dbs.Tasks + "/query", object{}},
+		{"POST", pathPages, create},
+		{"PATCH", pathPages + "/" + task, object{"properties": object{"depends_on": object{"relation": list{}}}}},
+	} {
+		r := a.refused(c.method, c.path, c.body, badRequest, validation, "Databases with multiple data sources are not supported in this API version.")
+		want := object{
+			"error_type": "multiple_data_sources_for_database", "database_id": dbs.Tasks,
+			"child_data_source_ids": list{first, second}, "minimum_api_version": "2025-09-03",
+		}
+		if diff := cmp.Diff(want, r.body["additional_data"]); diff != "" {
+			t.Errorf("%s %s: additional_data (-want +got):\n%s", c.method, c.path, diff)
+		}
+	}
+	// Its pages are still there.
+	a.ok("GET", pathPages+"/"+task, nil)
+	a.ok("PATCH", pathPages+"/"+task, object{"properties": object{"Notes": text("x")}})
+
+	// New versions have to say which one they mean.
+	a25.refused("POST", pathPages, create, badRequest, validation, "")
+	a25.ok("POST", pathPages, object{"parent": object{"data_source_id": second}, "properties": object{"Idea": title("Fly")}})
+	if got := titles(a25.ok("POST", "/v1/data_sources/"+second.(string)+"/query", nil)); !cmp.Equal(got, []string{"Fly"}) {
+		t.Errorf("rows of the second are %v", got)
+	}
+	if n := len(a25.ok("GET", "/v1/databases/"+dbs.Tasks, nil)["data_sources"].(list)); n != 2 {
+		t.Errorf("%d data sources, want 2", n)
+	}
+	if n := len(a.e.Pages(dbs.Tasks)); n != 21 {
+		t.Errorf("%d pages, want those of both sources, 21", n)
+	}
+}
+
+func TestAddDataSource(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	if _, err := a.e.AddDataSource(dbs.Tasks, "Ideas", object{"Idea": object{"title": object{}}}); err != nil {
+		t.Fatal(err)
+	}
+	a.refused("GET", "/v1/databases/"+dbs.Tasks, nil, badRequest, validation, "")
+	if _, err := a.e.AddDataSource(nobody, "Ideas", nil); err == nil {
+		t.Error("a data source was added to no database")
+	}
+}
+
+// Old versions show a database's timestamps to the minute, later ones to the
+// millisecond and with an offset.
+func TestDatabaseTimestamps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(61*time.Second + 234*time.Millisecond)
+		a, dbs := seeded(t, "empty")
+		for version, want := range map[string]string{
+			"2022-06-28": "2000-01-01T00:01:00.000Z",
+			"2025-09-03": "2000-01-01T00:01:01.234+00:00",
+			"2026-03-11": "2000-01-01T00:01:01.234+00:00",
+		} {
+			if got := a.as(version).ok("GET", "/v1/databases/"+dbs.Tasks, nil)["created_time"]; got != want {
+				t.Errorf("%s: created_time = %v, want %s", version, got, want)
+			}
+		}
+	})
+}
+
+func TestArchivedVanishesFromTheLastVersion(t *testing.T) {
+	a, dbs := seeded(t, "demo")
+	page := a.e.Pages(dbs.Tasks)[0].ID
+	for version, want := range map[string]bool{"2022-06-28": true, "2025-09-03": true, "2026-03-11": false} {
+		for _, path := range []string{"/v1/databases/" + dbs.Tasks, pathPages + "/" + page, "/v1/blocks/" + page} {
+			got := a.as(version).ok("GET", path, nil)
+			if _, ok := got["archived"]; ok != want {
+				t.Errorf("%s %s: archived is there: %v, want %v", version, path, ok, want)
+			}
+			if _, ok := got["in_trash"]; !ok {
+				t.Errorf("%s %s: no in_trash", version, path)
+			}
+		}
+	}
+}
