@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // ErrEnded is returned by Save for a claim that has ended: what is recorded of
@@ -20,8 +21,8 @@ var ErrEnded = errors.New("the claim has ended already")
 // Save stores c and the events that go with the change, in the order given. See
 // [claim.Ledger].
 //
-// A live claim whose reservation was taken over gets it back if nobody has the
-// task by now.
+// A claim whose reservation was taken over gets it back if nobody has the task
+// by now.
 func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
 	err := j.write(ctx, func(tx *sql.Conn) error { return save(ctx, tx, c, events...) })
 	return j.failed(err, "saving claim %s", c.ID)
@@ -34,8 +35,14 @@ func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Even
 	if err := insertEvents(ctx, tx, events...); err != nil {
 		return err
 	}
-	if c.State == claim.Ended {
-		return settle(ctx, tx, c)
+	if !c.State.Reserves() {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", c.ID); err != nil {
+			return err
+		}
+		if c.State != claim.Ended {
+			return nil
+		}
+		return sumUpDenials(ctx, tx, c)
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO reservations (task_id, claim_id, agent, until)
@@ -88,12 +95,9 @@ func writeClaim(ctx context.Context, tx *sql.Conn, c claim.Claim, onConflict str
 		sql.Named("state", c.State), sql.Named("ended", millis(c.Ended)), sql.Named("body", string(body)))
 }
 
-// settle gives up the reservation of a claim that has just ended, if it is still
-// its own, and sums up the denials recorded against it.
-func settle(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", c.ID); err != nil {
-		return err
-	}
+// sumUpDenials makes one event of the denials recorded against a claim that has
+// just ended.
+func sumUpDenials(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
 	denied, err := collect(ctx, tx, scanString, "SELECT agent FROM events WHERE against = ? ORDER BY agent", c.ID)
 	if err != nil || len(denied) == 0 {
 		return err
@@ -133,7 +137,8 @@ func (j *Journal) Live(ctx context.Context) ([]claim.Claim, error) {
 
 // ClaimFilter chooses claims; its zero value chooses all live ones.
 type ClaimFilter struct {
-	Agent        string // whose claims, empty for everybody's
+	Task         task.ID // on which task, empty for any
+	Agent        string  // whose claims, empty for everybody's
 	IncludeEnded bool
 	Limit        int // how many at most, 0 for any number
 }
@@ -141,6 +146,9 @@ type ClaimFilter struct {
 // Claims returns the claims that f chooses, newest first.
 func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, error) {
 	query, args := "SELECT body FROM claims WHERE true", []any{}
+	if f.Task != "" {
+		query, args = query+" AND task_id = ?", append(args, f.Task)
+	}
 	if f.Agent != "" {
 		query, args = query+" AND agent = ?", append(args, f.Agent)
 	}
@@ -150,6 +158,11 @@ func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, err
 	query, args = query+" ORDER BY id DESC LIMIT ?", append(args, atMost(f.Limit))
 	claims, err := collect(ctx, j.readers, scanClaim, query, args...)
 	return claims, j.failed(err, "reading claims")
+}
+
+// TaskClaims returns the claims on a task, ended ones too, newest first.
+func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error) {
+	return j.Claims(ctx, ClaimFilter{Task: id, IncludeEnded: true})
 }
 
 // claimBody is a claim as its row's body holds it: its task with all its fields.

@@ -108,6 +108,7 @@ func TestListingClaims(t *testing.T) {
 		want   []claim.Claim
 	}{
 		"live":        {journal.ClaimFilter{}, []claim.Claim{d, c, a}},
+		"on a task":   {journal.ClaimFilter{Task: "b", IncludeEnded: true}, []claim.Claim{b}},
 		"of an agent": {journal.ClaimFilter{Agent: "Sandman"}, []claim.Claim{c, a}},
 		"all":         {journal.ClaimFilter{IncludeEnded: true}, []claim.Claim{d, c, b, a}},
 		"all of one":  {journal.ClaimFilter{Agent: "Oracle", IncludeEnded: true}, []claim.Claim{d, b}},
@@ -124,6 +125,15 @@ func TestListingClaims(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+	b2 := attempt("Sandman", "b", t0.Add(4*time.Second))
+	reserve(t, j, b2, b2.Reserved)
+	got, err := j.TaskClaims(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]claim.Claim{b2, b}, got); diff != "" {
+		t.Errorf("TaskClaims (-want +got):\n%s", diff)
 	}
 }
 
@@ -160,9 +170,13 @@ func TestSaveRefuses(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	tests := map[string]func(c *claim.Claim){
-		"another task":        func(c *claim.Claim) { c.Task.ID = "b" },
-		"no task":             func(c *claim.Claim) { c.Task = task.Task{} },
-		"another agent":       func(c *claim.Claim) { c.Agent = "Oracle" },
+		"another task":  func(c *claim.Claim) { c.Task.ID = "b" },
+		"no task":       func(c *claim.Claim) { c.Task = task.Task{} },
+		"another agent": func(c *claim.Claim) { c.Agent = "Oracle" },
+		"the end of another": func(c *claim.Claim) {
+			*c = ended(*c, claim.EndLost, t0)
+			c.Task.ID = "b"
+		},
 		"an end without when": func(c *claim.Claim) { c.State = claim.Ended },
 	}
 	for name, alter := range tests {

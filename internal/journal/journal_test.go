@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -350,12 +351,15 @@ func TestCancel(t *testing.T) {
 	}
 
 	var want []string
-	for range 200 {
+	for i := range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)
-			cancel() // while Save is at it, or before, or after
+			for range i * 10 {
+				runtime.Gosched()
+			}
+			cancel() // before Save begins, at each of its steps, or after
 		}()
 		e := event(c, claim.KindRenewed, t0)
 		switch err := j.Save(ctx, c, e); {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
-	"dibs/internal/journal"
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -124,17 +124,10 @@ func TestMigrateKeepsWhatVersion1Holds(t *testing.T) {
 	if diff := cmp.Diff(&claim.Refusal{Holder: &want}, refusal); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
-	items, err := j.NextOutbox(t.Context(), t0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantItems := []journal.Item{{
+	wantNext(t, j, t0, worklog.Item{
 		Entry: claim.Event{ID: "01KAFQZ0000000000000000002", At: t0, Kind: claim.KindGranted, Task: "a"},
-		Log:   claim.MeshLog, State: journal.Due,
-	}}
-	if diff := cmp.Diff(wantItems, items); diff != "" {
-		t.Errorf("outbox (-want +got):\n%s", diff)
-	}
+		Log:   claim.MeshLog,
+	})
 	if _, err := j.PutTasks(t.Context(), []task.Task{want.Task}, t0); err != nil {
 		t.Errorf("the mirror of a migrated journal: %v", err)
 	}

@@ -49,14 +49,16 @@ func (m *model) reserve(c claim.Claim, now time.Time, limit int) *claim.Refusal 
 
 func (m *model) save(c claim.Claim) {
 	holder, taken := m.holders[c.Task.ID]
-	if c.State != claim.Ended {
-		m.live[c.ID] = c
+	m.live[c.ID] = c
+	switch c.State {
+	case claim.Writing, claim.Held, claim.Finishing:
 		if !taken {
 			m.holders[c.Task.ID] = c.ID
 		}
 		return
+	case claim.Ended:
+		delete(m.live, c.ID)
 	}
-	delete(m.live, c.ID)
 	if holder == c.ID {
 		delete(m.holders, c.Task.ID)
 	}

@@ -2,11 +2,13 @@ package journal_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,16 +20,16 @@ func record(t testing.TB, j *journal.Journal, list ...claim.Event) {
 	}
 }
 
-func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []journal.Item {
+func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []worklog.Item {
 	t.Helper()
-	items, err := j.NextOutbox(t.Context(), now, limit)
+	items, err := j.NextOutbox(t.Context(), now, limit, claim.MeshLog, claim.TaskLog)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return items
 }
 
-func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...journal.Item) {
+func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...worklog.Item) {
 	t.Helper()
 	if diff := cmp.Diff(want, next(t, j, now, 0)); diff != "" {
 		t.Errorf("NextOutbox (-want +got):\n%s", diff)
@@ -37,7 +39,7 @@ func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...journal.I
 // wantNextAt checks when the outbox says that it is to be looked at; nil for never.
 func wantNextAt(t testing.TB, j *journal.Journal, want *time.Time) {
 	t.Helper()
-	got, ok, err := j.NextOutboxAt(t.Context())
+	got, ok, err := j.NextOutboxAt(t.Context(), claim.MeshLog, claim.TaskLog)
 	switch {
 	case err != nil:
 		t.Error(err)
@@ -63,6 +65,7 @@ func TestOutboxTakesWhatLogsWant(t *testing.T) {
 		event claim.Event
 		want  []claim.Log
 	}{
+		"orphaned":      {event(c, claim.KindOrphaned, t0), []claim.Log{claim.TaskLog}},
 		"granted":       {event(c, claim.KindGranted, t0), []claim.Log{claim.MeshLog}},
 		"completed":     {event(c, claim.KindCompleted, t0), []claim.Log{claim.TaskLog}},
 		"failed":        {event(c, claim.KindFailed, t0), []claim.Log{claim.MeshLog, claim.TaskLog}},
@@ -72,9 +75,9 @@ func TestOutboxTakesWhatLogsWant(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var want []journal.Item
+			var want []worklog.Item
 			for _, log := range test.want {
-				want = append(want, journal.Item{Entry: test.event, Log: log, State: journal.Due})
+				want = append(want, worklog.Item{Entry: test.event, Log: log})
 			}
 			byRecord, bySave := newJournal(t), newJournal(t)
 			record(t, byRecord, test.event)
@@ -93,8 +96,8 @@ func TestOutboxItemsLife(t *testing.T) {
 	c := attempt("Sandman", "a", t0)
 	first, second := event(c, claim.KindGranted, t0), event(c, claim.KindReleased, t0)
 	record(t, j, first, second)
-	a := journal.Item{Entry: first, Log: claim.MeshLog, State: journal.Due}
-	b := journal.Item{Entry: second, Log: claim.MeshLog, State: journal.Due}
+	a := worklog.Item{Entry: first, Log: claim.MeshLog}
+	b := worklog.Item{Entry: second, Log: claim.MeshLog}
 	wantNext(t, j, t0, a, b)
 	wantNextAt(t, j, &time.Time{})
 	if got := next(t, j, t0, 1); len(got) != 1 || got[0].Entry.ID != first.ID {
@@ -109,14 +112,14 @@ func TestOutboxItemsLife(t *testing.T) {
 	}
 	in1, in2 := t0.Add(time.Minute), t0.Add(2*time.Minute)
 	do(t, j.Retry(ctx, a, in1, errors.New("rate limited")))
-	a.Tries, a.SentAt, a.NotBefore, a.LastError = 1, t0, in1, "rate limited"
+	a.Tries, a.SentAt = 1, t0
 	wantNext(t, j, in1.Add(-time.Millisecond), b)
 	wantNext(t, j, in1, a, b)
 
 	// Sent again, and no answer: to be looked up in two minutes.
 	do(t, j.MarkSending(ctx, a, in1))
 	do(t, j.MarkInDoubt(ctx, a, in2, errors.New("connection reset")))
-	a.State, a.Tries, a.SentAt, a.NotBefore, a.LastError = journal.InDoubt, 2, in1, in2, "connection reset"
+	a.InDoubt, a.Tries, a.SentAt = true, 2, in1
 	wantNext(t, j, in1, b)
 	wantNext(t, j, in2, a, b)
 
@@ -125,10 +128,14 @@ func TestOutboxItemsLife(t *testing.T) {
 	do(t, j.Delivered(ctx, b, in1))
 	wantNext(t, j, in2, a)
 	wantNextAt(t, j, &in2)
+	third := event(c, claim.KindBlocked, t0)
+	record(t, j, third)
+	wantNextAt(t, j, &time.Time{}) // the earliest of them
+	do(t, j.Delivered(ctx, worklog.Item{Entry: third, Log: claim.MeshLog}, in1))
 
 	// It is not there, is sent once more, and delivered.
 	do(t, j.Retry(ctx, a, in2, nil))
-	a.State, a.LastError = journal.Due, ""
+	a.InDoubt = false
 	wantNext(t, j, in2, a)
 	do(t, j.MarkSending(ctx, a, in2))
 	wantNextAt(t, j, nil)
@@ -148,8 +155,8 @@ func TestOutboxItemsLife(t *testing.T) {
 	}
 	wantNext(t, j, in2.Add(time.Hour))
 	wantNextAt(t, j, nil)
-	if got := len(events(t, j, journal.EventFilter{})); got != 2 {
-		t.Errorf("%d events are left, want 2", got)
+	if got := len(events(t, j, journal.EventFilter{})); got != 3 {
+		t.Errorf("%d events are left, want 3", got)
 	}
 }
 
@@ -158,15 +165,35 @@ func TestOutboxIsPerLog(t *testing.T) {
 	j := newJournal(t)
 	e := event(attempt("Sandman", "a", t0), claim.KindFailed, t0)
 	record(t, j, e)
-	mesh := journal.Item{Entry: e, Log: claim.MeshLog, State: journal.Due}
-	work := journal.Item{Entry: e, Log: claim.TaskLog, State: journal.Due}
+	mesh := worklog.Item{Entry: e, Log: claim.MeshLog}
+	work := worklog.Item{Entry: e, Log: claim.TaskLog}
+	for _, test := range []struct {
+		logs []claim.Log
+		want []worklog.Item
+	}{
+		{nil, nil},
+		{[]claim.Log{claim.MeshLog}, []worklog.Item{mesh}},
+		{[]claim.Log{claim.TaskLog}, []worklog.Item{work}},
+		{[]claim.Log{claim.TaskLog, claim.MeshLog}, []worklog.Item{mesh, work}},
+	} {
+		got, err := j.NextOutbox(t.Context(), t0, 0, test.logs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("NextOutbox of %v (-want +got):\n%s", test.logs, diff)
+		}
+		if _, ok, err := j.NextOutboxAt(t.Context(), test.logs...); err != nil || ok != (test.want != nil) {
+			t.Errorf("NextOutboxAt of %v = %v, %v", test.logs, ok, err)
+		}
+	}
 	do(t, j.MarkSending(t.Context(), mesh, t0))
 	do(t, j.Delivered(t.Context(), mesh, t0))
 	wantNext(t, j, t0, work)
-	if err := j.Delivered(t.Context(), journal.Item{Entry: e, Log: "other"}, t0); err == nil {
+	if err := j.Delivered(t.Context(), worklog.Item{Entry: e, Log: "other"}, t0); err == nil {
 		t.Error("an entry was delivered to a log that it was not for")
 	}
-	if err := j.Delivered(t.Context(), journal.Item{Entry: event(claim.Claim{}, claim.KindFailed, t0), Log: claim.TaskLog}, t0); err == nil {
+	if err := j.Delivered(t.Context(), worklog.Item{Entry: event(claim.Claim{}, claim.KindFailed, t0), Log: claim.TaskLog}, t0); err == nil {
 		t.Error("an entry that does not exist was delivered")
 	}
 	wantNext(t, j, t0, work)
@@ -180,7 +207,7 @@ func TestOpenDoubtsWhatWasBeingSent(t *testing.T) {
 		event(c, claim.KindGranted, t0), event(c, claim.KindGranted, t0),
 	}
 	record(t, j, list...)
-	var items [4]journal.Item
+	var items [4]worklog.Item
 	copy(items[:], next(t, j, t0, 0))
 	later := t0.Add(time.Hour)
 	do(t, j.MarkSending(t.Context(), items[1], t0))
@@ -190,22 +217,20 @@ func TestOpenDoubtsWhatWasBeingSent(t *testing.T) {
 	do(t, j.Delivered(t.Context(), items[3], t0))
 
 	j = reopen(t, j)
-	got := next(t, j, later, 0)
-	if len(got) == 3 && got[1].LastError == "" {
-		t.Error("the item does not say what happened")
-	} else if len(got) == 3 {
-		got[1].LastError = ""
-	}
-	items[1].State, items[1].Tries, items[1].SentAt = journal.InDoubt, 1, t0
-	items[2].Tries, items[2].SentAt, items[2].NotBefore, items[2].LastError = 1, t0, later, "rate limited"
-	if diff := cmp.Diff(items[:3], got); diff != "" {
-		t.Errorf("NextOutbox (-want +got):\n%s", diff)
+	items[1].InDoubt, items[1].Tries, items[1].SentAt = true, 1, t0
+	wantNext(t, j, t0, items[0], items[1])
+	items[2].Tries, items[2].SentAt = 1, t0
+	wantNext(t, j, later, items[:3]...)
+	do(t, j.Delivered(t.Context(), items[2], later))
+	stats, err := j.OutboxStats(t.Context())
+	if err != nil || len(stats) != 1 || !strings.Contains(stats[0].LastError, "daemon stopped") {
+		t.Errorf("OutboxStats = %+v, %v, want it to say what happened", stats, err)
 	}
 }
 
 func TestOutboxStats(t *testing.T) {
 	j := newJournal(t)
-	want := func(want map[claim.Log]journal.Backlog) {
+	want := func(want ...journal.Backlog) {
 		t.Helper()
 		got, err := j.OutboxStats(t.Context())
 		if err != nil {
@@ -215,7 +240,7 @@ func TestOutboxStats(t *testing.T) {
 			t.Errorf("OutboxStats (-want +got):\n%s", diff)
 		}
 	}
-	want(map[claim.Log]journal.Backlog{})
+	want()
 
 	c := attempt("Sandman", "a", t0)
 	record(t, j,
@@ -223,27 +248,27 @@ func TestOutboxStats(t *testing.T) {
 		event(c, claim.KindFailed, t0),
 		event(c, claim.KindReleased, t0.Add(2*time.Minute)))
 	items := next(t, j, t0, 0) // granted, failed (mesh), failed (task), released
-	want(map[claim.Log]journal.Backlog{
-		claim.MeshLog: {Depth: 3, Oldest: t0},
-		claim.TaskLog: {Depth: 1, Oldest: t0},
-	})
+	want(
+		journal.Backlog{Log: claim.MeshLog, Depth: 3, Oldest: t0},
+		journal.Backlog{Log: claim.TaskLog, Depth: 1, Oldest: t0},
+	)
 	do(t, j.MarkSending(t.Context(), items[0], t0.Add(time.Hour)))
 	do(t, j.MarkInDoubt(t.Context(), items[0], t0, errors.New("the later one")))
 	do(t, j.MarkSending(t.Context(), items[1], t0))
 	do(t, j.Retry(t.Context(), items[1], t0, errors.New("the earlier one")))
-	want(map[claim.Log]journal.Backlog{
-		claim.MeshLog: {Depth: 3, InDoubt: 1, Oldest: t0, LastError: "the later one"},
-		claim.TaskLog: {Depth: 1, Oldest: t0},
-	})
+	want(
+		journal.Backlog{Log: claim.MeshLog, Depth: 3, InDoubt: 1, Oldest: t0, LastError: "the later one"},
+		journal.Backlog{Log: claim.TaskLog, Depth: 1, Oldest: t0},
+	)
 	do(t, j.Delivered(t.Context(), items[0], t0))
 	do(t, j.Delivered(t.Context(), items[2], t0))
-	want(map[claim.Log]journal.Backlog{
-		claim.MeshLog: {Depth: 2, Oldest: t0, LastError: "the earlier one"},
-	})
+	want(
+		journal.Backlog{Log: claim.MeshLog, Depth: 2, Oldest: t0, LastError: "the earlier one"},
+	)
 	do(t, j.Delivered(t.Context(), items[1], t0))
-	want(map[claim.Log]journal.Backlog{
-		claim.MeshLog: {Depth: 1, Oldest: t0.Add(2 * time.Minute)},
-	})
+	want(
+		journal.Backlog{Log: claim.MeshLog, Depth: 1, Oldest: t0.Add(2 * time.Minute)},
+	)
 }
 
 func TestOneDrainerGetsAnItem(t *testing.T) {

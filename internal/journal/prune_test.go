@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -48,22 +49,18 @@ func TestPruneEvents(t *testing.T) {
 
 	prune(t, j, cut, 1) // only what no log wants
 	wantEvents(t, j, both, young)
-	for _, state := range []string{"sending", "in doubt", "retried", "delivered to one log"} {
-		item := journal.Item{Entry: both, Log: claim.MeshLog}
-		switch state {
-		case "sending":
-			do(t, j.MarkSending(t.Context(), item, t0))
-		case "in doubt":
-			do(t, j.MarkInDoubt(t.Context(), item, t0, nil))
-		case "retried":
-			do(t, j.Retry(t.Context(), item, t0, nil))
-		case "delivered to one log":
-			do(t, j.Delivered(t.Context(), item, t0))
-		}
+	do(t, j.Delivered(t.Context(), worklog.Item{Entry: both, Log: claim.TaskLog}, t0))
+	item := worklog.Item{Entry: both, Log: claim.MeshLog}
+	for _, change := range []func() error{
+		func() error { return nil }, // due
+		func() error { return j.MarkSending(t.Context(), item, t0) },
+		func() error { return j.MarkInDoubt(t.Context(), item, t0, nil) },
+	} {
+		do(t, change())
 		prune(t, j, cut, 0)
 		wantEvents(t, j, both, young)
 	}
-	do(t, j.Delivered(t.Context(), journal.Item{Entry: both, Log: claim.TaskLog}, t0))
+	do(t, j.Delivered(t.Context(), item, t0))
 	prune(t, j, cut, 1)
 	wantEvents(t, j, young)
 	deliverAll(t, j)
@@ -72,8 +69,7 @@ func TestPruneEvents(t *testing.T) {
 	wantEvents(t, j)
 }
 
-// The numbers of pruned events are not given out again, and whoever went as far
-// as a pruned event goes on behind it.
+// Whoever went as far as an event that was pruned goes on behind it.
 func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 	j := newJournal(t)
 	c := attempt("Sandman", "a", t0)

@@ -83,8 +83,6 @@ func denial(c claim.Claim, now time.Time, limit int, why *claim.Refusal) claim.E
 		e.Detail = fmt.Sprintf("held by %s until %s", holder.Agent, holder.ExpiresAt().UTC().Format(time.RFC3339))
 	case claim.Finishing:
 		e.Detail = fmt.Sprintf("finished by %s, which Notion is still to be told", holder.Agent)
-	case claim.Abandoned, claim.Voided:
-		e.Detail = fmt.Sprintf("an attempt by %s is being withdrawn", holder.Agent)
 	default:
 		e.Detail = fmt.Sprintf("being claimed by %s", holder.Agent)
 	}

@@ -63,6 +63,18 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 	}
 }
 
+// Whatever state the attempt says that it is in, nothing was written for it yet.
+func TestReserveStoresTheClaimAsReserved(t *testing.T) {
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	c.State = claim.Held
+	reserve(t, j, c, t0)
+	c.State = claim.Reserved
+	if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+}
+
 func TestLimitHoldsUnderConcurrency(t *testing.T) {
 	j := newJournal(t)
 	const tasks, limit = 20, 3
@@ -148,11 +160,6 @@ func TestDenials(t *testing.T) {
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
 			detail: "finished by Oracle, which Notion is still to be told",
 		},
-		"abandoned": {
-			state: claim.Abandoned, c: attempt("Sandman", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "an attempt by Oracle is being withdrawn",
-		},
 		"task known to the holder only": {
 			state: claim.Writing, c: bare(attempt("Sandman", "a", now)),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
@@ -214,8 +221,6 @@ func TestStaleClaimsAreTakenOver(t *testing.T) {
 		"no moment is set": {claim.Held, time.Time{}, t0.Add(1000 * time.Hour), false},
 		"writing":          {claim.Writing, t0.Add(time.Hour), t0.Add(1000 * time.Hour), false},
 		"finishing":        {claim.Finishing, t0.Add(time.Hour), t0.Add(1000 * time.Hour), false},
-		"abandoned":        {claim.Abandoned, t0.Add(time.Hour), t0.Add(1000 * time.Hour), false},
-		"voided":           {claim.Voided, t0.Add(time.Hour), t0.Add(1000 * time.Hour), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -287,8 +292,10 @@ func TestTakenOverClaimHasNoSay(t *testing.T) {
 
 	renewed := held(first, now)
 	save(t, j, renewed)
-	if got := holder(t, j, now); got == nil || got.ID != second.ID {
-		t.Errorf("after the first was saved as held, the task is with %+v, want the second", got)
+	for _, at := range []time.Time{now, renewed.StaleAt} { // the second does not go stale with the first
+		if got := holder(t, j, at); got == nil || got.ID != second.ID {
+			t.Errorf("after the first was saved as held, the task is with %+v, want the second", got)
+		}
 	}
 	// The second is not granted after all: the task falls back to the first with
 	// the next word from it.
@@ -303,6 +310,39 @@ func TestTakenOverClaimHasNoSay(t *testing.T) {
 	save(t, j, ended(first, claim.EndOverridden, renewed.StaleAt))
 	if got := holder(t, j, renewed.StaleAt); got == nil || got.ID != third.ID {
 		t.Errorf("after the first ended, the task is with %+v, want the third", got)
+	}
+}
+
+// An abandoned attempt lives on, and keeps nobody from its task.
+func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
+	for _, state := range []claim.State{claim.Abandoned, claim.Voided} {
+		t.Run(string(state), func(t *testing.T) {
+			j := newJournal(t)
+			first := attempt("Oracle", "a", t0)
+			reserve(t, j, first, t0)
+			if refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
+				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+			}
+			first.State = state
+			save(t, j, first)
+			second := attempt("Sandman", "a", t0)
+			reserve(t, j, second, t0)
+			save(t, j, first) // takes nothing from the second
+			if refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
+				t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
+			}
+			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j)); diff != "" {
+				t.Errorf("live claims (-want +got):\n%s", diff)
+			}
+			if n := len(events(t, j, journal.EventFilter{Claim: first.ID})); n != 0 {
+				t.Errorf("%d events about a claim that has not ended, want 0", n)
+			}
+			save(t, j, ended(first, claim.EndNotGranted, t0))
+			last := events(t, j, journal.EventFilter{Claim: first.ID})
+			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
+				t.Errorf("events = %+v, want its one denial summed up", last)
+			}
+		})
 	}
 }
 
@@ -321,89 +361,4 @@ func TestSaveMovesStaleAt(t *testing.T) {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
 	reserve(t, j, attempt("Sandman", "a", renewed.StaleAt), renewed.StaleAt)
-}
-
-func TestContestedCountsEveryDenial(t *testing.T) {
-	j := newJournal(t)
-	const agents, attempts = 8, 25
-	var mu sync.Mutex
-	want := map[claim.ID][]string{} // who was refused because of the claim
-	race(agents, func(i int) {
-		agent := fmt.Sprintf("agent-%d", i)
-		for range attempts {
-			c := attempt(agent, "a", t0)
-			refusal, err := j.Reserve(t.Context(), c, t0, 0)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if refusal != nil {
-				mu.Lock()
-				want[refusal.Holder.ID] = append(want[refusal.Holder.ID], agent)
-				mu.Unlock()
-				continue
-			}
-			if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), event(c, claim.KindReleased, t0)); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	got := map[claim.ID]claim.Event{}
-	for _, e := range events(t, j, journal.EventFilter{}) {
-		if e.Kind == claim.KindContested {
-			if _, twice := got[e.Claim]; twice {
-				t.Errorf("claim %s was summed up twice", e.Claim)
-			}
-			got[e.Claim] = e
-		}
-	}
-	if len(want) == 0 {
-		t.Fatal("nobody was refused: nothing was tested")
-	}
-	if len(got) != len(want) {
-		t.Errorf("%d claims were summed up, want %d", len(got), len(want))
-	}
-	for id, names := range want {
-		slices.Sort(names)
-		count := len(names)
-		e := got[id]
-		if e.Count != count || !slices.Equal(e.Names, slices.Compact(names)) || e.Task != "a" || !e.At.Equal(t0) {
-			t.Errorf("contested event of %s = %+v, want %d denials of %v", id, e, count, names)
-		}
-	}
-}
-
-func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
-	j := newJournal(t)
-	c := grant(t, j, attempt("Oracle", "a", t0), t0)
-	for _, agent := range []string{"Sandman", "Merlin", "Sandman"} {
-		if refusal, err := j.Reserve(t.Context(), attempt(agent, "a", t0), t0, 0); err != nil || refusal == nil {
-			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
-		}
-	}
-	// A denial that Notion was asked about is an entry by itself.
-	remote := event(attempt("Zed", "a", t0), claim.KindDenied, t0)
-	remote.Remote, remote.Against = true, c.ID
-	if err := j.Record(t.Context(), remote); err != nil {
-		t.Fatal(err)
-	}
-	end := t0.Add(time.Minute)
-	done := event(c, claim.KindCompleted, end)
-	save(t, j, ended(c, claim.EndCompleted, end), done)
-
-	contested := event(c, claim.KindContested, end)
-	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
-	want := []journal.Item{
-		{Entry: remote, Log: claim.MeshLog, State: journal.Due},
-		{Entry: done, Log: claim.TaskLog, State: journal.Due},
-		{Entry: contested, Log: claim.MeshLog, State: journal.Due},
-	}
-	got, err := j.NextOutbox(t.Context(), end, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(claim.Event{}, "ID")); diff != "" {
-		t.Errorf("outbox (-want +got):\n%s", diff)
-	}
 }

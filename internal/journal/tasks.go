@@ -11,18 +11,12 @@ import (
 	"dibs/internal/task"
 )
 
-// Change is a task of the mirror that a reading showed to be new or different.
-type Change struct {
-	Before *task.Task // nil for a new one
-	After  task.Task
-}
-
 // PutTasks puts tasks that were read at readAt into the mirror, and returns
 // those that are new there or different. A task of which the mirror has a later
 // reading is left alone; of two readings at the same time, the last one put
 // counts.
-func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task, readAt time.Time) ([]Change, error) {
-	var changed []Change
+func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task, readAt time.Time) ([]task.Change, error) {
+	var changed []task.Change
 	err := j.write(ctx, func(tx *sql.Conn) (err error) {
 		changed, err = putTasks(ctx, tx, tasks, readAt)
 		return err
@@ -36,7 +30,7 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task, readAt time.T
 // ReplaceUnfinished is PutTasks for a listing of all unfinished tasks, read at
 // readAt. Tasks that are unfinished in the mirror, not in the listing and of
 // which the mirror has no later reading are removed, and returned in gone.
-func (j *Journal) ReplaceUnfinished(ctx context.Context, tasks []task.Task, readAt time.Time) (changed []Change, gone []task.Task, err error) {
+func (j *Journal) ReplaceUnfinished(ctx context.Context, tasks []task.Task, readAt time.Time) (changed []task.Change, gone []task.Task, err error) {
 	listed := make(map[task.ID]bool, len(tasks))
 	for _, t := range tasks {
 		listed[t.ID] = true
@@ -68,7 +62,7 @@ func (j *Journal) ReplaceUnfinished(ctx context.Context, tasks []task.Task, read
 	return changed, gone, nil
 }
 
-func putTasks(ctx context.Context, tx *sql.Conn, tasks []task.Task, readAt time.Time) ([]Change, error) {
+func putTasks(ctx context.Context, tx *sql.Conn, tasks []task.Task, readAt time.Time) ([]task.Change, error) {
 	known, err := tx.PrepareContext(ctx, "SELECT body FROM tasks WHERE id = ?")
 	if err != nil {
 		return nil, err
@@ -84,7 +78,7 @@ func putTasks(ctx context.Context, tx *sql.Conn, tasks []task.Task, readAt time.
 	}
 	defer put.Close()
 
-	var changed []Change
+	var changed []task.Change
 	for _, t := range tasks {
 		after, err := json.Marshal(bodyOf(t))
 		if err != nil {
@@ -107,7 +101,7 @@ func putTasks(ctx context.Context, tx *sql.Conn, tasks []task.Task, readAt time.
 		if n == 0 || string(before) == string(after) {
 			continue
 		}
-		change := Change{After: t}
+		change := task.Change{After: t}
 		if before != nil {
 			b, err := decodeTask(before)
 			if err != nil {

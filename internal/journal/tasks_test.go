@@ -5,10 +5,13 @@ import (
 	"time"
 
 	"dibs/internal/journal"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+var _ mirror.Storage = (*journal.Journal)(nil)
 
 func mirrored(id task.ID, title string, status task.Status) task.Task {
 	return task.Task{ID: id, Title: title, Status: status, Priority: task.Medium, Created: t0}
@@ -33,22 +36,22 @@ func TestPutTasks(t *testing.T) {
 	tests := map[string]struct {
 		second     task.Task
 		after      time.Duration // between the readings
-		want       []journal.Change
+		want       []task.Change
 		wantTask   task.Task
 		wantReadAt time.Time
 	}{
 		"changed": {
 			renamed, time.Second,
-			[]journal.Change{{Before: &old, After: renamed}}, renamed, t0.Add(time.Second),
+			[]task.Change{{Before: &old, After: renamed}}, renamed, t0.Add(time.Second),
 		},
 		"changed in what JSON leaves out": {
 			claimed, time.Second,
-			[]journal.Change{{Before: &old, After: claimed}}, claimed, t0.Add(time.Second),
+			[]task.Change{{Before: &old, After: claimed}}, claimed, t0.Add(time.Second),
 		},
 		"the same": {same, time.Second, nil, old, t0.Add(time.Second)},
 		"read at the same time": {
 			renamed, 0,
-			[]journal.Change{{Before: &old, After: renamed}}, renamed, t0,
+			[]task.Change{{Before: &old, After: renamed}}, renamed, t0,
 		},
 		"read before":               {renamed, -time.Millisecond, nil, old, t0},
 		"read before, and the same": {same, -time.Millisecond, nil, old, t0},
@@ -60,7 +63,7 @@ func TestPutTasks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]journal.Change{{After: old}}, changed); diff != "" {
+			if diff := cmp.Diff([]task.Change{{After: old}}, changed); diff != "" {
 				t.Errorf("changes of the first reading (-want +got):\n%s", diff)
 			}
 			changed, err = j.PutTasks(t.Context(), []task.Task{test.second}, t0.Add(test.after))
@@ -116,7 +119,7 @@ func TestReplaceUnfinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]journal.Change{{After: added}, {Before: &old, After: renamed}}, changed); diff != "" {
+	if diff := cmp.Diff([]task.Change{{After: added}, {Before: &old, After: renamed}}, changed); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]task.Task{dropped, dropped2}, gone); diff != "" {

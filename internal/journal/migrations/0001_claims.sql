@@ -13,9 +13,10 @@ CREATE TABLE claims (
 ) STRICT;
 
 CREATE INDEX claims_live ON claims (id) WHERE state <> 'ended';
+CREATE INDEX claims_task ON claims (task_id, id);
 CREATE INDEX claims_agent ON claims (agent, id);
 
--- One row per task that a claim of this journal has. From `until` on, another
+-- One row per task that a claim here keeps from the others. From `until` on, another
 -- claim may take the row over.
 CREATE TABLE reservations (
     task_id  TEXT PRIMARY KEY,
@@ -28,8 +29,8 @@ CREATE TABLE reservations (
 CREATE INDEX reservations_agent ON reservations (agent);
 
 CREATE TABLE events (
-    -- AUTOINCREMENT: a number is never used again, not even after pruning.
-    seq      INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Each row gets a number above those that are there: the order of storing.
+    seq      INTEGER PRIMARY KEY,
     id       TEXT NOT NULL UNIQUE CHECK (length(id) = 26),
     at       INTEGER NOT NULL,
     task_id  TEXT NOT NULL,
@@ -45,7 +46,8 @@ CREATE INDEX events_agent ON events (agent);
 CREATE INDEX events_claim ON events (claim_id);
 CREATE INDEX events_against ON events (against) WHERE against IS NOT NULL;
 
--- One row per event and log that the event is to become an entry of.
+-- One row per event and log that the event is to become an entry of: due to be
+-- sent, being sent, sent and perhaps in Notion (in doubt), or delivered.
 CREATE TABLE outbox (
     event        INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
     log          TEXT NOT NULL,
