@@ -1,0 +1,299 @@
+package notion_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+)
+
+// log opens a log database.
+func (w *world) log(id string) *notion.Log {
+	w.Helper()
+	log, err := w.client.Log(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return log
+}
+
+// onlyEntry returns the one page of a log.
+func (w *world) onlyEntry(database string) emulator.Page {
+	w.Helper()
+	pages := w.emulator.Pages(database)
+	if len(pages) != 1 {
+		w.Fatalf("%d entries, want 1", len(pages))
+	}
+	return pages[0]
+}
+
+const entryID = "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"
+
+// event is something to log.
+func event(about task.ID) claim.Event {
+	return claim.Event{
+		ID: entryID, At: dawn.Add(90 * time.Second), Kind: claim.KindDenied, Task: about, Title: "Fix the login",
+		URL: "https://www.notion.so/Fix-1", Agent: "Sandman", Claim: "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
+		Code: claim.CodeHeld, Holder: "Oracle", Detail: "held", Summary: "nothing done",
+	}
+}
+
+func TestEntryInAFullLog(t *testing.T) {
+	inWorld(t, func(w *world) {
+		about := w.page(props{})
+		log := w.log(w.databases.MeshLog)
+		if err := log.Create(w.Context(), worklog.NewEntry(event(about), claim.MeshLog)); err != nil {
+			w.Fatal(err)
+		}
+		entry := w.onlyEntry(w.databases.MeshLog)
+		for name, want := range map[string]string{
+			"entry_id": entryID, "agent": "Sandman", "task": "Fix the login", "task_id": string(about), "claim_id": "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
+			"holder": "Oracle", "code": "held", "detail": "held",
+		} {
+			if got := entry.Text(name); got != want {
+				w.Errorf("%s = %q, want %q", name, got, want)
+			}
+		}
+		if got := entry.Title(); got != "Sandman did not get “Fix the login”: held" {
+			w.Errorf("title = %q", got)
+		}
+		if entry.Select("event") != "denied" || entry.Date("at") != "2000-01-01T00:01:00.000+00:00" {
+			w.Errorf("event %q at %q", entry.Select("event"), entry.Date("at"))
+		}
+		// What has no property goes into the text, in order, and nothing twice.
+		if want := "summary: nothing done\ntask_url: https://www.notion.so/Fix-1"; entry.Body() != want {
+			w.Errorf("the text is %q, want %q", entry.Body(), want)
+		}
+		found, err := log.Find(w.Context(), entryID)
+		if err != nil || !found {
+			w.Errorf("Find = %t, %v", found, err)
+		}
+		if found, err := log.Find(w.Context(), "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"); err != nil || found {
+			w.Errorf("Find of another entry = %t, %v", found, err)
+		}
+	})
+}
+
+// A log needs nothing but its title.
+func TestEntryInABareLog(t *testing.T) {
+	inWorld(t, func(w *world) {
+		database := w.database(props{"Event": of("title"), "Place": of("place")})
+		log := w.log(database)
+		e := worklog.NewEntry(event(w.page(props{})), claim.MeshLog)
+		e.Title = strings.Repeat("🦋", 1500)
+		if err := log.Create(w.Context(), e); err != nil {
+			w.Fatal(err)
+		}
+		entry := w.onlyEntry(database)
+		if got := entry.Title(); !strings.HasPrefix(got, "🦋🦋") || !strings.HasSuffix(got, "🦋 ["+entryID+"]") {
+			w.Errorf("title = %q", got)
+		}
+		for _, line := range []string{"agent: Sandman", "event: denied", "at: 2000-01-01T00:01:30.000Z"} {
+			if !strings.Contains("\n"+entry.Body()+"\n", "\n"+line+"\n") {
+				w.Errorf("the text lacks %q:\n%s", line, entry.Body())
+			}
+		}
+		if found, err := log.Find(w.Context(), entryID); err != nil || !found {
+			w.Errorf("Find = %t, %v", found, err)
+		}
+		if found, err := log.Find(w.Context(), "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"); err != nil || found {
+			w.Errorf("Find of another entry = %t, %v", found, err)
+		}
+	})
+}
+
+func TestEntryInALogOfOtherNamesAndTypes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.tasks(notion.TaskSchema{})
+		schema := props{
+			"What": of("title"), "Entry ID": of("rich_text"), "Agent Name": of("select"), "Names": of("multi_select"),
+			"Result": of("status", "Open", "Completed"), "Finished": of("date"), "Duration": of("number"), "URL": of("url"),
+			"Task":  props{"relation": props{"database_id": w.databases.Tasks, "single_property": props{}}},
+			"Other": props{"relation": props{"database_id": w.databases.MeshLog, "single_property": props{}}},
+			"done":  of("checkbox"), "count": of("rich_text"), "summary": of("people"),
+		}
+		database := w.database(schema)
+		about := w.page(props{})
+		err := w.log(database).Create(w.Context(), worklog.Entry{ID: entryID, Title: "Done", Fields: []worklog.Field{
+			{Name: "entry_id", Value: entryID},
+			{Name: "agent", Aliases: []string{"agent_name"}, Value: "Sandman, the\nfirst"},
+			{Name: "names", Value: "Oracle; Maria,Oracle"},
+			{Name: "outcome", Aliases: []string{"verdict", "result"}, Value: "completed"},
+			{Name: "finished", Value: dawn.Add(time.Hour)},
+			{Name: "duration_seconds", Aliases: []string{"duration"}, Value: 61.5},
+			{Name: "task_id", Value: string(about)},
+			{Name: "other", Value: string(about)},
+			{Name: "url", Value: "https://www.notion.so/x"},
+			{Name: "done", Value: true},
+			{Name: "count", Value: 3.0},
+			{Name: "summary", Value: "all of it"},
+			{Name: "nothing", Value: ""}, {Name: "blank", Value: " "}, {Name: "never", Value: time.Time{}}, {Name: "nil", Value: nil},
+		}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		entry := w.onlyEntry(database)
+		if got := entry.Select("Agent Name"); got != "Sandman; the first" {
+			w.Errorf("Agent Name = %q", got)
+		}
+		if got, _ := entry.Value("Names").([]any); len(got) != 2 {
+			w.Errorf("Names = %v, want two", got)
+		}
+		if entry.Select("Result") != "Completed" || entry.Date("Finished") != "2000-01-01T01:00:00.000+00:00" || entry.Number("Duration") != 61.5 {
+			w.Errorf("Result %q, Finished %q, Duration %g", entry.Select("Result"), entry.Date("Finished"), entry.Number("Duration"))
+		}
+		if got := entry.Relation("Task"); len(got) != 1 || got[0] != string(about) {
+			w.Errorf("Task = %v, want %s", got, about)
+		}
+		if entry.Value("URL") != "https://www.notion.so/x" || entry.Value("done") != true || entry.Text("count") != "3" {
+			w.Errorf("URL %v, done %v, count %q", entry.Value("URL"), entry.Value("done"), entry.Text("count"))
+		}
+		if want := "other: " + string(about) + "\nsummary: all of it"; entry.Body() != want {
+			w.Errorf("the text is %q, want %q", entry.Body(), want)
+		}
+	})
+}
+
+// Values that a property cannot hold go into the text.
+func TestValuesThatDoNotFit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		schema := props{"Name": of("title")}
+		var fields []worklog.Field
+		for _, tc := range []struct {
+			column any
+			value  any
+		}{
+			{of("select"), strings.Repeat("x", 101)}, {of("select"), 7.0}, {of("multi_select"), strings.Repeat("x", 101)}, {of("multi_select"), true},
+			{of("status", "Open"), "Shut"}, {of("date"), "tomorrow"}, {of("number"), "three"}, {of("checkbox"), "yes"}, {of("url"), "nowhere"},
+			{of("people"), "Maria"}, {of("unique_id"), "1"},
+			{props{"relation": props{"database_id": w.databases.MeshLog, "single_property": props{}}}, "11111111-2222-3333-4444-555555555555"},
+		} {
+			name := "f" + string(rune('a'+len(fields)))
+			schema[name] = tc.column
+			fields = append(fields, worklog.Field{Name: name, Value: tc.value})
+		}
+		database := w.database(schema)
+		if err := w.log(database).Create(w.Context(), worklog.Entry{ID: entryID, Title: "T", Fields: fields}); err != nil {
+			w.Fatal(err)
+		}
+		lines := strings.Split(w.onlyEntry(database).Body(), "\n")
+		if len(lines) != len(fields) {
+			w.Errorf("%d lines, want %d: %q", len(lines), len(fields), lines)
+		}
+	})
+}
+
+func TestLongTexts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		log := w.log(w.databases.TaskLog)
+		long := strings.Repeat("0123456789🦋", 5000) // 60,000 UTF-16 code units
+		err := log.Create(w.Context(), worklog.Entry{ID: entryID, Title: "T", Fields: []worklog.Field{
+			{Name: "summary", Value: long},
+			{Name: "detail", Value: strings.Repeat("é\"", 200_000)},
+		}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		entry := w.onlyEntry(w.databases.TaskLog)
+		if entry.Text("summary") != long {
+			w.Error("the summary is not whole")
+		}
+		if body := entry.Body(); !strings.HasPrefix(body, `detail: é"`) || len(body) < 150_000 {
+			w.Errorf("the text has %d bytes: %.40q", len(body), body)
+		}
+	})
+}
+
+func TestCreateIsSentOnce(t *testing.T) {
+	for _, tc := range []struct {
+		kind   emulator.FaultKind
+		landed claim.Landed
+		there  int
+	}{
+		{emulator.SavedBut503, claim.LandedYes, 1},
+		{emulator.DropAnswer, claim.LandedUnknown, 1},
+		{emulator.DropRequest, claim.LandedUnknown, 0},
+		{emulator.HTML502, claim.LandedUnknown, 0},
+		{emulator.RateLimited429, claim.LandedNo, 0},
+	} {
+		t.Run(string(tc.kind), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				log := w.log(w.databases.MeshLog)
+				w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: tc.kind, RetryAfter: time.Minute})
+				entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
+				err := log.Create(w.Context(), entry)
+				var failed *claim.StoreError
+				if !errors.As(err, &failed) || failed.Landed != tc.landed {
+					w.Fatalf("err = %v, want landed %s", err, tc.landed)
+				}
+				if got := len(w.emulator.Pages(w.databases.MeshLog)); got != tc.there {
+					w.Errorf("%d entries, want %d", got, tc.there)
+				}
+				if found, err := log.Find(w.Context(), entry.ID); err != nil || found != (tc.there > 0) {
+					w.Errorf("Find = %t, %v", found, err)
+				}
+				if tc.landed != claim.LandedNo {
+					return
+				}
+				// The next one waits for the end of the pause.
+				if err := log.Create(w.Context(), entry); err != nil {
+					w.Errorf("after the pause: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestNoBlocksLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		log := w.log(w.databases.MeshLog)
+		w.emulator.SetBlockLimit(0)
+		err := log.Create(w.Context(), worklog.Entry{ID: entryID, Title: "T"})
+		var refused *claim.StoreError
+		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "no blocks left") {
+			w.Errorf("err = %v", err)
+		}
+	})
+}
+
+// A log whose database somebody changes goes on with the next entry.
+func TestLogAdaptsToItsDatabase(t *testing.T) {
+	inWorld(t, func(w *world) {
+		log := w.log(w.databases.MeshLog)
+		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "entry_id": nil}); err != nil {
+			w.Fatal(err)
+		}
+		entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
+		err := log.Create(w.Context(), entry)
+		var refused *claim.StoreError
+		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
+			w.Fatalf("err = %v, want a refusal", err)
+		}
+		if err := log.Create(w.Context(), entry); err != nil {
+			w.Fatal(err)
+		}
+		page := w.onlyEntry(w.databases.MeshLog)
+		if !strings.HasSuffix(page.Title(), "["+entryID+"]") || !strings.Contains(page.Body(), "agent: Sandman") {
+			w.Errorf("title %q, text %q", page.Title(), page.Body())
+		}
+
+		// While the database cannot be read, nothing is sent.
+		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"holder": nil}); err != nil {
+			w.Fatal(err)
+		}
+		if err := log.Create(w.Context(), entry); err == nil {
+			w.Fatal("an entry with a property that is not there was taken")
+		}
+		w.emulator.Unshare(w.databases.MeshLog)
+		if err := log.Create(w.Context(), entry); !errors.As(err, &refused) || refused.Kind != claim.NotFound || refused.Landed != claim.LandedNo {
+			w.Errorf("err = %v", err)
+		}
+	})
+}
