@@ -30,12 +30,13 @@ var allowed = map[string][]string{
 	"internal/broker":  {"internal/claim", "internal/sweep", "internal/task"},
 
 	// Adapters never import each other.
-	"internal/notion":     {"internal/claim", "internal/task", "internal/worklog"},
-	"internal/journal":    {"internal/broker", "internal/claim", "internal/task", "internal/worklog"},
-	"internal/emulator":   {},
-	"internal/api":        {"internal/broker", "internal/claim", "internal/task"},
-	"internal/api/server": {"internal/api", "internal/broker", "internal/claim", "internal/journal", "internal/task"},
-	"internal/api/client": {"internal/api"},
+	"internal/notion":      {"internal/claim", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/claim", "internal/task", "internal/worklog"},
+	"internal/emulator":    {},
+	"internal/api":         {"internal/broker", "internal/claim", "internal/task"},
+	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/task"},
+	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
+	"internal/api/apitest": {},
 
 	"internal/daemon": {
 		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/journal",

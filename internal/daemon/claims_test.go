@@ -1,0 +1,502 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shown is what a person sees of a claim in Notion.
+type shown struct {
+	Status, ClaimedBy, ClaimedAt string
+	Token                        bool
+}
+
+func show(p emulator.Page) shown {
+	return shown{p.Select("status"), p.Text("claimed_by"), p.Date("claimed_at"), p.Text("claim_token") != ""}
+}
+
+func TestEachEndOfAClaim(t *testing.T) {
+	tests := map[string]struct {
+		end     func(n *node, cl api.Claim) (api.Claim, error)
+		outcome claim.Ending
+		want    shown
+		mesh    []string
+		work    []string
+	}{
+		"complete": {
+			func(n *node, cl api.Claim) (api.Claim, error) {
+				return n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Summary: "all done"}, "")
+			},
+			claim.EndCompleted, shown{Status: "COMPLETED", ClaimedBy: "Sandman", ClaimedAt: "2000-01-01T00:00:00.000+00:00", Token: true},
+			[]string{"granted: Sandman"}, []string{"completed: Sandman"},
+		},
+		"release": {
+			func(n *node, cl api.Claim) (api.Claim, error) {
+				return n.Release(n.w.Context(), string(cl.ID), api.StopRequest{}, "")
+			},
+			claim.EndReleased, shown{Status: "OPEN"},
+			[]string{"granted: Sandman", "released: Sandman"}, []string{},
+		},
+		"block": {
+			func(n *node, cl api.Claim) (api.Claim, error) {
+				return n.Block(n.w.Context(), string(cl.ID), api.StopRequest{Reason: "no access"}, "")
+			},
+			claim.EndBlocked, shown{Status: "BLOCKED"},
+			[]string{"blocked: Sandman", "granted: Sandman"}, []string{},
+		},
+		"fail": {
+			func(n *node, cl api.Claim) (api.Claim, error) {
+				return n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Reason: "tests red"}, "")
+			},
+			claim.EndFailed, shown{Status: "BLOCKED"},
+			[]string{"failed: Sandman", "granted: Sandman"}, []string{"failed: Sandman"},
+		},
+		"fail and reopen": {
+			func(n *node, cl api.Claim) (api.Claim, error) {
+				return n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Reopen: true}, "")
+			},
+			claim.EndFailed, shown{Status: "OPEN"},
+			[]string{"failed: Sandman", "granted: Sandman"}, []string{"failed: Sandman"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("Fix the login", nil)
+				n := w.daemon(quiet)
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				if diff := cmp.Diff(shown{"IN_PROGRESS", "Sandman", "2000-01-01T00:00:00.000+00:00", true}, show(w.page(id))); diff != "" {
+					w.Errorf("claimed (-want +got):\n%s", diff)
+				}
+				time.Sleep(90 * time.Second)
+				ended, err := tt.end(n, cl)
+				if err != nil || ended.Outcome != tt.outcome {
+					w.Fatalf("outcome = %q, err = %v, want %q", ended.Outcome, err, tt.outcome)
+				}
+				again, err := tt.end(n, cl)
+				if diff := cmp.Diff(ended, again); err != nil || diff != "" {
+					w.Errorf("the same again: err = %v (-first +again):\n%s", err, diff)
+				}
+				time.Sleep(10 * time.Second)
+				if diff := cmp.Diff(tt.want, show(w.page(id))); diff != "" {
+					w.Errorf("ended (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.mesh, w.mesh()); diff != "" {
+					w.Errorf("mesh log (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.work, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+				for _, p := range w.notion.Pages(w.notion.Databases().TaskLog) {
+					// The claim took its settle time, the work a minute and a half.
+					if got := p.Number("duration_seconds"); got != 90 {
+						w.Errorf("duration_seconds = %v, want 90", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReadyOrderAndDependencies(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		open := map[string]any{"status": option("status", "OPEN")}
+		low := w.add("low", map[string]any{"priority": option("select", "low")})
+		none := w.add("none", open)
+		first := w.add("high, first", map[string]any{"priority": option("select", "high")})
+		time.Sleep(time.Minute)
+		second := w.add("high, second", map[string]any{"priority": option("select", "high")})
+		waits := w.add("critical, waits for low", map[string]any{"priority": option("select", "critical"), "depends_on": relation(low)})
+		w.add("blocked", map[string]any{"status": option("status", "BLOCKED")})
+		w.add("Maria's", map[string]any{"claimed_by": text("rich_text", "Maria")})
+		cancelled := w.add("cancelled", map[string]any{"status": option("status", "CANCELLED")})
+		w.add("waits for what was cancelled", map[string]any{"depends_on": relation(cancelled)})
+		done := w.add("done", map[string]any{"status": option("status", "COMPLETED")})
+		medium := w.add("medium, waits for done", map[string]any{"priority": option("select", "medium"), "depends_on": relation(done)})
+
+		n := w.daemon(quiet)
+		defer n.stop()
+		if _, err := n.claim("Sandman", waits); code(err) != denied(claim.CodeBlockedByDependency) {
+			w.Errorf("err = %v, want blocked_by_dependency", err)
+		}
+		var got []string
+		for {
+			cl, err := n.claim("Sandman", "")
+			if code(err) == denied(claim.CodeNothingReady) {
+				break
+			} else if err != nil {
+				w.Fatal(err)
+			}
+			got = append(got, string(cl.Task.ID))
+			if err := n.complete(cl); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]string{first, second, medium, low, waits, none}, got); diff != "" {
+			w.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		first := w.add("first", nil)
+		time.Sleep(time.Minute)
+		second := w.add("second", nil)
+		a, b := w.daemon(quiet), w.daemon(quiet)
+		defer a.stop()
+		defer b.stop()
+		a.mustClaim("Sandman", first)
+		cl, err := b.claim("Oracle", "") // its mirror knows nothing of Sandman's claim
+		if err != nil || string(cl.Task.ID) != second {
+			w.Errorf("claim = %v, err = %v, want %s", cl.Task.ID, err, second)
+		}
+	})
+}
+
+// TestTwoDaemonsNeverBothGrant races agents of two daemons for the same tasks,
+// with random latencies that stay below the write window.
+func TestTwoDaemonsNeverBothGrant(t *testing.T) {
+	const tasks = 60
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for i := range tasks {
+			ids = append(ids, w.add(fmt.Sprint("Task ", i), nil))
+		}
+		seed := rand.Uint64()
+		w.Logf("seed %d", seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		var mu sync.Mutex
+		up := func(most time.Duration) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(random.Int64N(int64(most)))
+		}
+		fast := func(c *config.Config) { c.Notion.Rate, c.Notion.Burst = 100, 100 }
+		a, b := w.daemon(fast), w.daemon(fast)
+		defer a.stop()
+		defer b.stop()
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
+			return up(490 * time.Millisecond), up(490 * time.Millisecond)
+		})
+		for _, id := range ids {
+			var wg sync.WaitGroup
+			results := make([]error, 2)
+			delay := up(2 * time.Second)
+			wg.Go(func() { _, results[0] = a.claim("Sandman", id) })
+			wg.Go(func() {
+				time.Sleep(delay)
+				_, results[1] = b.claim("Oracle", id)
+			})
+			wg.Wait()
+			granted := 0
+			for _, err := range results {
+				switch code(err) {
+				case "<nil>":
+					granted++
+				case denied(claim.CodeHeld), denied(claim.CodeLostRace):
+				default:
+					w.Errorf("unexpected answer: %v", err)
+				}
+			}
+			if granted != 1 {
+				w.Errorf("task %s was granted %d times, want once", id, granted)
+			}
+		}
+	})
+}
+
+func TestSweepReopensWhatADeadAgentLeft(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("left behind", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "claude-chat-7K9X"),
+			"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", "01JAAAAAAAAAAAAAAAAAAAAAAA"),
+		})
+		alive := w.add("alive", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Oracle"),
+			"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_timeout_minutes": number(300),
+		})
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(2 * time.Minute) // the schedule says every minute
+		if got := show(w.page(id)); got != (shown{Status: "OPEN"}) {
+			w.Errorf("the stale task shows %+v, want it open", got)
+		}
+		if got := w.page(alive).Text("claimed_by"); got != "Oracle" {
+			w.Errorf("the live claim is %q's, want Oracle's", got)
+		}
+		if diff := cmp.Diff([]string{"swept: claude-chat-7K9X"}, w.mesh()); diff != "" {
+			w.Errorf("mesh log (-want +got):\n%s", diff)
+		}
+		swept, err := n.Sweep(w.Context(), "")
+		if err != nil || len(swept.Swept) != 0 {
+			w.Errorf("swept again: %v, err = %v", swept.Swept, err)
+		}
+	})
+}
+
+func TestStaleClaimIsOverridden(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("slow work", nil)
+		n := w.daemon(func(c *config.Config) { quiet(c); c.Schedule.Sweep = "@every 100h" })
+		defer n.stop()
+		old := n.mustClaim("Sandman", id)
+		time.Sleep(29 * time.Minute)
+		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+		time.Sleep(4 * time.Minute)
+		cl := n.mustClaim("Oracle", id)
+		if !cl.Override || cl.Former != "Sandman" {
+			w.Errorf("override = %v of %q, want true of Sandman", cl.Override, cl.Former)
+		}
+		if err := n.complete(old); code(err) != string(api.CodeClaimLost) {
+			w.Errorf("the overridden claim: err = %v, want claim_lost", err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+		want := []string{"contested: Sandman", "granted: Oracle", "granted: Sandman", "overridden: Oracle"}
+		if diff := cmp.Diff(want, w.mesh()); diff != "" {
+			w.Errorf("mesh log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRenewedClaimLives(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("long work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+		for range 12 { // an agent that beats every ten minutes, for two hours
+			time.Sleep(10 * time.Minute)
+			renewed, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, "")
+			if err != nil {
+				w.Fatal(err)
+			}
+			if left := time.Until(renewed.ExpiresAt.Time); left < 5*time.Minute {
+				w.Fatalf("the lease ends in %v although its agent is alive", left)
+			}
+		}
+		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+	})
+}
+
+func TestPeopleWin(t *testing.T) {
+	tests := map[string]func(w *world, id string){
+		"cancelled":    func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "CANCELLED")}) },
+		"completed":    func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "COMPLETED")}) },
+		"reopened":     func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "OPEN")}) },
+		"name cleared": func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "")}) },
+		"other name":   func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "Maria")}) },
+		"trashed": func(w *world, id string) {
+			if err := w.notion.TrashPage(id); err != nil {
+				w.Fatal(err)
+			}
+		},
+	}
+	for name, edit := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("contested", nil)
+				n := w.daemon(nil)
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				edit(w, id)
+				before := w.page(id)
+				if err := n.complete(cl); code(err) != string(api.CodeClaimLost) {
+					w.Errorf("err = %v, want claim_lost", err)
+				}
+				if diff := cmp.Diff(show(before), show(w.page(id))); diff != "" || before.Trashed != w.page(id).Trashed {
+					w.Errorf("the person's edit was overwritten (-want +got):\n%s", diff)
+				}
+				time.Sleep(10 * time.Second)
+				if diff := cmp.Diff([]string{"orphaned: Sandman"}, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForTask(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("wanted by two", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+		for _, wanted := range []string{id, ""} {
+			start := time.Now()
+			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: wanted, WaitSeconds: 20}, "")
+			if err == nil || time.Since(start) != 20*time.Second {
+				w.Errorf("waited %v, err = %v, want a denial after 20s", time.Since(start), err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 600}, "")
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		start := time.Now()
+		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			w.Errorf("err = %v, want the claim", err)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			w.Errorf("got the released task after %v, want at once", took)
+		}
+	})
+}
+
+func TestSameRequestSameAnswer(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("asked for twice", nil)
+		n := w.daemon(quiet)
+		defer n.stop()
+		ask := func(agent, key string) (api.Claim, error) {
+			return n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id}, key)
+		}
+		first, err := ask("Sandman", "k1")
+		if err != nil {
+			w.Fatal(err)
+		}
+		again, err := ask("Sandman", "k1")
+		if diff := cmp.Diff(first, again); err != nil || diff != "" {
+			w.Errorf("err = %v (-first +again):\n%s", err, diff)
+		}
+		if _, err := ask("Sandman", "k2"); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("another request under the same name: err = %v, want held", err)
+		}
+		if _, err := ask("Oracle", "k1"); code(err) != string(api.CodeKeyReused) {
+			w.Errorf("another request under the same key: err = %v, want key_reused", err)
+		}
+	})
+}
+
+func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		if err := w.notion.SetBlockLimit(0); err != nil {
+			w.Fatal(err)
+		}
+		cl := n.mustClaim("Sandman", id)
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		s, err := n.Status(w.Context())
+		if err != nil || s.Outbox.Depth != 2 || s.Outbox.LastError == "" {
+			w.Errorf("outbox = %+v, err = %v, want two entries and an error", s.Outbox, err)
+		}
+		if err := w.notion.SetBlockLimit(100); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		if diff := cmp.Diff([]string{"granted: Sandman"}, w.mesh()); diff != "" {
+			w.Errorf("mesh log (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+		events, err := n.Log(w.Context(), client.LogFilter{})
+		if err != nil || len(events.Events) != 2 {
+			w.Errorf("log = %v, err = %v, want two events", events.Events, err)
+		}
+	})
+}
+
+func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
+	for _, kind := range []emulator.FaultKind{
+		emulator.SavedBut503, emulator.DropAnswer, emulator.DropRequest, emulator.Conflict409, emulator.Conflict409Saved,
+		emulator.Error500, emulator.Error503, emulator.Error504, emulator.HTML502, emulator.RateLimited429, emulator.Overload529,
+	} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(nil)
+				defer n.stop()
+				w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 2, Kind: kind, RetryAfter: 5 * time.Second})
+				cl := n.mustClaim("Sandman", id)
+				if err := n.complete(cl); err != nil {
+					w.Fatal(err)
+				}
+				time.Sleep(30 * time.Minute)
+				if diff := cmp.Diff([]string{"granted: Sandman"}, w.mesh()); diff != "" {
+					w.Errorf("mesh log (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestStateSurvivesAnOrderlyStop(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		n.stop()
+		n = w.start(o)
+		defer n.stop()
+		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+func TestCompletionWithNotionDown(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+		time.Sleep(time.Minute)
+		up := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
+		if err != nil || got.State != claim.Finishing {
+			w.Fatalf("state = %q, err = %v, want it accepted", got.State, err)
+		}
+		var problem *api.Problem
+		if _, err := n.claim("Oracle", w.add("other", nil)); !errors.As(err, &problem) || problem.Status != http.StatusServiceUnavailable {
+			w.Errorf("claim with Notion down: err = %v, want notion_unavailable", err)
+		}
+		time.Sleep(10 * time.Minute)
+		up()
+		time.Sleep(10 * time.Minute)
+		if got := w.page(id).Select("status"); got != "COMPLETED" {
+			w.Errorf("status = %s, want COMPLETED", got)
+		}
+		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package daemon_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// quiet keeps the schedule out of the count of what one operation costs.
+func quiet(c *config.Config) { c.Sync.Interval = time.Hour }
+
+func TestWhatAnOperationCosts(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		t := w.T
+		id := w.add("Write the docs", nil)
+		n := w.daemon(quiet)
+		defer n.stop()
+		cost := func(what string, do func(), want ...string) {
+			t.Helper()
+			w.notion.ResetRequests()
+			do()
+			time.Sleep(10 * time.Second) // log entries follow on their own
+			if diff := cmp.Diff(want, w.requests()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		var cl api.Claim
+		cost("claim", func() { cl = n.mustClaim("Sandman", id) },
+			"GET page", "PATCH page", "GET page", "POST pages")
+		cost("a refusal for a task held here", func() {
+			if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+				t.Errorf("err = %v, want held", err)
+			}
+		})
+		cost("questions", func() {
+			for _, f := range []client.TaskFilter{{}, {Ready: true}, {Status: task.Open}} {
+				if _, err := n.Tasks(t.Context(), f); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := n.Task(t.Context(), task.ID(id)); err != nil {
+				t.Error(err)
+			}
+			if _, err := n.Status(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		cost("renewal in the first half of the lease", func() {
+			if _, err := n.Renew(t.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				t.Error(err)
+			}
+		})
+		cost("complete, and the refusal summed up", func() {
+			if err := n.complete(cl); err != nil {
+				t.Error(err)
+			}
+		}, "GET page", "PATCH page", "POST pages", "POST pages")
+		if diff := cmp.Diff([]string{"contested: Sandman", "granted: Sandman"}, w.mesh()); diff != "" {
+			t.Errorf("mesh log (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+			t.Errorf("task log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestIdleCostsOneRequestAnInterval(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		t := w.T
+		for i := range 150 {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		n := w.daemon(nil)
+		defer n.stop()
+		n.mustClaim("Sandman", "")
+		time.Sleep(5 * time.Minute) // out of reach of the overlap of incremental syncs
+		w.notion.ResetRequests()
+		time.Sleep(10 * time.Minute)
+		if got, most := len(w.notion.Requests()), int(10*time.Minute/config.Default().Sync.Interval); got > most {
+			t.Errorf("%d requests while idle, want at most %d", got, most)
+		}
+	})
+}
+
+func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
+	const agents, tasks, most = 20, 100, 7.2
+	inWorld(t, 180, func(w *world) {
+		t := w.T
+		for i := range tasks {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		n := w.daemon(nil)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		granted := make(map[task.ID]int)
+		for i := range agents {
+			wg.Go(func() {
+				for {
+					cl, err := n.claim(fmt.Sprint("agent-", i), "")
+					switch code(err) {
+					case denied(claim.CodeNothingReady):
+						return
+					case "<nil>":
+					default:
+						t.Errorf("agent-%d: %v", i, err)
+						return
+					}
+					mu.Lock()
+					granted[cl.Task.ID]++
+					mu.Unlock()
+					time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+					if err := n.complete(cl); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		// What is owed is delivered before the count.
+		for {
+			s, err := n.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Outbox.Depth == 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		requests := w.notion.Requests()
+		n.stop()
+
+		for id, times := range granted {
+			if times != 1 {
+				t.Errorf("task %s was granted %d times", id, times)
+			}
+		}
+		if len(granted) != tasks || len(w.work()) != tasks || len(w.mesh()) != tasks {
+			t.Errorf("%d tasks granted, %d in the task log, %d in the mesh log; want %d each",
+				len(granted), len(w.work()), len(w.mesh()), tasks)
+		}
+		for _, r := range requests {
+			if r.Status == 429 {
+				t.Fatalf("429 for %s %s at %v", r.Method, r.Path, r.Time)
+			}
+		}
+		if got := float64(len(requests)) / tasks; got > most {
+			t.Errorf("%.2f requests per finished task, want at most %.1f", got, most)
+		} else {
+			t.Logf("%.2f requests per finished task", got)
+		}
+	})
+}

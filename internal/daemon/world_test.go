@@ -1,0 +1,228 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+)
+
+// world is a Notion, and the daemons that work on it. Everything runs inside
+// one synctest bubble, in virtual time.
+type world struct {
+	*testing.T
+	notion *emulator.Emulator
+	tasks  string // the id of the tasks database
+}
+
+// inWorld runs a test in a world with an empty board and a server that
+// enforces the limit, 0 for none.
+func inWorld(t *testing.T, limit int, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		notion, err := emulator.New(emulator.Options{Limit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer notion.Close()
+		dbs, err := notion.Seed("empty")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(&world{T: t, notion: notion, tasks: dbs.Tasks})
+	})
+}
+
+// add puts a task on the board.
+func (w *world) add(title string, props map[string]any) string {
+	w.Helper()
+	all := map[string]any{"Name": text("title", title)}
+	for name, value := range props {
+		all[name] = value
+	}
+	id, err := w.notion.CreatePage(w.tasks, all)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// edit is a person's edit in Notion.
+func (w *world) edit(id string, props map[string]any) {
+	w.Helper()
+	if err := w.notion.EditPage(id, props); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) page(id string) emulator.Page {
+	w.Helper()
+	p, ok := w.notion.Page(id)
+	if !ok {
+		w.Fatalf("no page %s", id)
+	}
+	return p
+}
+
+// requests returns the requests since the last reset, as "METHOD kind".
+func (w *world) requests() []string {
+	var out []string
+	for _, r := range w.notion.Requests() {
+		out = append(out, kindOf(r))
+	}
+	return out
+}
+
+func kindOf(r emulator.Request) string {
+	switch {
+	case strings.HasSuffix(r.Path, "/query"):
+		return r.Method + " query"
+	case strings.HasPrefix(r.Path, "/v1/pages/"):
+		return r.Method + " page"
+	}
+	return r.Method + " " + strings.TrimPrefix(r.Path, "/v1/")
+}
+
+// mesh and work return the rows of a log as "event: agent".
+func (w *world) mesh() []string {
+	return rows(w.notion.Pages(w.notion.Databases().MeshLog), "event")
+}
+func (w *world) work() []string {
+	return rows(w.notion.Pages(w.notion.Databases().TaskLog), "outcome")
+}
+
+func rows(pages []emulator.Page, what string) []string {
+	out := []string{}
+	for _, p := range pages {
+		out = append(out, p.Select(what)+": "+p.Text("agent"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// node is one daemon and a client of its socket.
+type node struct {
+	*client.Client
+	w    *world
+	dir  string
+	stop func() // an orderly stop
+}
+
+// options are the settings a test may change.
+func (w *world) options(change func(*config.Config)) daemon.Options {
+	c := config.Default()
+	c.Notion.Token = config.Secret(w.notion.Token())
+	c.StateDir = filepath.Join(w.TempDir(), "state")
+	if change != nil {
+		change(&c)
+	}
+	return daemon.Options{
+		Config: c, Version: "test", Transport: w.notion.Client().Transport,
+		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
+	}
+}
+
+// daemon starts a daemon; change may alter its configuration.
+func (w *world) daemon(change func(*config.Config)) *node {
+	w.Helper()
+	return w.start(w.options(change))
+}
+
+// start starts a daemon with those options, on a listener of its own.
+func (w *world) start(o daemon.Options) *node {
+	w.Helper()
+	pipe := apitest.NewPipe()
+	o.Listener = pipe
+	d, err := daemon.Start(w.Context(), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	stopped := false
+	n := &node{Client: client.Over("pipe", pipe.Dial), w: w, dir: o.Config.StateDir}
+	n.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	}
+	// Cleanup functions run outside the bubble, so tests stop their daemons.
+	return n
+}
+
+// claim asks for a task, the next ready one if id is empty.
+func (n *node) claim(agent, id string) (api.Claim, error) {
+	return n.Claim(n.w.Context(), api.ClaimRequest{Agent: agent, Task: id}, "")
+}
+
+// mustClaim fails the test unless the claim is granted.
+func (n *node) mustClaim(agent, id string) api.Claim {
+	n.w.Helper()
+	cl, err := n.claim(agent, id)
+	if err != nil {
+		n.w.Fatalf("%s: %v", agent, err)
+	}
+	return cl
+}
+
+// complete reports the work done.
+func (n *node) complete(cl api.Claim) error {
+	_, err := n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Agent: cl.Agent, Summary: "done"}, "")
+	return err
+}
+
+// code returns the code of a problem, or the error's text.
+func code(err error) string {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return string(p.Code)
+	}
+	return fmt.Sprint(err)
+}
+
+func denied(c claim.Code) string { return string(c) }
+
+// Property values as Notion's API takes them.
+func text(kind, content string) any {
+	spans := []any{}
+	if content != "" {
+		spans = append(spans, map[string]any{"text": map[string]any{"content": content}})
+	}
+	return map[string]any{kind: spans}
+}
+
+func option(kind, name string) any { return map[string]any{kind: map[string]any{"name": name}} }
+
+func date(t time.Time) any {
+	return map[string]any{"date": map[string]any{"start": t.UTC().Format(time.RFC3339)}}
+}
+
+func number(n float64) any { return map[string]any{"number": n} }
+
+func relation(ids ...string) any {
+	refs := []any{}
+	for _, id := range ids {
+		refs = append(refs, map[string]any{"id": id})
+	}
+	return map[string]any{"relation": refs}
+}
