@@ -21,7 +21,7 @@ func TestGet(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		before := w.page(props{"Name": title("Before")})
 		id := w.page(props{
-			"Name": props{"title": []any{props{"text": props{"content": "Fix the "}}, props{"text": props{"content": "login"}}}},
+			"Name":   props{"title": []any{props{"text": props{"content": "Fix the "}}, props{"text": props{"content": "login"}}}},
 			"status": status("IN_PROGRESS"), "claimed_by": richText("  Sandman "), "claimed_at": day("2000-01-01T01:02:03+01:00"),
 			"claim_token": richText("01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"), "claim_timeout_minutes": number(90),
 			"priority": choice("High"), "depends_on": relates(before),

@@ -1,0 +1,370 @@
+package notion_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// scene is what is on a cassette.
+type scene struct {
+	name     string
+	emulated bool // Notion does not do this on demand
+	set      func(s *stage)
+	play     func(s *stage)
+}
+
+// The moment that the cassettes' claims begin.
+var taped = time.Date(2026, 6, 27, 17, 57, 39, 85e6, time.UTC)
+
+// opened opens the tasks database.
+func (s *stage) opened() *notion.Tasks {
+	s.Helper()
+	tasks, err := s.client.Tasks(s.Context(), s.tasks, notion.TaskSchema{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return tasks
+}
+
+func TestFixtures(t *testing.T) {
+	for _, sc := range scenes {
+		t.Run(sc.name, func(t *testing.T) {
+			set := sc.set
+			if set == nil {
+				set = func(*stage) {}
+			}
+			onStage(t, sc.name, sc.emulated, set, sc.play)
+		})
+	}
+}
+
+// Each cassette says what it was recorded against, and no secret; none lies about
+// that no test plays.
+func TestFixturesAreInOrder(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(fixtures, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, want []string
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".yaml"))
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(data, []byte(againstEmulator)) && !bytes.HasPrefix(data, []byte(againstWorkspace)) {
+			t.Errorf("%s does not say what it was recorded against", file)
+		}
+		for _, secret := range []string{"uthorization", "Bearer", "secret_"} {
+			if bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s contains %q", file, secret)
+			}
+		}
+		if rest := bytes.ReplaceAll(data, []byte("ntn_redacted"), nil); bytes.Contains(rest, []byte("ntn_")) {
+			t.Errorf("%s contains a token", file)
+		}
+	}
+	for _, sc := range scenes {
+		want = append(want, sc.name)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("cassettes: -played +there\n%s", diff)
+	}
+}
+
+// prepared is a task that somebody has prepared to be claimed.
+func prepared(name string) props {
+	return props{"Name": title(name), "status": status("OPEN"), "priority": choice("high")}
+}
+
+var scenes = []scene{
+	{
+		name: "me",
+		play: func(s *stage) {
+			if me, err := s.client.Me(s.Context()); err != nil || me.ID == "" || me.Name == "" {
+				s.Errorf("%+v, %v", me, err)
+			}
+		},
+	},
+	{
+		name: "databases",
+		play: func(s *stage) {
+			if warnings := s.opened().Warnings(); len(warnings) > 0 {
+				s.Errorf("warnings: %q", warnings)
+			}
+			for _, id := range []string{s.taskLog, s.meshLog} {
+				if _, err := s.client.Log(s.Context(), id); err != nil {
+					s.Error(err)
+				}
+			}
+		},
+	},
+	{
+		name: "claim",
+		set:  func(s *stage) { s.task(prepared("Claim me")) },
+		play: func(s *stage) {
+			id := s.only()
+			tasks := s.opened()
+			ctx, err := tasks.Permit(s.Context(), 2)
+			if err != nil {
+				s.Fatal(err)
+			}
+			read, err := tasks.Get(ctx, id)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if read.Task.Title != "Claim me" || read.Task.Status != task.Open || read.Task.Priority != task.High || read.Task.ClaimedBy != "" {
+				s.Errorf("read %+v", read.Task)
+			}
+			written, err := tasks.Write(ctx, id, claimed("Sandman", taped))
+			if err != nil {
+				s.Fatal(err)
+			}
+			verified, err := tasks.Get(s.Context(), id)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if diff := cmp.Diff(written.Task, verified.Task); diff != "" {
+				s.Errorf("-written +verified\n%s", diff)
+			}
+			got := verified.Task
+			if got.Status != task.InProgress || got.ClaimedBy != "Sandman" || !got.ClaimedAt.Equal(taped.Truncate(time.Minute)) ||
+				got.Token != "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K" || got.Timeout != 45*time.Minute {
+				s.Errorf("verified %+v", got)
+			}
+			if read.At.IsZero() || written.At.Before(read.At) || verified.At.Before(written.At) {
+				s.Errorf("read at %s, written at %s, verified at %s", read.At, written.At, verified.At)
+			}
+		},
+	},
+	{
+		name: "release",
+		set: func(s *stage) {
+			held := prepared("Release me")
+			held["status"], held["claimed_by"], held["claimed_at"] = status("IN_PROGRESS"), richText("Sandman"), day("2026-06-27T17:57:00Z")
+			held["claim_token"], held["claim_timeout_minutes"] = richText("01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"), number(45)
+			s.task(held)
+		},
+		play: func(s *stage) {
+			got, err := s.opened().Write(s.Context(), s.only(), claim.Write{
+				Status: new(task.Open), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new(""), Timeout: new(time.Duration(0)),
+			})
+			if err != nil {
+				s.Fatal(err)
+			}
+			if t := got.Task; t.Status != task.Open || t.ClaimedBy != "" || !t.ClaimedAt.IsZero() || t.Token != "" || t.Timeout != 0 {
+				s.Errorf("released: %+v", t)
+			}
+		},
+	},
+	{
+		name: "dependencies",
+		set: func(s *stage) {
+			var all []task.ID
+			for i := range 30 {
+				all = append(all, s.task(props{"Name": title(fmt.Sprint("Part ", i))}))
+			}
+			s.task(props{"Name": title("Whole"), "depends_on": relates(all...)})
+		},
+		play: func(s *stage) {
+			got, err := s.opened().Get(s.Context(), s.id(31))
+			if err != nil || len(got.Task.DependsOn) != 30 {
+				s.Errorf("%d dependencies, %v", len(got.Task.DependsOn), err)
+			}
+		},
+	},
+	{
+		name: "trashed",
+		set:  func(s *stage) { s.trash(s.task(prepared("Gone"))) },
+		play: func(s *stage) {
+			tasks := s.opened()
+			if got, err := tasks.Get(s.Context(), s.only()); err != nil || !got.Task.Trashed {
+				s.Errorf("%+v, %v", got, err)
+			}
+			_, err := tasks.Write(s.Context(), s.only(), claimed("Sandman", taped))
+			s.failed(err, claim.Trashed, claim.LandedNo, "400 validation_error")
+			if got, err := tasks.Get(s.Context(), s.only()); err != nil || !got.Task.Trashed {
+				s.Errorf("after a write: %+v, %v", got, err)
+			}
+		},
+	},
+	{
+		name: "query_paged",
+		set: func(s *stage) {
+			for i := range 101 {
+				s.task(props{"Name": title(fmt.Sprint("Task ", i))})
+			}
+		},
+		play: func(s *stage) {
+			rows, at, err := s.opened().Query(s.Context(), notion.Query{})
+			if err != nil {
+				s.Fatal(err)
+			}
+			if len(rows) < 101 || at.IsZero() {
+				s.Errorf("%d rows as of %s", len(rows), at)
+			}
+		},
+	},
+	{
+		name: "query_filtered",
+		set: func(s *stage) {
+			for _, name := range task.Statuses {
+				s.task(props{"Name": title(string(name)), "status": status(string(name))})
+			}
+		},
+		play: func(s *stage) {
+			since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			rows, _, err := s.opened().Query(s.Context(), notion.Query{UnfinishedOnly: true, EditedSince: since})
+			if err != nil {
+				s.Fatal(err)
+			}
+			for i := range task.Statuses {
+				found := slices.ContainsFunc(rows, func(row task.Task) bool { return row.ID == s.id(i+1) })
+				if want := !task.Statuses[i].Finished(); found != want {
+					s.Errorf("the query shows a task that is %s: %t", task.Statuses[i], found)
+				}
+			}
+		},
+	},
+	{
+		name: "log",
+		play: func(s *stage) {
+			for _, db := range []struct {
+				kind claim.Log
+				id   string
+			}{{claim.MeshLog, s.meshLog}, {claim.TaskLog, s.taskLog}} {
+				log, err := s.client.Log(s.Context(), db.id)
+				if err != nil {
+					s.Fatal(err)
+				}
+				if found, err := log.Find(s.Context(), finished.ID); err != nil || found {
+					s.Errorf("%s: Find = %t, %v before the entry is made", db.kind, found, err)
+				}
+				if err := log.Create(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil {
+					s.Errorf("%s: %v", db.kind, err)
+				}
+				if found, err := log.Find(s.Context(), finished.ID); err != nil || !found {
+					s.Errorf("%s: Find = %t, %v after the entry was made", db.kind, found, err)
+				}
+			}
+		},
+	},
+	{
+		name: "log_without_ids", emulated: true,
+		set: func(s *stage) {
+			if s.emulator != nil {
+				if err := s.emulator.EditSchema(s.meshLog, props{"entry_id": nil}); err != nil {
+					s.Fatal(err)
+				}
+			}
+		},
+		play: func(s *stage) {
+			log, err := s.client.Log(s.Context(), s.meshLog)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if err := log.Create(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil {
+				s.Error(err)
+			}
+			if found, err := log.Find(s.Context(), finished.ID); err != nil || !found {
+				s.Errorf("Find = %t, %v", found, err)
+			}
+		},
+	},
+	{
+		name: "error_401",
+		set:  func(s *stage) { s.token = "ntn_wrong" },
+		play: func(s *stage) {
+			_, err := s.client.Tasks(s.Context(), s.tasks, notion.TaskSchema{})
+			s.failed(err, claim.Refused, claim.LandedNo, "401 unauthorized")
+		},
+	},
+	{
+		name: "error_404",
+		play: func(s *stage) {
+			_, err := s.opened().Get(s.Context(), "11111111-2222-4333-8444-555555555555")
+			s.failed(err, claim.NotFound, claim.LandedNo, "404 object_not_found")
+		},
+	},
+	{
+		name: "error_400", emulated: true,
+		set: func(s *stage) { s.task(prepared("Change me")) },
+		play: func(s *stage) {
+			tasks := s.opened()
+			if s.emulator != nil {
+				if err := s.emulator.EditSchema(s.tasks, props{"claim_token": nil}); err != nil {
+					s.Fatal(err)
+				}
+			}
+			_, err := tasks.Write(s.Context(), s.only(), claimed("Sandman", taped))
+			s.failed(err, claim.Refused, claim.LandedNo, "400 validation_error")
+		},
+	},
+	wrong("error_409", emulator.Conflict409, claim.LandedUnknown, "409 conflict_error"),
+	wrong("error_429", emulator.RateLimited429, claim.LandedNo, "429 rate_limited"),
+	wrong("error_502", emulator.HTML502, claim.LandedUnknown, "502: Bad Gateway, a page of HTML from the edge"),
+	wrong("error_503_saved", emulator.SavedBut503, claim.LandedYes, "503 service_unavailable"),
+	wrong("error_529", emulator.Overload529, claim.LandedNo, "529 service_overload"),
+	{
+		name: "read_after_failures", emulated: true,
+		set: func(s *stage) {
+			s.task(prepared("Read me"))
+			for _, kind := range []emulator.FaultKind{emulator.RateLimited429, emulator.HTML502, emulator.Error503} {
+				s.fault(emulator.Fault{Method: http.MethodGet, Path: "/v1/pages", Times: 1, Kind: kind, RetryAfter: time.Second})
+			}
+		},
+		play: func(s *stage) {
+			if got, err := s.opened().Get(s.Context(), s.only()); err != nil || got.Task.Title != "Read me" {
+				s.Errorf("%+v, %v", got, err)
+			}
+		},
+	},
+}
+
+// finished is an event that belongs into both logs.
+var finished = claim.Event{
+	ID: entryID, At: taped, Kind: claim.KindFailed, Task: "00000000-0000-4000-8000-000000000001", Title: "Fix the login",
+	URL: "https://www.notion.so/Fix-the-login-00000000000040008000000000000001", Agent: "Sandman", Claim: "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
+	Started: taped.Add(-time.Hour), Finished: taped, Summary: "The tests do not pass.",
+}
+
+// wrong is a scene in which a claim's write goes wrong.
+func wrong(name string, kind emulator.FaultKind, landed claim.Landed, says string) scene {
+	return scene{
+		name: name, emulated: true,
+		set: func(s *stage) {
+			s.task(prepared("Claim me"))
+			s.fault(emulator.Fault{Method: http.MethodPatch, Path: "/v1/pages", Kind: kind, RetryAfter: time.Minute})
+		},
+		play: func(s *stage) {
+			_, err := s.opened().Write(s.Context(), s.only(), claimed("Sandman", taped))
+			s.failed(err, claim.Unavailable, landed, says)
+		},
+	}
+}
+
+// failed checks how something failed.
+func (s *stage) failed(err error, kind claim.StoreErrorKind, landed claim.Landed, says string) {
+	s.Helper()
+	var failed *claim.StoreError
+	if !errors.As(err, &failed) || failed.Kind != kind || failed.Landed != landed || !strings.Contains(err.Error(), says) {
+		s.Errorf("err = %v, want kind %d, landed %s, %q", err, kind, landed, says)
+	}
+}
