@@ -1,6 +1,9 @@
 package emulator
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // decodeRelation reads where a relation points, and makes the mirroring
 // property on the other side of a two-way relation.
@@ -32,9 +35,7 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 			return err
 		}
 	}
-	if _, taken := target.property(back.Name); taken {
-		return invalid("%s is already the name of a property of the related database.", back.Name)
-	}
+	back.Name = target.free(back.Name)
 	link.Synced = back.ID
 	if target == s {
 		s.Properties = append(s.Properties, back)
@@ -42,6 +43,17 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	}
 	tx.editSource(target, func(t *source) { t.Properties = append(t.Properties, back) })
 	return nil
+}
+
+// free is a name that no property has yet: the one given, or one with a number behind it.
+func (s *source) free(name string) string {
+	out := name
+	for n := 1; ; n++ {
+		if _, taken := s.property(out); !taken {
+			return out
+		}
+		out = fmt.Sprintf("%s %d", name, n)
+	}
 }
 
 // relationTarget is the data source that a relation is to point to. A source

@@ -1,7 +1,9 @@
 package emulator_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"dibs/internal/emulator"
@@ -228,4 +230,101 @@ func TestDatabasesAreCreated(t *testing.T) {
 		t.Error("a trashed database was edited")
 	}
 	a.refused("POST", "/v1/databases", object{"parent": object{"page_id": home}, "properties": object{}}, http.StatusBadRequest, "validation_error", "")
+}
+
+func TestStatusGroups(t *testing.T) {
+	a := start(t, emulator.Options{})
+	db, err := a.e.CreateDatabase("Jobs", object{
+		"Name":   object{"title": object{}},
+		"Plain":  object{"status": object{}},
+		"Placed": object{"status": object{"options": list{object{"name": "x"}, object{"name": "y"}, object{"name": "z"}}}},
+		"Given": object{"status": object{
+			"options": list{object{"name": "done"}, object{"name": "new"}},
+			"groups":  list{object{"name": "To-do", "option_ids": list{"new"}}, object{"name": "Complete", "option_ids": list{"done"}}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.row(db, nil)
+	p, _ := a.e.Page(id)
+	props := a.ok("GET", "/v1/databases/"+db, nil)["properties"]
+	for name, want := range map[string]object{
+		"Plain":  {"To-do": "Not started", "In progress": "In progress", "Complete": "Done"},
+		"Placed": {"To-do": "x", "In progress": "y", "Complete": "z"},
+		"Given":  {"To-do": "new", "Complete": "done"},
+	} {
+		got := object{}
+		for _, g := range at(props, name, "status", "groups").(list) {
+			for _, o := range at(props, name, "status", "options").(list) {
+				if at(g, "option_ids", 0) == at(o, "id") {
+					got[at(g, "name").(string)] = at(o, "name")
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		// The default is the first of the first group.
+		if p.Select(name) != want["To-do"] {
+			t.Errorf("%s of a new row is %q, want %v", name, p.Select(name), want["To-do"])
+		}
+	}
+}
+
+func TestDatabasesAreDescribed(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	path := "/v1/databases/" + dbs.Tasks
+	words := func(s string) list { return list{object{"text": object{"content": s}}} }
+	icon := object{"type": "emoji", "emoji": "🎯"}
+	a.ok("PATCH", path, object{"title": words("Work"), "description": words("All of it"), "icon": icon, "is_inline": true})
+	got := a.ok("GET", path, nil)
+	if at(got, "title", 0, "plain_text") != "Work" || at(got, "description", 0, "plain_text") != "All of it" || got["is_inline"] != true {
+		t.Errorf("database is %v", got)
+	}
+	if diff := cmp.Diff(icon, got["icon"]); diff != "" {
+		t.Errorf("icon (-want +got):\n%s", diff)
+	}
+	if got := at(a.as("2025-09-03").ok("GET", path, nil), "data_sources", 0, "name"); got != "Work" {
+		t.Errorf("the only data source is called %v", got)
+	}
+	id := a.row(dbs.Tasks, nil)
+	a.ok("PATCH", pathPages+"/"+id, object{"icon": icon, "cover": object{"type": "external", "external": object{"url": "https://example.com"}}})
+	page := a.ok("PATCH", pathPages+"/"+id, object{"cover": nil})
+	if at(page, "icon", "emoji") != "🎯" || page["cover"] != nil {
+		t.Errorf("icon %v, cover %v", page["icon"], page["cover"])
+	}
+}
+
+func TestRelationsNameTheirTarget(t *testing.T) {
+	a, dbs := seeded(t, "demo")
+	source := a.sourceOf(dbs.Tasks)
+	path := "/v1/databases/" + dbs.TaskLog
+	for i, relation := range []object{
+		{"data_source_id": source, "single_property": object{}},
+		{"database_id": dbs.Tasks, "type": "single_property", "single_property": object{}},
+		{"data_source_id": source, "type": "dual_property", "dual_property": object{}},
+	} {
+		name := fmt.Sprint("R", i)
+		for range 2 { // saying it again changes nothing
+			got := at(a.ok("PATCH", path, object{"properties": object{name: object{"relation": relation}}}), "properties", name, "relation")
+			if at(got, "database_id") != dbs.Tasks || at(got, "data_source_id") != source {
+				t.Errorf("%v became %v", relation, got)
+			}
+		}
+	}
+	var mirrors []string
+	for name := range a.ok("GET", "/v1/databases/"+dbs.Tasks, nil)["properties"].(object) {
+		if strings.HasPrefix(name, "Related to") {
+			mirrors = append(mirrors, name)
+		}
+	}
+	if diff := cmp.Diff([]string{"Related to Agent Task Log (R2)"}, mirrors); diff != "" {
+		t.Errorf("mirroring properties (-want +got):\n%s", diff)
+	}
+	for _, relation := range []object{{"database_id": nobody}, {"data_source_id": nobody}} {
+		a.refused("PATCH", path, object{"properties": object{"R": object{"relation": relation}}}, http.StatusNotFound, "object_not_found", "")
+	}
+	a.refused("PATCH", path, object{"properties": object{"R": object{"relation": object{}}}}, badRequest, validation,
+		"body failed validation: body.properties.R.relation.database_id should be defined, instead was `undefined`.")
 }

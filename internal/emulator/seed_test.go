@@ -4,10 +4,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"dibs/internal/claim"
 	"dibs/internal/emulator"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
 )
 
 func TestSeedIDs(t *testing.T) {
@@ -101,7 +101,7 @@ func TestDemoBacklog(t *testing.T) {
 		if len(stale) != 1 || stale[0].Text("claimed_by") != "claude-chat-7K9X" || stale[0].Date("claimed_at") != "1999-12-31T22:00:00.000+00:00" || stale[0].Select("status") != "IN_PROGRESS" {
 			t.Errorf("stale claims: %+v", stale)
 		}
-		if _, ok := claim.ParseID(stale[0].Text("claim_token")); !ok {
+		if _, err := ulid.ParseStrict(stale[0].Text("claim_token")); err != nil {
 			t.Errorf("the stale claim's token is %q", stale[0].Text("claim_token"))
 		}
 		if len(reserved) != 1 || reserved[0].Text("claimed_by") != "Maria" || reserved[0].Select("status") != "OPEN" {
