@@ -1,0 +1,164 @@
+package claimtest
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Fault makes a store go wrong, in one way, in every call that it concerns. See
+// On and Sometimes for making it go wrong now and then.
+type Fault func(claim.Store) claim.Store
+
+// faultyWrite is a store whose writes go another way.
+type faultyWrite struct {
+	claim.Store
+	write func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error)
+}
+
+func (f faultyWrite) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	return f.write(ctx, f.Store, id, w)
+}
+
+// faultyGet is a store whose reads go another way.
+type faultyGet struct {
+	claim.Store
+	get func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error)
+}
+
+func (f faultyGet) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	return f.get(ctx, f.Store, id)
+}
+
+// Slow delays a write on its way there and its answer on the way back.
+func Slow(before, after time.Duration) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+			if err := sleep(ctx, before); err != nil {
+				return claim.Reading{}, unanswered(id, err)
+			}
+			r, err := s.Write(ctx, id, w)
+			if err := sleep(ctx, after); err != nil {
+				return claim.Reading{}, unanswered(id, err)
+			}
+			return r, err
+		}}
+	}
+}
+
+// SavedBut503 saves a write and says both in its answer.
+func SavedBut503(s claim.Store) claim.Store {
+	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+		if _, err := s.Write(ctx, id, w); err != nil {
+			return claim.Reading{}, err
+		}
+		return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedYes, "page %s: 503 service_unavailable: saved", id)
+	}}
+}
+
+// AnswerDropped cuts the connection after a write was saved.
+func AnswerDropped(s claim.Store) claim.Store {
+	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+		if _, err := s.Write(ctx, id, w); err != nil {
+			return claim.Reading{}, err
+		}
+		return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: connection reset", id)
+	}}
+}
+
+// RequestDropped cuts the connection before a write arrives.
+func RequestDropped(s claim.Store) claim.Store {
+	return faultyWrite{s, func(_ context.Context, _ claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
+		return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: connection reset", id)
+	}}
+}
+
+// NotApplied acknowledges a write, shows the page as it was, and forgets it.
+func NotApplied(s claim.Store) claim.Store {
+	return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
+		return s.Get(ctx, id)
+	}}
+}
+
+// AppliedLate acknowledges a write, shows the page as it was, and applies it
+// that much later.
+func AppliedLate(by time.Duration) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+			landLater(ctx, s, id, w, by)
+			return s.Get(ctx, id)
+		}}
+	}
+}
+
+// Late cuts the connection, and applies the write that much later.
+func Late(by time.Duration) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+			landLater(ctx, s, id, w, by)
+			return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: connection reset", id)
+		}}
+	}
+}
+
+func landLater(ctx context.Context, s claim.Store, id task.ID, w claim.Write, by time.Duration) {
+	ctx = instantly(context.WithoutCancel(ctx))
+	time.AfterFunc(by, func() { _, _ = s.Write(ctx, id, w) })
+}
+
+// Fails answers a write with a status that leaves open whether it was saved
+// (409, 500, 502, 503, 504); saved says whether it was.
+func Fails(status int, saved bool) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
+			if saved {
+				if _, err := s.Write(ctx, id, w); err != nil {
+					return claim.Reading{}, err
+				}
+			}
+			return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: %d", id, status)
+		}}
+	}
+}
+
+// TurnedAway answers a write with 429 or 529 and asks to be left alone for a while.
+func TurnedAway(status int, retryAfter time.Duration) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyWrite{s, func(_ context.Context, _ claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
+			err := claim.Errorf(claim.Unavailable, claim.LandedNo, "page %s: %d", id, status)
+			err.RetryAfter = retryAfter
+			return claim.Reading{}, err
+		}}
+	}
+}
+
+// WriteRefused refuses a write for good.
+func WriteRefused(s claim.Store) claim.Store {
+	return faultyWrite{s, func(_ context.Context, _ claim.Store, id task.ID, _ claim.Write) (claim.Reading, error) {
+		return claim.Reading{}, claim.Errorf(claim.Refused, claim.LandedNo, "page %s: 400 validation_error", id)
+	}}
+}
+
+// ReadFails answers a read with an error of the given kind.
+func ReadFails(kind claim.StoreErrorKind) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyGet{s, func(_ context.Context, _ claim.Store, id task.ID) (claim.Reading, error) {
+			return claim.Reading{}, claim.Errorf(kind, claim.LandedNo, "page %s: cannot be read", id)
+		}}
+	}
+}
+
+// SlowRead delays the answer to a read.
+func SlowRead(after time.Duration) Fault {
+	return func(s claim.Store) claim.Store {
+		return faultyGet{s, func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
+			r, err := s.Get(ctx, id)
+			if err := sleep(ctx, after); err != nil {
+				return claim.Reading{}, unanswered(id, err)
+			}
+			return r, err
+		}}
+	}
+}

@@ -1,0 +1,188 @@
+package claimtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// ErrEnded is returned by Ledger for a change to a claim that has ended.
+var ErrEnded = errors.New("the claim has ended already")
+
+// Ledger is a claim.Ledger in memory.
+type Ledger struct {
+	mu       sync.Mutex
+	claims   map[claim.ID]claim.Claim
+	reserved map[task.ID]claim.ID
+	events   []claim.Event
+	broken   error
+}
+
+var _ claim.Ledger = (*Ledger)(nil)
+
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{claims: make(map[claim.ID]claim.Claim), reserved: make(map[task.ID]claim.ID)}
+}
+
+// Break makes whatever changes the ledger fail with err, until it is called
+// with nil.
+func (l *Ledger) Break(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = err
+}
+
+// Reserve implements claim.Ledger.
+func (l *Ledger) Reserve(_ context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return nil, l.broken
+	}
+	if _, known := l.claims[c.ID]; known {
+		return nil, fmt.Errorf("claim %s is known already", c.ID)
+	}
+	if holder, ok := l.holder(c.Task.ID, now); ok {
+		l.events = append(l.events, claim.Event{
+			ID: claim.NewEventID(now), At: now, Kind: claim.KindDenied, Code: claim.CodeHeld,
+			Task: c.Task.ID, Title: cmp.Or(c.Task.Title, holder.Task.Title), URL: cmp.Or(c.Task.URL, holder.Task.URL),
+			Agent: c.Agent, Claim: c.ID, Holder: holder.Agent, Against: holder.ID,
+			Detail: fmt.Sprintf("%s has it (%s)", holder.Agent, holder.State),
+		})
+		return &claim.Refusal{Holder: &holder}, nil
+	}
+	if limit > 0 && l.reservations(c.Agent, c.Task.ID) >= limit {
+		l.events = append(l.events, claim.Event{
+			ID: claim.NewEventID(now), At: now, Kind: claim.KindDenied, Code: claim.CodeLimitReached,
+			Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL, Agent: c.Agent, Claim: c.ID,
+			Detail: fmt.Sprintf("%s has as many other tasks as it may", c.Agent),
+		})
+		return &claim.Refusal{Limit: true}, nil
+	}
+	c.State = claim.Reserved
+	l.reserved[c.Task.ID] = c.ID
+	l.claims[c.ID] = cloneClaim(c)
+	return nil, nil
+}
+
+// holder returns the claim that has the task, unless that may be taken over.
+func (l *Ledger) holder(id task.ID, now time.Time) (claim.Claim, bool) {
+	holder, ok := l.claims[l.reserved[id]]
+	if !ok || holder.State == claim.Held && !holder.StaleAt.After(now) {
+		return claim.Claim{}, false
+	}
+	return cloneClaim(holder), true
+}
+
+// reservations counts the tasks other than except that the agent has.
+func (l *Ledger) reservations(agent string, except task.ID) int {
+	n := 0
+	for id, by := range l.reserved {
+		if id != except && l.claims[by].Agent == agent {
+			n++
+		}
+	}
+	return n
+}
+
+// Save implements claim.Ledger.
+func (l *Ledger) Save(_ context.Context, c claim.Claim, events ...claim.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	if l.claims[c.ID].State == claim.Ended {
+		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
+	}
+	l.claims[c.ID] = cloneClaim(c)
+	l.events = append(l.events, events...)
+
+	id := c.Task.ID
+	switch {
+	case !c.State.Reserves():
+		if l.reserved[id] == c.ID {
+			delete(l.reserved, id)
+		}
+	case l.reserved[id] == "":
+		// Taken over from it while it was stale, and given up again since.
+		l.reserved[id] = c.ID
+	}
+	if c.State == claim.Ended {
+		l.contested(c)
+	}
+	return nil
+}
+
+// contested sums up the denials against a claim that has ended.
+func (l *Ledger) contested(c claim.Claim) {
+	var names []string
+	for _, e := range l.events {
+		if e.Against == c.ID {
+			names = append(names, e.Agent)
+		}
+	}
+	if count := len(names); count > 0 {
+		slices.Sort(names)
+		l.events = append(l.events, claim.Contested(c, c.Ended, count, slices.Compact(names)))
+	}
+}
+
+// Record implements claim.Ledger.
+func (l *Ledger) Record(_ context.Context, events ...claim.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	l.events = append(l.events, events...)
+	return nil
+}
+
+// Claim implements claim.Ledger.
+func (l *Ledger) Claim(_ context.Context, id claim.ID) (claim.Claim, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.claims[id]
+	if !ok {
+		return claim.Claim{}, claim.ErrUnknownClaim
+	}
+	return cloneClaim(c), nil
+}
+
+// Live implements claim.Ledger.
+func (l *Ledger) Live(context.Context) ([]claim.Claim, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var live []claim.Claim
+	for _, c := range l.claims {
+		if c.State != claim.Ended {
+			live = append(live, cloneClaim(c))
+		}
+	}
+	slices.SortFunc(live, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	return live, nil
+}
+
+// Events returns what was recorded, in order.
+func (l *Ledger) Events() []claim.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events)
+}
+
+func cloneClaim(c claim.Claim) claim.Claim {
+	c.Task = clone(c.Task)
+	if c.Finish != nil {
+		c.Finish = new(*c.Finish)
+	}
+	return c
+}

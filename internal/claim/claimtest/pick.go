@@ -1,0 +1,131 @@
+package claimtest
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Kind is what a request is for.
+type Kind string
+
+// The kinds of requests.
+const (
+	Reads       Kind = "read"
+	Claims      Kind = "claim" // also a claim written back by its holder
+	Renewals    Kind = "renewal"
+	Completions Kind = "completion"
+	Openings    Kind = "opening"  // a release, a sweep, the second step of a withdrawal
+	Blockings   Kind = "blocking" // also a failure
+	Voidings    Kind = "voiding"
+)
+
+// KindOf tells what a write is for; nil stands for a read.
+func KindOf(w *claim.Write) Kind {
+	switch {
+	case w == nil:
+		return Reads
+	case w.Status == nil && w.Token == nil:
+		return Renewals
+	case w.Token != nil && strings.HasPrefix(*w.Token, "void "):
+		return Voidings
+	case w.Status == nil:
+		return Openings // a withdrawal from a task whose status a person set
+	case *w.Status == task.InProgress:
+		return Claims
+	case *w.Status == task.Completed:
+		return Completions
+	case *w.Status == task.Blocked:
+		return Blockings
+	}
+	return Openings
+}
+
+// Pick chooses requests, by their task and their kind.
+type Pick func(task.ID, Kind) bool
+
+// Every chooses the requests of the given kinds.
+func Every(kinds ...Kind) Pick {
+	return func(_ task.ID, k Kind) bool {
+		return slices.Contains(kinds, k)
+	}
+}
+
+// On lets a fault strike the requests that pick chooses.
+func On(pick Pick, f Fault) Fault {
+	return func(s claim.Store) claim.Store {
+		return picky{s, func(id task.ID, k Kind) claim.Store {
+			if pick(id, k) {
+				return f(s)
+			}
+			return s
+		}}
+	}
+}
+
+// InTurn lets the first of the faults strike the first request of a kind, the
+// second the second, and so on; nil spares one.
+func InTurn(kind Kind, faults ...Fault) Fault {
+	var mu sync.Mutex
+	return func(s claim.Store) claim.Store {
+		return picky{s, func(_ task.ID, k Kind) claim.Store {
+			mu.Lock()
+			defer mu.Unlock()
+			if k != kind || len(faults) == 0 {
+				return s
+			}
+			f := faults[0]
+			faults = faults[1:]
+			if f == nil {
+				return s
+			}
+			return f(s)
+		}}
+	}
+}
+
+// Sometimes lets one of the faults, which one by chance, strike a request that
+// pick chooses, with the given probability. The seed decides; requests about
+// one task draw one after the other.
+func Sometimes(seed uint64, probability float64, pick Pick, faults ...Fault) Fault {
+	var mu sync.Mutex
+	draws := make(map[task.ID]*rand.Rand)
+	return func(s claim.Store) claim.Store {
+		return picky{s, func(id task.ID, k Kind) claim.Store {
+			if !pick(id, k) {
+				return s
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if draws[id] == nil {
+				h := fnv.New64a()
+				h.Write([]byte(id))
+				draws[id] = rand.New(rand.NewPCG(seed, h.Sum64()))
+			}
+			if draws[id].Float64() >= probability {
+				return s
+			}
+			return faults[draws[id].IntN(len(faults))](s)
+		}}
+	}
+}
+
+// picky is a store that chooses for each request which store carries it out.
+type picky struct {
+	claim.Store
+	choose func(task.ID, Kind) claim.Store
+}
+
+func (p picky) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	return p.choose(id, Reads).Get(ctx, id)
+}
+
+func (p picky) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	return p.choose(id, KindOf(&w)).Write(ctx, id, w)
+}

@@ -1,0 +1,158 @@
+package claimtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Register is a simulated Notion database of tasks. Each read and each write
+// takes effect at one instant, and the last writer of a property wins. Dates
+// are cut to the minute, lease lengths rounded up to whole minutes, and times
+// are in UTC.
+type Register struct {
+	// NoToken and NoTimeout say that the database lacks the property: what is
+	// written to it is left out. They are set before the register is used.
+	NoToken, NoTimeout bool
+
+	mu    sync.Mutex
+	pages map[task.ID][]Version // the last is what the page shows
+}
+
+// Version is what a page showed from a moment on.
+type Version struct {
+	From time.Time
+	// By is the name of the store that wrote it, empty for a person.
+	By   string
+	Task task.Task
+}
+
+// NewRegister returns a register with the given tasks.
+func NewRegister(tasks ...task.Task) *Register {
+	r := &Register{pages: make(map[task.ID][]Version)}
+	for _, t := range tasks {
+		r.Add(t)
+	}
+	return r
+}
+
+// Add is a person adding a page.
+func (r *Register) Add(t task.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put("", t)
+}
+
+// put makes t what its page shows from now on.
+func (r *Register) put(by string, t task.Task) {
+	t.ClaimedAt = t.ClaimedAt.UTC().Truncate(time.Minute)
+	t.Timeout = (t.Timeout + time.Minute - 1).Truncate(time.Minute)
+	if r.NoToken {
+		t.Token = ""
+	}
+	if r.NoTimeout {
+		t.Timeout = 0
+	}
+	r.pages[t.ID] = append(r.pages[t.ID], Version{From: time.Now(), By: by, Task: t})
+}
+
+// get returns what the page shows.
+func (r *Register) get(id task.ID) (task.Task, error) {
+	versions := r.pages[id]
+	if len(versions) == 0 {
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedNo, "page %s: 404 object_not_found: not there, or not shared with the connection", id)
+	}
+	return clone(versions[len(versions)-1].Task), nil
+}
+
+func (r *Register) read(id task.ID) (task.Task, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.get(id)
+}
+
+// write applies w and returns what the page shows then.
+func (r *Register) write(by string, id task.ID, w claim.Write) (task.Task, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, err := r.get(id)
+	if err != nil {
+		return task.Task{}, err
+	}
+	if t.Trashed {
+		return task.Task{}, claim.Errorf(claim.Trashed, claim.LandedNo, "page %s: 400 validation_error: can't edit a page that is in the trash", id)
+	}
+	set(&t.Status, w.Status)
+	set(&t.ClaimedBy, w.ClaimedBy)
+	set(&t.ClaimedAt, w.ClaimedAt)
+	set(&t.Token, w.Token)
+	set(&t.Timeout, w.Timeout)
+	r.put(by, t)
+	return r.get(id)
+}
+
+func set[T any](dst, src *T) {
+	if src != nil {
+		*dst = *src
+	}
+}
+
+// Edit is a person changing a page, at once. The page must exist.
+func (r *Register) Edit(id task.ID, change func(*task.Task)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, err := r.get(id)
+	if err != nil {
+		panic(fmt.Sprintf("claimtest: %v", err))
+	}
+	change(&t)
+	r.put("", t)
+}
+
+// Remove is a person taking the page out of the connection's sight.
+func (r *Register) Remove(id task.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pages, id)
+}
+
+// Page returns what a page shows. The page must exist.
+func (r *Register) Page(id task.ID) task.Task {
+	t, err := r.read(id)
+	if err != nil {
+		panic(fmt.Sprintf("claimtest: %v", err))
+	}
+	return t
+}
+
+// Tasks returns what all pages show, in the order of their ids, trashed ones
+// left out: the answer to a query that is up to date.
+func (r *Register) Tasks() []task.Task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var tasks []task.Task
+	for _, versions := range r.pages {
+		if t := versions[len(versions)-1].Task; !t.Trashed {
+			tasks = append(tasks, clone(t))
+		}
+	}
+	slices.SortFunc(tasks, func(a, b task.Task) int { return cmp.Compare(a.ID, b.ID) })
+	return tasks
+}
+
+// History returns all that a page has shown, oldest first.
+func (r *Register) History(id task.ID) []Version {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.pages[id])
+}
+
+func clone(t task.Task) task.Task {
+	t.DependsOn = slices.Clone(t.DependsOn)
+	return t
+}

@@ -1,0 +1,202 @@
+package claimtest
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// StoreOptions describe one daemon's way to the register.
+type StoreOptions struct {
+	// Name tells the stores of a register apart, in what the register remembers
+	// and in the delays that are drawn.
+	Name string
+	// Seed, with the name and the task, decides what Latency draws; calls about
+	// one task draw one after the other.
+	Seed uint64
+	// Latency is Instant if nil.
+	Latency Latency
+	// Timeout is after how long a call is given up; 10 s if zero. A write that
+	// had no effect by then takes effect all the same, when its time comes.
+	Timeout time.Duration
+	// Pace is the least time between the permits of two requests.
+	Pace time.Duration
+	// Skew is by how much the daemon's own clock is ahead of the register's.
+	Skew time.Duration
+}
+
+// Store is one daemon's access to a Register: a claim.Store.
+type Store struct {
+	register *Register
+	options  StoreOptions
+
+	mu    sync.Mutex
+	draws map[task.ID]*rand.Rand
+	free  time.Time // when the next permit may be given
+	skew  time.Duration
+	ahead time.Duration // what the last answer's Date said beyond the own clock
+	calls []Call
+}
+
+var _ claim.Store = (*Store)(nil)
+
+// Call is one request that was sent.
+type Call struct {
+	Sent time.Time
+	Task task.ID
+	// Write is nil for a read.
+	Write *claim.Write
+	// Unpermitted is set if the context carried no permit for it.
+	Unpermitted bool
+}
+
+// Store returns a new access to the register.
+func (r *Register) Store(o StoreOptions) *Store {
+	if o.Latency == nil {
+		o.Latency = Instant
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	return &Store{register: r, options: o, draws: make(map[task.ID]*rand.Rand), skew: o.Skew}
+}
+
+type permitsKey struct{}
+
+// permits are what is left of a grant of Permit, guarded by Store.mu.
+type permits struct{ left int }
+
+// Permit implements claim.Store.
+func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
+	s.mu.Lock()
+	now := time.Now()
+	turn := now
+	if s.free.After(now) {
+		turn = s.free
+	}
+	s.free = turn.Add(time.Duration(n) * s.options.Pace)
+	s.mu.Unlock()
+	if err := sleep(ctx, turn.Sub(now)); err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, permitsKey{}, &permits{left: n}), nil
+}
+
+// Get implements claim.Store.
+func (s *Store) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	return s.call(ctx, id, nil, func() (task.Task, error) { return s.register.read(id) })
+}
+
+// Write implements claim.Store.
+func (s *Store) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	return s.call(ctx, id, &w, func() (task.Task, error) { return s.register.write(s.options.Name, id, w) })
+}
+
+// call sends a request, lets it take effect and returns its answer, each in its time.
+func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect func() (task.Task, error)) (claim.Reading, error) {
+	if ctx.Value(instantlyKey{}) != nil {
+		t, err := effect()
+		return claim.Reading{Task: t, At: time.Now().Truncate(time.Second)}, err
+	}
+	d := s.send(ctx, id, w)
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+
+	sent := time.Now()
+	if err := sleep(ctx, d.Before); err != nil {
+		// Giving up does not call back what is on its way.
+		if w != nil {
+			time.AfterFunc(time.Until(sent.Add(d.Before)), func() { effect() })
+		}
+		return claim.Reading{}, unanswered(id, err)
+	}
+	t, err := effect()
+	if err := sleep(ctx, d.Dated); err != nil {
+		return claim.Reading{}, unanswered(id, err)
+	}
+	date := time.Now().Truncate(time.Second)
+	if err := sleep(ctx, d.After); err != nil {
+		return claim.Reading{}, unanswered(id, err)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = date.Sub(time.Now().Add(s.skew))
+	return claim.Reading{Task: t, At: date}, err
+}
+
+// send notes the call, takes its permit and draws its delay.
+func (s *Store) send(ctx context.Context, id task.ID, w *claim.Write) Delay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := Call{Sent: time.Now(), Task: id, Write: w}
+	if p, ok := ctx.Value(permitsKey{}).(*permits); ok && p.left > 0 {
+		p.left--
+	} else {
+		c.Unpermitted = true
+	}
+	s.calls = append(s.calls, c)
+
+	if s.draws[id] == nil {
+		h := fnv.New64a()
+		h.Write([]byte(s.options.Name + "/" + string(id)))
+		s.draws[id] = rand.New(rand.NewPCG(s.options.Seed, h.Sum64()))
+	}
+	return s.options.Latency(s.draws[id])
+}
+
+// unanswered is the error of a call whose answer was not waited for.
+func unanswered(id task.ID, err error) error {
+	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: no answer: %w", id, err)
+}
+
+// Now implements claim.Store: the last Date that was seen, and what the
+// daemon's own clock says has passed since.
+func (s *Store) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.skew + s.ahead)
+}
+
+// SetSkew sets the daemon's own clock, as by a person or a time server, to be
+// ahead of the register's by d. Until the next answer, Now is wrong by the jump.
+func (s *Store) SetSkew(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew = d
+}
+
+// Calls returns the requests sent so far, in order.
+func (s *Store) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+type instantlyKey struct{}
+
+// instantly makes the calls of a context take no time and need no permit.
+func instantly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, instantlyKey{}, true)
+}
+
+// sleep waits for d, or for ctx to end.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
