@@ -45,6 +45,8 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
 		Reserved: now, Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task)),
 	}
+	c.underway.Store(cl.ID, nil)
+	defer c.underway.Delete(cl.ID)
 	refusal, err := c.ledger.Reserve(ctx, cl, now, c.policy.MaxPerAgent)
 	if err != nil {
 		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
@@ -120,7 +122,6 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 	} else if d.Override {
 		a.cl.Override, a.cl.Former = true, d.Holder
 	}
-	former := ParseToken(r.Task.Token).ID
 
 	a.cl.State, a.cl.ClaimedAt = Writing, a.store.Now()
 	if err := a.save(ctx, a.cl); err != nil {
@@ -132,51 +133,51 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 
 	work, cancel := a.detached(permit)
 	defer cancel()
-	answer, err := a.write(work, a.cl.Task.ID, claimWrite(a.cl))
-	switch took := watch.elapsed(); {
-	case err == nil && took <= a.policy.WriteWindow:
-		cl, err = a.verify(ctx, work, former, claimWrite(a.cl).shows(answer.Task, a.policy.NoToken))
+	w := claimWrite(a.cl)
+	answer, err := a.write(work, a.cl.Task.ID, w)
+	took := watch.elapsed()
+	switch {
 	case err != nil && landed(err) == LandedNo && storeKind(err) == Unavailable:
 		return Claim{}, true, nil
 	case err != nil && landed(err) == LandedNo:
 		cl, err = a.deny(ctx, a.unavailable(err), true)
+	case err != nil:
+		cl, err = a.enquire(ctx, work, watch, fmt.Errorf("the claim write failed: %w", err))
+	case took > a.policy.WriteWindow:
+		cl, err = a.enquire(ctx, work, watch, fmt.Errorf("the claim write was answered after %v, later than claim.write_window", took.Round(time.Millisecond)))
+	case !w.shows(answer.Task, a.policy.NoToken):
+		cl, err = a.enquire(ctx, work, watch, errors.New("the claim write was acknowledged without taking effect"))
 	default:
-		cl, err = a.enquire(ctx, work, watch, former, err)
+		cl, err = a.verify(ctx, work)
 	}
 	return cl, false, err
 }
 
-// verify waits for the register to settle, re-reads, and grants or denies. seen
-// says that Notion has shown the claim on the page before.
-func (a *attempt) verify(ctx, work context.Context, former ID, seen bool) (Claim, error) {
+// verify waits for the register to settle after the claim was seen on the page,
+// re-reads, and grants or denies.
+func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 	if err := pause(work, a.policy.Settle); err != nil {
 		return Claim{}, err
 	}
 	r, err := a.read(work, a.cl.Task.ID)
 	if err != nil {
-		return a.abandon(ctx, work, a.cl.Reserved, "the claim was written but could not be verified, and is being withdrawn", err)
+		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim was written but could not be verified, and is being withdrawn: %w", err))
 	}
 	s, holder, detail := a.look(a.cl, r.Task, r.At)
-	if s == mine {
-		return a.grant(ctx, work, r, former)
+	if s != mine {
+		a.cl.Task = r.Task
+		return a.deny(ctx, a.lostRace(holder, detail), true)
 	}
-	a.cl.Task = r.Task
-	lost := Denied{
-		Code: CodeLostRace, Holder: holder, ExpiresAt: a.policy.LeaseEnd(r.Task),
-		Detail: fmt.Sprintf("lost the race for %q: %s; ask for the next ready task instead", r.Task.Title, detail),
+	a.refresh(&a.cl, r.Task)
+	if !r.At.Before(a.cl.ExpiresAt()) {
+		return a.abandon(ctx, work, a.cl.Reserved, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
 	}
-	if !seen {
-		// Acknowledged, but never seen to take effect: it may do so yet.
-		a.watchFor(time.Time{})
-		return Claim{}, a.conclude(ctx, &lost)
-	}
-	return a.deny(ctx, lost, true)
+	return a.grant(ctx, work, r.At)
 }
 
 // grant makes the claim the agent's.
-func (a *attempt) grant(ctx, work context.Context, r Reading, former ID) (Claim, error) {
-	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, r.At, a.cl.ClaimedAt
-	a.refresh(&a.cl, r.Task)
+func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
+	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.event(KindGranted, a.store.Now())
 	granted.Remote = true
 	events := []Event{granted}
@@ -186,7 +187,7 @@ func (a *attempt) grant(ctx, work context.Context, r Reading, former ID) (Claim,
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		events = append(events, over)
-		a.endFormer(work, former)
+		a.endFormer(work)
 	}
 	if err := a.save(ctx, a.cl, events...); err != nil {
 		return Claim{}, err
@@ -200,50 +201,68 @@ func (a *attempt) grant(ctx, work context.Context, r Reading, former ID) (Claim,
 }
 
 // endFormer closes the stale claim that was overridden, if it was held here.
-func (a *attempt) endFormer(ctx context.Context, id ID) {
-	old, err := a.ledger.Claim(ctx, id)
-	if err != nil || old.State != Held || old.Task.ID != a.cl.Task.ID {
-		return
+func (a *attempt) endFormer(ctx context.Context) {
+	live, err := a.ledger.Live(ctx)
+	for _, old := range live {
+		if old.State == Held && old.Task.ID == a.cl.Task.ID && old.ID != a.cl.ID {
+			// The event is the overriding claim's; the record is what is mended here.
+			_, err = a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent))
+		}
 	}
-	// The event is the overriding claim's; the record is what is mended here.
-	if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
-		a.log.Error("an overridden claim stays on the books", "claim", id, "error", err)
+	if err != nil {
+		a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)
 	}
 }
 
 // enquire finds out what became of a claim write whose fate is unknown, or that
 // was answered late. It is trusted only if it was there within the window.
-func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, former ID, cause error) (Claim, error) {
-	if cause == nil {
-		cause = fmt.Errorf("the claim write was answered after %v, later than claim.write_window", watch.elapsed().Round(time.Millisecond))
-	}
-	for range 2 {
-		r, err := a.read(work, a.cl.Task.ID)
-		if err != nil {
-			return a.abandon(ctx, work, a.cl.Reserved, "the fate of the claim write is unknown, and Notion cannot be asked", err)
-		}
-		if s, _, _ := a.look(a.cl, r.Task, r.At); s == mine {
-			if watch.elapsed() <= a.policy.WriteWindow {
-				return a.verify(ctx, work, former, true)
-			}
-			return a.abandon(ctx, work, a.cl.Reserved, "the claim write landed too late to be trusted, and is being withdrawn", cause)
-		}
+func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause error) (Claim, error) {
+	r, err := a.read(work, a.cl.Task.ID)
+	if err == nil && !a.there(r) {
 		if err := pause(work, a.policy.Settle); err != nil {
 			return Claim{}, err
 		}
+		r, err = a.read(work, a.cl.Task.ID)
 	}
-	return a.abandon(ctx, work, time.Time{}, "the claim write failed", cause)
+	switch {
+	case err != nil:
+		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
+	case a.there(r) && watch.elapsed() <= a.policy.WriteWindow:
+		return a.verify(ctx, work)
+	case a.there(r):
+		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
+	}
+	// It may arrive yet, whoever has the task by now.
+	if d := Decide(r.Task, nil, r.At, a.policy); d.Code == CodeHeld {
+		a.cl.Task = r.Task
+		a.watchFor(time.Time{})
+		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
+	}
+	return a.abandon(ctx, work, time.Time{}, cause)
+}
+
+// there reports whether the page shows the claim.
+func (a *attempt) there(r Reading) bool {
+	s, _, _ := a.look(a.cl, r.Task, r.At)
+	return s == mine
+}
+
+// lostRace words the denial of an attempt that somebody else beat. a.cl.Task is
+// the task as it was found.
+func (a *attempt) lostRace(holder, detail string) Denied {
+	return Denied{
+		Code: CodeLostRace, Holder: holder, ExpiresAt: a.policy.LeaseEnd(a.cl.Task),
+		Detail: fmt.Sprintf("lost the race for %q: %s; ask for the next ready task instead", a.cl.Task.Title, detail),
+	}
 }
 
 // abandon gives up an attempt whose write is in Notion or may get there. due is
 // when to withdraw it; zero if it has not been seen and is only watched for.
-func (a *attempt) abandon(ctx, work context.Context, due time.Time, what string, cause error) (Claim, error) {
+func (a *attempt) abandon(ctx, work context.Context, due time.Time, cause error) (Claim, error) {
 	a.watchFor(due)
-	d := &Denied{
-		Code: CodeNotionUnavailable, RetryAfter: retryAfter(cause), Err: cause,
-		Detail: fmt.Sprintf("%s: %v; try again later", what, cause),
-	}
-	if err := a.conclude(ctx, d); err != nil && !errors.Is(err, d) {
+	d := a.unavailable(cause)
+	d.Detail += "; try again later"
+	if err := a.conclude(ctx, &d); err != nil && !errors.Is(err, &d) {
 		return Claim{}, err
 	}
 	if !due.IsZero() {
@@ -253,7 +272,7 @@ func (a *attempt) abandon(ctx, work context.Context, due time.Time, what string,
 			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
 		}
 	}
-	return Claim{}, d
+	return Claim{}, &d
 }
 
 // watchFor marks the claim abandoned, to be withdrawn at due.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"dibs/internal/task"
@@ -33,6 +34,7 @@ type Claimer struct {
 	observe  func(Reading)
 	log      *slog.Logger
 	locks    taskLocks
+	underway sync.Map // the ids of the attempts that are being made
 
 	stopped context.Context
 	stop    context.CancelFunc
@@ -88,11 +90,14 @@ func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
 	return c.get(ctx, id)
 }
 
-// get fetches the page with a permit of ctx.
+// get fetches the page with a permit of ctx. The task is locked.
 func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	r, err := c.store.Get(ctx, id)
 	if err == nil {
 		c.observe(r)
+		if _, err := c.sighted(ctx, r.Task); err != nil {
+			c.log.Error("the journal does not say whose claim a page shows", "task", id, "error", err)
+		}
 	}
 	return r, err
 }
@@ -150,12 +155,25 @@ func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, e
 	return cl, c.save(ctx, cl, events...)
 }
 
-// refresh takes over what a page says about a claim that stands.
+// refresh takes over what a page says about a claim that stands: a date or a
+// lease that was changed there is what others go by.
 func (c *Claimer) refresh(cl *Claim, t task.Task) {
 	cl.Task = t
 	cl.Timeout = c.policy.LeaseOf(t)
 	if cl.Requested > 0 {
 		cl.Timeout = min(cl.Timeout, cl.Requested)
 	}
-	cl.StaleAt = c.policy.StaleAt(cl.ClaimedAt, c.policy.LeaseOf(t))
+	since := cl.ClaimedAt
+	if !t.ClaimedAt.IsZero() {
+		since = t.ClaimedAt
+	}
+	if since.Before(cl.ClaimedAt.Truncate(time.Minute)) {
+		cl.ClaimedAt = since
+	}
+	cl.StaleAt = c.policy.StaleAt(since, c.policy.LeaseOf(t))
+}
+
+// fresh reports whether the lease that a page shows is the one that cl knows of.
+func (c *Claimer) fresh(cl Claim, t task.Task) bool {
+	return t.ClaimedAt.IsZero() || c.policy.StaleAt(t.ClaimedAt, c.policy.LeaseOf(t)).Equal(cl.StaleAt)
 }

@@ -70,18 +70,21 @@ func (c *Claimer) notHeld(cl Claim) *Lost {
 
 // finish journals the intent and delivers it if it can. The task is locked.
 func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error) {
-	if cl.State != Finishing {
-		cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
-		cl.Due = c.store.Now()
-		if err := c.save(ctx, cl); err != nil {
-			return Claim{}, err
-		}
+	if cl.State == Finishing {
+		return c.deliver(ctx, cl, true)
 	}
-	return c.deliver(ctx, cl)
+	cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
+	cl.Due = c.store.Now()
+	if err := c.save(ctx, cl); err != nil {
+		return Claim{}, err
+	}
+	return c.deliver(ctx, cl, false)
 }
 
-// deliver writes what the agent said when it was done, if the claim still stands.
-func (c *Claimer) deliver(ctx context.Context, cl Claim) (Claim, error) {
+// deliver writes what the agent said when it was done, if the claim still
+// stands. sent says that it may have been written before: then a page that
+// shows as much, which would otherwise be a person's doing, is the effect of it.
+func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, error) {
 	w := finishWrite(cl)
 	owed := func(err error) (Claim, error) {
 		cl.Due = c.later(cl.Finish.At, err)
@@ -91,7 +94,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim) (Claim, error) {
 		return cl, c.save(ctx, cl)
 	}
 	var failure error
-	for try := range finishTries {
+	for range finishTries {
 		permit, err := c.store.Permit(ctx, 2)
 		if err != nil {
 			return owed(err)
@@ -105,7 +108,8 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim) (Claim, error) {
 		}
 		s, holder, detail := c.look(cl, r.Task, r.At)
 		switch {
-		case s == done, try > 0 && w.shows(r.Task, c.policy.NoToken):
+		case s == done, sent && w.shows(r.Task, c.policy.NoToken), sent && s == suspect && *w.Status == task.Open:
+			// The last: the task was given back, and somebody claimed it since.
 			cl.Task = r.Task
 			return c.finished(ctx, cl)
 		case s == suspect:
@@ -126,6 +130,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim) (Claim, error) {
 		}
 		failure = err
 		if err == nil || landed(err) != LandedNo {
+			sent = true
 			// It may show on the next reading, and a write on its way gets the
 			// time to arrive.
 			if err := pause(ctx, c.policy.Settle); err != nil {
@@ -143,8 +148,11 @@ func (c *Claimer) bearWith(cl *Claim, detail string) bool {
 	if cl.Suspect.IsZero() {
 		cl.Suspect = now
 	}
-	cl.Due, cl.Detail = cl.Suspect.Add(c.policy.Grace), detail
-	return now.Before(cl.Due)
+	// It is looked at often enough to see the void mark before the task is
+	// reopened, a grace after the mark was made.
+	until := cl.Suspect.Add(c.policy.Grace)
+	cl.Due, cl.Detail = now.Add(c.policy.Grace/3), detail
+	return now.Before(until)
 }
 
 // finishWrite is the write that cl.Finish asks for. Completing keeps the name

@@ -10,7 +10,7 @@ import (
 // Guard compares a held claim with what the mirror saw of its task. If they
 // differ, or the claim is under suspicion, the page itself is read and decides:
 // a claim covered by an abandoned one is written back, one that somebody else
-// ended is lost. A nil seen always reads the page. The error is a *Lost if the
+// ended is lost, and a lease that was changed is taken note of. A nil seen always reads the page. The error is a *Lost if the
 // claim is found to be over.
 func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	cl, unlock, err := c.lockClaim(ctx, id)
@@ -22,7 +22,7 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 		return nil
 	}
 	if seen != nil && cl.Suspect.IsZero() {
-		if s, _, _ := c.look(cl, *seen, c.store.Now()); s == mine {
+		if s, _, _ := c.look(cl, *seen, c.store.Now()); s == mine && c.fresh(cl, *seen) {
 			return nil
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 	if watch.elapsed() >= c.policy.WriteWindow {
 		return nil // the next look repairs it
 	}
-	w := claimWrite(cl)
+	w := restoreWrite(cl, r.Task)
 	answer, err := c.write(permit, cl.Task.ID, w)
 	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
 		// Whether it landed shows at the next look; writing it again then does no harm.

@@ -70,7 +70,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	switch s, holder, detail := c.look(cl, r.Task, r.At); s {
 	case mine:
 	case covered:
-		w = claimWrite(renewed)
+		w = restoreWrite(renewed, r.Task)
 	case suspect:
 		if c.bearWith(&cl, detail) {
 			return cl, c.save(ctx, cl)
@@ -84,11 +84,17 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	}
 
 	answer, err := c.write(permit, cl.Task.ID, w)
-	// Up to StaleAt nobody may have overridden the claim, so that an answer in
-	// time is enough. After it a rival may be between its read and its write:
-	// the renewal then has to survive the settle wait, as a claim does.
+	// A rival overrides only what it read after StaleAt, by the Date of an
+	// answer that came within its window. What landed before any such read
+	// needs no more than its answer; after that a rival may be between its read
+	// and its write, and the renewal has to survive the settle wait, as a claim
+	// does.
 	inTime := err == nil && w.shows(answer.Task, c.policy.NoToken) &&
-		watch.elapsed() < c.policy.WriteWindow && c.store.Now().Before(cl.StaleAt)
+		answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
+	if inTime {
+		s, _, _ := c.look(cl, answer.Task, answer.At)
+		inTime = s == mine
+	}
 	if !inTime {
 		if landed(err) == LandedNo && err != nil {
 			return Claim{}, err

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"dibs/internal/task"
@@ -35,13 +34,9 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, r.At) || watch.elapsed() >= c.policy.WriteWindow {
 		return "", false, nil
 	}
-	local, err := c.ledger.Claim(ctx, ParseToken(t.Token).ID)
-	switch {
-	case errors.Is(err, ErrUnknownClaim):
-	case err != nil:
+	local, err := c.held(ctx, t)
+	if err != nil || local.State == Finishing {
 		return "", false, err
-	case local.State == Finishing:
-		return "", false, nil
 	}
 
 	w := clearWrite(task.Open)
@@ -68,10 +63,22 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 	e := gone.event(KindSwept, now)
 	e.Agent, e.Holder, e.Remote = t.ClaimedBy, t.ClaimedBy, true
 	e.Detail = "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339)
-	if local.State == Held {
+	if local.ID != "" {
 		_, err = c.end(ctx, local, EndSwept, e.Detail, e)
 	} else {
 		err = c.ledger.Record(context.WithoutCancel(ctx), e)
 	}
 	return t.ClaimedBy, true, err
+}
+
+// held returns the claim that t shows, if it is one that an agent here has; a
+// zero one otherwise.
+func (c *Claimer) held(ctx context.Context, t task.Task) (Claim, error) {
+	live, err := c.ledger.Live(ctx)
+	for _, cl := range live {
+		if (cl.State == Held || cl.State == Finishing) && cl.Task.ID == t.ID && c.token(cl, t).ID == cl.ID {
+			return cl, nil
+		}
+	}
+	return Claim{}, err
 }

@@ -22,26 +22,41 @@ const (
 // a claim that was written but not granted is to be withdrawn, a finish to be
 // delivered, each by the next RunDue.
 func (c *Claimer) Recover(ctx context.Context) error {
-	unsettled := func(cl Claim) bool { return cl.State == Writing || cl.State == Finishing }
-	return c.eachLive(ctx, unsettled, func(cl Claim) error {
-		switch cl.State {
-		case Writing:
-			cl.State, cl.Due = Abandoned, c.store.Now()
-			cl.Detail = "the daemon stopped before the claim was verified"
-			e := cl.event(KindDenied, c.store.Now())
-			e.Code, e.Detail, e.Remote = CodeNotionUnavailable, cl.Detail, true
-			return c.save(ctx, cl, e)
-		case Finishing:
+	finishing := func(cl Claim) bool { return cl.State == Finishing }
+	return errors.Join(
+		c.eachLive(ctx, c.cutShort, func(cl Claim) error { return c.giveUp(ctx, cl) }),
+		c.eachLive(ctx, finishing, func(cl Claim) error {
 			cl.Due = c.store.Now()
 			return c.save(ctx, cl)
-		}
-		return nil
-	})
+		}),
+	)
 }
 
-// RunDue takes the next step of every claim that is owed one: deliver a finish,
-// mark an abandoned claim void, reopen a void task. It returns the time of the
-// earliest step that remains, zero if there is none.
+// cutShort reports whether cl is an attempt that nobody is making any more: an
+// earlier run of the daemon was, or the ledger failed in the middle of it.
+func (c *Claimer) cutShort(cl Claim) bool {
+	_, underway := c.underway.Load(cl.ID)
+	return (cl.State == Reserved || cl.State == Writing) && !underway
+}
+
+// giveUp ends an attempt that was cut short, or has it withdrawn if it may be
+// in Notion.
+func (c *Claimer) giveUp(ctx context.Context, cl Claim) error {
+	e := cl.event(KindDenied, c.store.Now())
+	e.Code, e.Detail, e.Remote = CodeNotionUnavailable, "the attempt was cut short before the claim was verified", true
+	cl.Detail = e.Detail
+	if cl.State == Reserved {
+		_, err := c.end(ctx, cl, EndNotGranted, e.Detail, e)
+		return err
+	}
+	cl.State, cl.Due = Abandoned, c.store.Now()
+	return c.save(ctx, cl, e)
+}
+
+// RunDue takes the next step of every claim that is owed one: give up an attempt
+// that was cut short, deliver a finish, mark an abandoned claim void, reopen a
+// void task. It returns the time of the earliest step that remains, zero if
+// there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	expired := func(cl Claim) bool {
 		return cl.State == Abandoned && cl.Due.IsZero() && c.store.Now().Sub(cl.Reserved) > watchTime
@@ -51,6 +66,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		return owed && !cl.Due.IsZero() && !cl.Due.After(c.store.Now())
 	}
 	err = errors.Join(
+		c.eachLive(ctx, c.cutShort, func(cl Claim) error { return c.giveUp(ctx, cl) }),
 		c.eachLive(ctx, due, func(cl Claim) error { return c.resolve(ctx, cl) }),
 		c.eachLive(ctx, expired, func(cl Claim) error {
 			_, err := c.end(ctx, cl, EndNotGranted, cl.Detail)
@@ -70,26 +86,41 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 // of an abandoned attempt whose write arrived after all, the attempt becomes
 // due to be withdrawn, and Sighted returns true.
 func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
-	tok := ParseToken(token)
-	if tok.ID == "" || tok.Void || tok.Done {
-		return false, nil
-	}
-	cl, err := c.ledger.Claim(ctx, tok.ID)
-	if errors.Is(err, ErrUnknownClaim) {
-		return false, nil
-	} else if err != nil || cl.State != Abandoned || !cl.Due.IsZero() {
+	cl, err := c.unseen(ctx, token)
+	if err != nil || cl.ID == "" {
 		return false, err
 	}
-	cl, unlock, err := c.lockClaim(ctx, cl.ID)
+	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
 		return false, err
 	}
 	defer unlock()
-	if cl.State != Abandoned {
-		return false, nil
+	cl.Task.Token = token
+	return c.sighted(ctx, cl.Task)
+}
+
+// sighted is Sighted for a task that is locked, as a page shows it.
+func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
+	cl, err := c.unseen(ctx, t.Token)
+	if err != nil || cl.ID == "" || cl.Task.ID != t.ID {
+		return false, err
 	}
 	cl.Due = c.store.Now()
 	return true, c.save(ctx, cl)
+}
+
+// unseen returns the abandoned claim of that token whose write has not been seen
+// so far; a zero one if there is none.
+func (c *Claimer) unseen(ctx context.Context, token string) (Claim, error) {
+	tok := ParseToken(token)
+	if tok.ID == "" || tok.Void || tok.Done {
+		return Claim{}, nil
+	}
+	cl, err := c.ledger.Claim(ctx, tok.ID)
+	if errors.Is(err, ErrUnknownClaim) || err == nil && (cl.State != Abandoned || !cl.Due.IsZero()) {
+		return Claim{}, nil
+	}
+	return cl, err
 }
 
 // resolve takes one step for a claim that is owed one. The task is locked.
@@ -97,7 +128,7 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 	var err error
 	switch cl.State {
 	case Finishing:
-		_, err = c.deliver(ctx, cl)
+		_, err = c.deliver(ctx, cl, true)
 		var lost *Lost
 		if errors.As(err, &lost) {
 			err = nil // an outcome, not a failure; the event says so
@@ -118,13 +149,15 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 	if !ok {
 		return err
 	}
-	s, _, _ := c.look(cl, r.Task, r.At)
-	if s != mine {
+	tok := c.token(cl, r.Task)
+	switch {
+	case tok.ID != cl.ID || r.Task.Trashed:
 		// Not there, or no longer: somebody wrote over it, or it may still come.
 		cl.Due = time.Time{}
 		return c.save(ctx, cl)
-	}
-	if !c.policy.NoToken { // without a token there is nothing to mark; the wait remains
+	case tok.Done || r.Task.ClaimedBy != cl.Agent:
+		return c.overtaken(ctx, cl)
+	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
 		if _, err := c.write(permit, cl.Task.ID, Write{Token: new(voidPrefix + string(cl.ID))}); err != nil {
 			return c.postpone(ctx, cl, err)
 		}
@@ -139,21 +172,19 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	if !ok {
 		return err
 	}
-	tok := ParseToken(r.Task.Token)
-	if c.policy.NoToken {
-		tok = Token{ID: cl.ID, Void: r.Task.ClaimedBy == cl.Agent && r.Task.ClaimedAt.Equal(cl.ClaimedAt.Truncate(time.Minute))}
-	}
-	switch {
-	case tok.ID == cl.ID && !tok.Void && !tok.Done && !c.policy.NoToken:
-		cl.State, cl.Due = Abandoned, c.store.Now() // the mark did not take
-		return c.save(ctx, cl)
-	case tok.ID != cl.ID || !tok.Void || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed:
-		_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back or changed before the withdrawal was complete")
-		return err
-	}
+	tok := c.token(cl, r.Task)
 	w := clearWrite(task.Open)
 	if r.Task.Status != task.InProgress {
 		w.Status = nil // a person set it; only the claim is taken off
+	}
+	switch {
+	case r.Task.ClaimedBy == "" && r.Task.Token == "":
+		return c.withdrawn(ctx, cl) // the write that did it was not answered
+	case tok.ID != cl.ID || tok.Done || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed:
+		return c.overtaken(ctx, cl)
+	case !tok.Void && !c.policy.NoToken:
+		cl.State, cl.Due = Abandoned, c.store.Now() // the mark did not take
+		return c.save(ctx, cl)
 	}
 	answer, err := c.write(permit, cl.Task.ID, w)
 	if err != nil {
@@ -162,9 +193,20 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	if !w.shows(answer.Task, c.policy.NoToken) {
 		return c.postpone(ctx, cl, nil)
 	}
+	return c.withdrawn(ctx, cl)
+}
+
+// withdrawn closes a claim that is off its page.
+func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
 	e := cl.event(KindWithdrawn, c.store.Now())
 	e.Remote, e.Detail = true, cl.Detail
-	_, err = c.end(ctx, cl, EndNotGranted, cl.Detail, e)
+	_, err := c.end(ctx, cl, EndNotGranted, cl.Detail, e)
+	return err
+}
+
+// overtaken closes a claim whose page somebody else had a hand in meanwhile.
+func (c *Claimer) overtaken(ctx context.Context, cl Claim) error {
+	_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back or changed before the withdrawal was complete")
 	return err
 }
 
@@ -172,7 +214,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 // the write. ok is false if there is nothing to be done now.
 func (c *Claimer) revisit(ctx context.Context, cl *Claim) (r Reading, permit context.Context, ok bool, err error) {
 	if permit, err = c.store.Permit(ctx, 2); err != nil {
-		return r, nil, false, err
+		return r, nil, false, c.postpone(ctx, *cl, err)
 	}
 	watch := startWatch()
 	r, err = c.get(permit, cl.Task.ID)

@@ -13,7 +13,8 @@ type standing int
 const (
 	// mine: the page shows the claim, whole.
 	mine standing = iota
-	// done: the page shows the task completed by this claim.
+	// done: the page shows that the task was completed by this claim, whatever
+	// became of it since.
 	done
 	// covered: a claim being withdrawn lies over this one; its writer abandoned
 	// it and means no harm.
@@ -32,16 +33,9 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 	if t.Trashed {
 		return gone, "", "the task was moved to the trash"
 	}
-	tok := ParseToken(t.Token)
-	if c.policy.NoToken {
-		sameMinute := t.ClaimedAt.Equal(cl.ClaimedAt.Truncate(time.Minute))
-		if t.ClaimedBy == cl.Agent && (sameMinute || t.Status == task.Completed) {
-			tok = Token{ID: cl.ID, Done: t.Status == task.Completed}
-		}
-	}
-
-	if tok.ID == cl.ID && tok.Done && t.Status == task.Completed {
-		return done, cl.Agent, ""
+	tok := c.token(cl, t)
+	if tok.ID == cl.ID && tok.Done {
+		return done, cl.Agent, "the task was completed under it"
 	}
 	if t.Status != task.InProgress {
 		return gone, t.ClaimedBy, fmt.Sprintf("its status was set to %s", t.Status)
@@ -67,6 +61,27 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 	return gone, t.ClaimedBy, "its claim token was changed"
 }
 
+// token tells what a page's claim token says, as far as it matters to cl. Where
+// there are no tokens, the name and the minute stand in for one; the minute of
+// a claim that is renewed may lie later than is known here.
+func (c *Claimer) token(cl Claim, t task.Task) Token {
+	if !c.policy.NoToken {
+		return ParseToken(t.Token)
+	}
+	if t.ClaimedBy != cl.Agent {
+		return Token{}
+	}
+	minute := cl.ClaimedAt.Truncate(time.Minute)
+	renewed := (cl.State == Held || cl.State == Finishing) && t.ClaimedAt.After(minute)
+	switch {
+	case t.Status == task.Completed:
+		return Token{ID: cl.ID, Done: true}
+	case renewed || t.ClaimedAt.Equal(minute):
+		return Token{ID: cl.ID}
+	}
+	return Token{}
+}
+
 // claimWrite is the write that puts cl on its page.
 func claimWrite(cl Claim) Write {
 	w := Write{
@@ -77,6 +92,16 @@ func claimWrite(cl Claim) Write {
 	}
 	if cl.Requested > 0 {
 		w.Timeout = new(cl.Requested)
+	}
+	return w
+}
+
+// restoreWrite is the write that puts cl back on a page that shows t, with the
+// lease that its holder counts on.
+func restoreWrite(cl Claim, t task.Task) Write {
+	w := claimWrite(cl)
+	if t.Timeout != cl.Task.Timeout {
+		w.Timeout = new(cl.Task.Timeout)
 	}
 	return w
 }

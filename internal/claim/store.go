@@ -37,13 +37,14 @@ type Reading struct {
 }
 
 // Write is a change to a task's page. A nil field is left as it is; an empty
-// name or token, or a zero time, clears the property.
+// name or token, a zero time or a zero timeout clears the property.
 type Write struct {
 	Status    *task.Status
 	ClaimedBy *string
 	ClaimedAt *time.Time
 	Token     *string
-	// Timeout sets the task's own lease length, kept in whole minutes.
+	// Timeout sets the task's own lease length, kept in whole minutes,
+	// rounded up.
 	Timeout *time.Duration
 }
 

@@ -1,0 +1,381 @@
+package claim_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// steady is a network where every call takes 200 ms, half of it before its effect.
+func steady(name string) claimtest.DaemonOptions {
+	return claimtest.DaemonOptions{StoreOptions: claimtest.StoreOptions{Name: name, Latency: claimtest.Always(claimtest.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})}}
+}
+
+func TestUncontendedClaim(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		time.Sleep(42*time.Second + 500*time.Millisecond)
+		begun := time.Now()
+		c := w.claim(d, "Sandman")
+
+		// Two calls before the settle wait, one after it.
+		if got, want := time.Since(begun), 3*time.Second+600*time.Millisecond; got != want {
+			t.Errorf("took %v, want %v", got, want)
+		}
+		want := []claimtest.Kind{claimtest.Reads, claimtest.Claims, claimtest.Reads}
+		if diff := cmp.Diff(want, requests(d)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		// What is Notion's time here was learnt from an answer dated 0:42.
+		claimedAt := bubbleStart.Add(42 * time.Second)
+		wantWrite := &claim.Write{
+			Status: new(task.InProgress), ClaimedBy: new("Sandman"), ClaimedAt: &claimedAt, Token: new(string(c.ID)),
+		}
+		if diff := cmp.Diff(wantWrite, d.Store.Calls()[1].Write); diff != "" {
+			t.Errorf("claim write (-want +got):\n%s", diff)
+		}
+		wantPage := openTask()
+		wantPage.Status, wantPage.ClaimedBy, wantPage.ClaimedAt, wantPage.Token = task.InProgress, "Sandman", bubbleStart, string(c.ID)
+		if diff := cmp.Diff(wantPage, w.Page(page)); diff != "" {
+			t.Errorf("page (-want +got):\n%s", diff)
+		}
+
+		if _, ok := claim.ParseID(string(c.ID)); !ok {
+			t.Errorf("claim id %q has not the form of one", c.ID)
+		}
+		wantClaim := claim.Claim{
+			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held,
+			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), ClaimedAt: claimedAt,
+			Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt,
+		}
+		if diff := cmp.Diff(wantClaim, c); diff != "" {
+			t.Errorf("claim (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(c, w.only(d)); diff != "" {
+			t.Errorf("ledger (-claim +ledger):\n%s", diff)
+		}
+		if want := claimedAt.Add(30 * time.Minute); !c.ExpiresAt().Equal(want) {
+			t.Errorf("expires at %v, want %v", c.ExpiresAt(), want)
+		}
+		events := d.Ledger.Events()
+		if len(events) != 1 || events[0].Kind != claim.KindGranted || !events[0].Remote || events[0].Claim != c.ID || events[0].Title != "Mend the roof" {
+			t.Errorf("events %+v, want one grant", events)
+		}
+	})
+}
+
+func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		var wg sync.WaitGroup
+		wg.Go(func() { w.race(entrant{d, "Sandman", 0}) })
+		time.Sleep(time.Second)
+		// While it is being claimed.
+		denied := w.deny(d, "Oracle", claim.CodeHeld)
+		if denied.Holder != "Sandman" || !denied.ExpiresAt.IsZero() {
+			t.Errorf("denied %+v, want Sandman as holder and no expiry yet", denied)
+		}
+		wg.Wait()
+
+		// Once it is held; Sandman's other session is no exception.
+		held := w.only(d)
+		for _, agent := range []string{"Oracle", "Sandman", "Hypnos", "Oracle"} {
+			denied := w.deny(d, agent, claim.CodeHeld)
+			if denied.Holder != "Sandman" || !denied.ExpiresAt.Equal(held.ExpiresAt()) || denied.Task.Title != "Mend the roof" {
+				t.Errorf("%s: denied %+v, want Sandman as holder, until %v, with the title", agent, denied, held.ExpiresAt())
+			}
+		}
+		if got := len(d.Store.Calls()); got != 3 {
+			t.Errorf("%d requests, want the 3 of the winner", got)
+		}
+
+		// The refusals are summed up when the claim ends.
+		_, err := d.Finish(w.ctx, held.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		events := d.Ledger.Events()
+		contested := events[len(events)-1]
+		if contested.Kind != claim.KindContested || contested.Count != 5 || !cmp.Equal(contested.Names, []string{"Hypnos", "Oracle", "Sandman"}) {
+			t.Errorf("last event %+v, want 5 refusals of Hypnos, Oracle and Sandman", contested)
+		}
+	})
+}
+
+func TestSameDaemonRaceHasOneWinner(t *testing.T) {
+	for seed := range uint64(50) {
+		inWorld(t, openTask(), func(w *world) {
+			o := claimtest.DaemonOptions{StoreOptions: claimtest.StoreOptions{Name: "a", Seed: seed, Latency: claimtest.Uniform(300 * time.Millisecond)}}
+			d := w.start(o)
+			var entrants []entrant
+			for _, agent := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+				entrants = append(entrants, entrant{d, agent, 0})
+			}
+			if n := len(w.race(entrants...)); n != 1 {
+				t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
+			}
+			if n := len(d.Store.Calls()); n != 3 {
+				t.Errorf("seed %d: %d requests, want 3", seed, n)
+			}
+		})
+	}
+}
+
+func TestDenials(t *testing.T) {
+	tests := []struct {
+		name     string
+		change   func(*task.Task)
+		policy   func(*claim.Policy)
+		code     claim.Code
+		holder   string
+		expires  time.Duration // after the bubble's start, 0 for none
+		says     string
+		requests int
+	}{
+		{
+			name:   "held by an agent of another daemon",
+			change: func(t *task.Task) { hold(t, "Oracle", bubbleStart.Add(-10*time.Minute)) },
+			code:   claim.CodeHeld, holder: "Oracle", expires: 21 * time.Minute, requests: 1,
+		},
+		{
+			name:   "held under one's own name",
+			change: func(t *task.Task) { hold(t, "Sandman", bubbleStart.Add(-10*time.Minute)) },
+			code:   claim.CodeHeld, holder: "Sandman", expires: 21 * time.Minute, requests: 1,
+		},
+		{
+			name:   "held with a lease of its own",
+			change: func(t *task.Task) { hold(t, "Oracle", bubbleStart); t.Timeout = 2 * time.Hour },
+			code:   claim.CodeHeld, holder: "Oracle", expires: 121 * time.Minute, requests: 1,
+		},
+		{
+			name:   "reserved by a person",
+			change: func(t *task.Task) { t.ClaimedBy = "Maria" },
+			code:   claim.CodeReserved, holder: "Maria", requests: 1,
+		},
+		{
+			name:   "trashed",
+			change: func(t *task.Task) { t.Trashed = true },
+			code:   claim.CodeNotOpen, says: "trash", requests: 1,
+		},
+		{
+			name:   "completed",
+			change: func(t *task.Task) { t.Status = task.Completed },
+			code:   claim.CodeNotOpen, says: "COMPLETED", requests: 1,
+		},
+		{
+			name:   "waiting for another task",
+			change: func(t *task.Task) { t.DependsOn = []task.ID{otherPage} },
+			code:   claim.CodeBlockedByDependency, says: string(otherPage), requests: 1,
+		},
+		{
+			name:   "stale, with overrides of open tasks only",
+			change: func(t *task.Task) { *t = staleTask() },
+			policy: func(p *claim.Policy) { p.OpenOnly = true },
+			code:   claim.CodeNotOpen, holder: "Ghost", expires: -89 * time.Minute, says: "sweep", requests: 1,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			first := openTask()
+			tt.change(&first)
+			inWorld(t, first, func(w *world) {
+				o := claimtest.DaemonOptions{
+					Policy:   claimtest.Policy(),
+					Blockers: func(_ context.Context, t task.Task) ([]task.ID, error) { return t.DependsOn, nil },
+				}
+				if tt.policy != nil {
+					tt.policy(&o.Policy)
+				}
+				d := w.start(o)
+				before := w.Page(page)
+				denied := w.deny(d, "Sandman", tt.code)
+				var expires time.Time
+				if tt.expires != 0 {
+					expires = bubbleStart.Add(tt.expires)
+				}
+				if denied.Holder != tt.holder || !denied.ExpiresAt.Equal(expires) || !strings.Contains(denied.Detail, tt.says) || denied.Task.Title != "Mend the roof" {
+					t.Errorf("denied %+v; want holder %q until %v, saying %q", denied, tt.holder, expires, tt.says)
+				}
+				if n := len(d.Store.Calls()); n != tt.requests {
+					t.Errorf("%d requests, want %d", n, tt.requests)
+				}
+				if diff := cmp.Diff(before, w.Page(page)); diff != "" {
+					t.Errorf("the page changed:\n%s", diff)
+				}
+				w.none(d)
+				events := d.Ledger.Events()
+				if len(events) != 1 || events[0].Kind != claim.KindDenied || events[0].Code != tt.code || events[0].Holder != tt.holder || !events[0].Remote {
+					t.Errorf("events %+v, want one denial that reached Notion", events)
+				}
+			})
+		})
+	}
+}
+
+// hold puts a live claim on a task, made at the given time elsewhere.
+func hold(t *task.Task, agent string, at time.Time) {
+	t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, agent, at, string(claim.NewID(at))
+}
+
+func TestUnknownPage(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		w.Remove(page)
+		w.deny(d, "Sandman", claim.CodeNotFound)
+		w.none(d)
+	})
+}
+
+func TestTrashedBetweenReadAndWrite(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		time.AfterFunc(250*time.Millisecond, func() { w.Edit(page, func(t *task.Task) { t.Trashed = true }) })
+		w.deny(d, "Sandman", claim.CodeNotOpen)
+		w.none(d)
+		if w.Page(page).ClaimedBy != "" {
+			t.Error("a page in the trash was written")
+		}
+	})
+}
+
+func TestOverride(t *testing.T) {
+	for _, status := range []task.Status{task.InProgress, task.Open} {
+		t.Run(string(status), func(t *testing.T) {
+			first := staleTask()
+			first.Status = status
+			inWorld(t, first, func(w *world) {
+				o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+				o.Policy.OpenOnly = status == task.Open // does not stand in the way of an open task
+				d := w.start(o)
+				c := w.claim(d, "Sandman")
+				if !c.Override || c.Former != "Ghost" {
+					t.Errorf("claim %+v, want an override of Ghost", c)
+				}
+				w.shows(task.InProgress, "Sandman", string(c.ID))
+				events := d.Ledger.Events()
+				if len(events) != 2 || events[0].Kind != claim.KindGranted || events[1].Kind != claim.KindOverridden || events[1].Holder != "Ghost" || events[1].Agent != "Sandman" {
+					t.Errorf("events %+v, want granted and overridden", events)
+				}
+			})
+		})
+	}
+}
+
+// An override through the same daemon ends the claim that went stale.
+func TestOverrideOfOnesOwn(t *testing.T) {
+	for _, noToken := range []bool{false, true} {
+		inWorld(t, openTask(), func(w *world) {
+			w.NoToken = noToken
+			d := w.daemon("a")
+			old := w.claim(d, "Sandman")
+			time.Sleep(time.Until(old.StaleAt))
+			w.deny(d, "Oracle", claim.CodeHeld)
+			time.Sleep(time.Second)
+			w.claim(d, "Oracle")
+			if got := w.record(d, old.ID); got.State != claim.Ended || got.Ending != claim.EndOverridden {
+				t.Errorf("token=%v: the stale claim is %s, %s; want it overridden", !noToken, got.State, got.Ending)
+			}
+			_, err := d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
+			w.lost(err)
+			if got := w.only(d).Agent; got != "Oracle" {
+				t.Errorf("%s holds the task, want Oracle", got)
+			}
+		})
+	}
+}
+
+func TestRequestedTimeout(t *testing.T) {
+	tests := []struct {
+		name            string
+		own             time.Duration // the task's
+		requested       time.Duration
+		noTimeout       bool
+		lease, honoured time.Duration // the holder's, and what others grant
+	}{
+		{name: "shorter than the default", requested: 10 * time.Minute, lease: 10 * time.Minute, honoured: 10 * time.Minute},
+		{name: "longer than the default", requested: 2 * time.Hour, lease: 2 * time.Hour, honoured: 2 * time.Hour},
+		{name: "instead of the task's own", own: 5 * time.Minute, requested: time.Hour, lease: time.Hour, honoured: time.Hour},
+		{name: "none, with the task's own", own: 5 * time.Minute, lease: 5 * time.Minute, honoured: 5 * time.Minute},
+		{name: "longer than others can know", requested: 2 * time.Hour, noTimeout: true, lease: 30 * time.Minute, honoured: 30 * time.Minute},
+		{name: "shorter than others can know", requested: 10 * time.Minute, noTimeout: true, lease: 10 * time.Minute, honoured: 30 * time.Minute},
+		{name: "not in whole minutes", requested: 90 * time.Second, lease: 90 * time.Second, honoured: 2 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reg := claimtest.NewRegister()
+				reg.NoTimeout = tt.noTimeout
+				first := openTask()
+				first.Timeout = tt.own
+				reg.Add(first)
+				w := &world{T: t, Register: reg, ctx: t.Context()}
+				d := w.daemon("a")
+				r := request("Sandman")
+				r.Timeout = tt.requested
+				c, err := d.Claim(w.ctx, r)
+				w.ok(err)
+				if got := c.ExpiresAt().Sub(c.ClaimedAt); got != tt.lease {
+					t.Errorf("lease %v, want %v", got, tt.lease)
+				}
+				if got, want := c.StaleAt, bubbleStart.Add(time.Minute+tt.honoured+15*time.Second); !got.Equal(want) {
+					t.Errorf("stale at %v, want %v", got, want)
+				}
+				// Others agree.
+				rival := w.daemon("b")
+				time.Sleep(time.Until(c.StaleAt))
+				w.deny(rival, "Oracle", claim.CodeHeld)
+				time.Sleep(time.Second)
+				w.claim(rival, "Oracle")
+			})
+		})
+	}
+}
+
+func TestMostTasksPerAgent(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		second := openTask()
+		second.ID = otherPage
+		w.Add(second)
+		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o.Policy.MaxPerAgent = 1
+		d := w.start(o)
+		first := w.claim(d, "Sandman")
+
+		sent := len(d.Store.Calls())
+		_, err := d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: second})
+		if denied := w.denied(err); denied.Code != claim.CodeLimitReached || !strings.Contains(denied.Detail, "(1)") {
+			t.Errorf("denied %+v, want limit_reached", denied)
+		}
+		if n := len(d.Store.Calls()); n != sent {
+			t.Errorf("the refusal took %d requests", n-sent)
+		}
+		_, err = d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: second})
+		w.ok(err)
+
+		_, err = d.Finish(w.ctx, first.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		w.claim(d, "Sandman")
+	})
+}
+
+// What is being withdrawn from Notion does not count against its agent, nor
+// keep the task from the others here: the page speaks for itself.
+func TestAbandonedAttemptsDoNotCount(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o.Policy.MaxPerAgent = 1
+		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		if got := w.only(d).State; got != claim.Abandoned {
+			t.Fatalf("the attempt is %s, want abandoned", got)
+		}
+		w.claim(d, "Sandman")
+	})
+}

@@ -1,0 +1,192 @@
+package claim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+)
+
+// The rules of the pre-flight, as a decision table. A cell lists the values that
+// it covers, "*" covers all. Every combination is covered by one row.
+//
+//	trashed  status                              token     by     at     blockers override  → verdict
+const decisionTable = `
+	yes      *                                   *         *      *      *        *         not_open
+	no       BLOCKED,COMPLETED,CANCELLED,UNKNOWN *         *      *      *        *         not_open
+
+	no       OPEN                                !done     none   *      no       *         claim
+	no       OPEN                                !done     none   *      yes      *         blocked_by_dependency
+	no       OPEN                                done      *      *      no       *         claim
+	no       OPEN                                done      *      *      yes      *         blocked_by_dependency
+	no       OPEN                                !done     named  none   *        *         reserved
+	no       OPEN                                !done     named  live   *        *         held
+	no       OPEN                                !done     named  stale  no       *         override
+	no       OPEN                                !done     named  stale  yes      *         blocked_by_dependency
+
+	no       IN_PROGRESS                         *         none   *      *        *         not_open
+	no       IN_PROGRESS                         *         named  none   *        *         reserved
+	no       IN_PROGRESS                         *         named  live   *        *         held
+	no       IN_PROGRESS                         *         named  stale  no       any       override
+	no       IN_PROGRESS                         *         named  stale  yes      any       blocked_by_dependency
+	no       IN_PROGRESS                         *         named  stale  *        open_only not_open
+`
+
+// verdict looks the combination up.
+func verdict(t *testing.T, cells ...string) string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(decisionTable) {
+		row := strings.Fields(line)
+		if len(row) == 0 {
+			continue
+		}
+		matches := true
+		for i, cell := range cells {
+			matches = matches && covers(row[i], cell)
+		}
+		if matches {
+			found = append(found, row[len(cells)])
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%v: %d rows of the table apply, want 1", cells, len(found))
+	}
+	return found[0]
+}
+
+func covers(pattern, value string) bool {
+	if not, ok := strings.CutPrefix(pattern, "!"); ok {
+		return value != not
+	}
+	for one := range strings.SplitSeq(pattern, ",") {
+		if one == "*" || one == value {
+			return true
+		}
+	}
+	return false
+}
+
+func TestDecideEveryCombination(t *testing.T) {
+	id := claim.NewID(bubbleStart)
+	now := time.Date(2026, 3, 1, 12, 31, 15, 0, time.UTC)
+	ages := []struct {
+		name, cell string
+		at         time.Time
+	}{
+		{"none", "none", time.Time{}},
+		{"fresh", "live", now.Truncate(time.Minute)},
+		{"at the edge", "live", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+		{"stale", "stale", time.Date(2026, 3, 1, 11, 59, 0, 0, time.UTC)},
+		{"from the future", "live", now.Add(time.Hour)},
+	}
+	tokens := []struct{ cell, text string }{
+		{"none", ""}, {"plain", string(id)}, {"void", "void " + string(id)}, {"done", "done " + string(id)}, {"foreign", "taken by Maria, done"},
+	}
+	yesNo := map[bool]string{true: "yes", false: "no"}
+	n := 0
+	for _, status := range append([]task.Status{task.Unknown}, task.Statuses...) {
+		for _, by := range []string{"", "Sandman", "Maria"} {
+			for _, age := range ages {
+				for _, token := range tokens {
+					for _, trashed := range []bool{false, true} {
+						for _, blockers := range [][]task.ID{nil, {otherPage}, {otherPage, page}} {
+							for _, openOnly := range []bool{false, true} {
+								n++
+								policy := claimtest.Policy()
+								policy.OpenOnly = openOnly
+								page := task.Task{ID: page, Status: status, ClaimedBy: by, ClaimedAt: age.at, Token: token.text, Trashed: trashed}
+								got := claim.Decide(page, blockers, now, policy)
+
+								named, override := "named", "any"
+								if by == "" {
+									named = "none"
+								}
+								if openOnly {
+									override = "open_only"
+								}
+								want := verdict(t, yesNo[trashed], string(status), token.cell, named, age.cell, yesNo[len(blockers) > 0], override)
+								name := fmt.Sprintf("trashed=%v %s by=%q at=%s token=%s blockers=%d override=%s", trashed, status, by, age.name, token.cell, len(blockers), override)
+								checkDecision(t, name, got, want, page)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if want := 6 * 3 * 5 * 5 * 2 * 3 * 2; n != want {
+		t.Errorf("%d combinations were tried, want %d", n, want)
+	}
+}
+
+func checkDecision(t *testing.T, name string, got claim.Decision, want string, page task.Task) {
+	t.Helper()
+	verdict := string(got.Code)
+	switch {
+	case got.Override && got.Code == "":
+		verdict = "override"
+	case got.Code == "":
+		verdict = "claim"
+	}
+	if verdict != want || got.Override != (want == "override") {
+		t.Errorf("%s: %+v, want %s", name, got, want)
+	}
+	if (got.Reason == "") != (got.Code == "") {
+		t.Errorf("%s: reason %q with code %q", name, got.Reason, got.Code)
+	}
+	var holder string
+	var end time.Time
+	switch want {
+	case "reserved":
+		holder = page.ClaimedBy
+	case "held", "override":
+		// The lease of a page that shows 12:00 may have begun at 12:00:59.
+		holder, end = page.ClaimedBy, page.ClaimedAt.Truncate(time.Minute).Add(31*time.Minute)
+	default:
+		if got.Holder == "" {
+			return // whether a task that is not open tells its holder is a courtesy
+		}
+		holder, end = page.ClaimedBy, got.LeaseEnd
+	}
+	if got.Holder != holder || !got.LeaseEnd.Equal(end) {
+		t.Errorf("%s: holder %q until %v, want %q until %v", name, got.Holder, got.LeaseEnd, holder, end)
+	}
+}
+
+// A page that shows 12:00 may stand for 12:00:59.999; its holder then trusts it
+// until 12:30:59.999, and gets window, settle and allowance (2 s + 3 s + 10 s)
+// on top.
+func TestStaleToTheSecond(t *testing.T) {
+	day := func(h, m, s int) time.Time { return time.Date(2026, 3, 1, h, m, s, 0, time.UTC) }
+	tests := []struct {
+		name    string
+		at      time.Time
+		timeout time.Duration
+		now     time.Time
+		stale   bool
+	}{
+		{"the last second", day(12, 0, 0), 0, day(12, 31, 15), false},
+		{"the first second", day(12, 0, 0), 0, day(12, 31, 16), true},
+		{"seconds on the page change nothing", day(12, 0, 59), 0, day(12, 31, 16), true},
+		{"nor here", day(12, 0, 59), 0, day(12, 31, 15), false},
+		{"the task's own lease", day(12, 0, 0), 5 * time.Minute, day(12, 6, 15), false},
+		{"the task's own lease is over", day(12, 0, 0), 5 * time.Minute, day(12, 6, 16), true},
+		{"a longer lease of its own", day(12, 0, 0), 2 * time.Hour, day(14, 1, 15), false},
+		{"a longer lease is over", day(12, 0, 0), 2 * time.Hour, day(14, 1, 16), true},
+		{"another zone", day(12, 0, 0).In(time.FixedZone("", 5*3600+1800)), 0, day(12, 31, 16), true},
+		{"no date", time.Time{}, 0, day(12, 31, 16), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			page := task.Task{Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: tt.at, Timeout: tt.timeout}
+			if got := claimtest.Policy().Stale(page, tt.now); got != tt.stale {
+				t.Errorf("stale at %v = %v, want %v", tt.now, got, tt.stale)
+			}
+		})
+	}
+}

@@ -1,0 +1,364 @@
+package claim_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// finishes lists what an agent can say when it is done.
+var finishes = []struct {
+	name   string
+	finish claim.Finish
+	kind   claim.Kind
+	status task.Status // of the page, afterwards
+	write  claimtest.Kind
+}{
+	{"completed", claim.Finish{As: claim.EndCompleted, Summary: "mended"}, claim.KindCompleted, task.Completed, claimtest.Completions},
+	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, claimtest.Blockings},
+	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, claimtest.Openings},
+	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, claimtest.Blockings},
+	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, claimtest.Openings},
+}
+
+// finished checks what the page shows after c ended in the given status.
+func (w *world) finished(c claim.Claim, status task.Status) {
+	w.Helper()
+	if status == task.Completed {
+		w.shows(status, c.Agent, "done "+string(c.ID)) // who did it stays to be seen
+		return
+	}
+	w.shows(status, "", "")
+	if at := w.Page(page).ClaimedAt; !at.IsZero() {
+		w.Errorf("the page is claimed at %v, want no date", at)
+	}
+}
+
+func TestFinish(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				c := w.claim(d, "Sandman")
+				time.Sleep(10 * time.Minute)
+				at := d.Store.Now()
+				got, err := d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if got.State != claim.Ended || got.Ending != tt.finish.As || !got.Ended.Equal(at) {
+					t.Errorf("claim %+v, want it ended as %s at %v", got, tt.finish.As, at)
+				}
+				w.finished(c, tt.status)
+				w.none(d)
+				events := d.Ledger.Events()
+				last := events[len(events)-1]
+				want := claim.Event{
+					ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID,
+					Remote: true, Started: c.Started, Finished: at, Summary: tt.finish.Summary,
+				}
+				if diff := cmp.Diff(want, last); diff != "" {
+					t.Errorf("event (-want +got):\n%s", diff)
+				}
+
+				// Saying it again changes nothing, and says the same.
+				sent := len(d.Store.Calls())
+				again, err := d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if diff := cmp.Diff(got, again); diff != "" {
+					t.Errorf("again (-first +second):\n%s", diff)
+				}
+				if n := len(d.Store.Calls()); n != sent {
+					t.Errorf("saying it again took %d requests", n-sent)
+				}
+				if got := len(d.Ledger.Events()); got != len(events) {
+					t.Errorf("saying it again made %d events", got-len(events))
+				}
+				// Saying something else is refused.
+				other := claim.EndBlocked
+				if tt.finish.As == other {
+					other = claim.EndReleased
+				}
+				_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: other})
+				w.lost(err)
+			})
+		})
+	}
+}
+
+// Whatever becomes of the write that finishes a claim, it is delivered, the
+// agent is not told that the claim is lost, and it is logged once.
+func TestFateOfTheFinish(t *testing.T) {
+	faults := []struct {
+		name  string
+		fault claimtest.Fault
+	}{
+		{"answer dropped", claimtest.AnswerDropped},
+		{"request dropped", claimtest.RequestDropped},
+		{"saved but 503", claimtest.SavedBut503},
+		{"409", claimtest.Fails(409, false)},
+		{"409, saved", claimtest.Fails(409, true)},
+		{"500", claimtest.Fails(500, false)},
+		{"502", claimtest.Fails(502, false)},
+		{"504, saved", claimtest.Fails(504, true)},
+		{"turned away", claimtest.TurnedAway(429, 40*time.Second)},
+		{"not applied", claimtest.NotApplied},
+		{"answered late", claimtest.Slow(0, 5*time.Second)},
+		{"landing late", claimtest.Late(2 * time.Second)},
+		{"landing much later", claimtest.Late(20 * time.Second)},
+		{"applied late", claimtest.AppliedLate(2 * time.Second)},
+	}
+	for _, tt := range finishes {
+		for _, f := range faults {
+			for times, fault := range map[string]claimtest.Fault{
+				"first": claimtest.InTurn(tt.write, f.fault),
+				"third": claimtest.InTurn(tt.write, claimtest.RequestDropped, claimtest.RequestDropped, f.fault),
+				"every": claimtest.On(firstMinutes(10, tt.write), f.fault),
+			} {
+				t.Run(tt.name+", "+f.name+", "+times, func(t *testing.T) {
+					inWorld(t, openTask(), func(w *world) {
+						d := w.daemon("a", fault)
+						c := w.claim(d, "Sandman")
+						got, err := d.Finish(w.ctx, c.ID, tt.finish)
+						w.ok(err)
+						if got.State != claim.Ended && got.State != claim.Finishing {
+							t.Errorf("the claim is %s, want it ended or finishing", got.State)
+						}
+						w.sync(15*time.Minute, d)
+
+						// The agent asks again, having heard nothing.
+						got, err = d.Finish(w.ctx, c.ID, tt.finish)
+						w.ok(err)
+						if got.State != claim.Ended || got.Ending != tt.finish.As {
+							t.Errorf("the claim is %s, %s; want it ended as %s", got.State, got.Ending, tt.finish.As)
+						}
+						w.finished(c, tt.status)
+						if diff := cmp.Diff([]claim.Kind{claim.KindGranted, tt.kind}, kinds(d)); diff != "" {
+							t.Errorf("events (-want +got):\n%s", diff)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// firstMinutes chooses the requests of a kind for the bubble's first n minutes.
+func firstMinutes(n int, kind claimtest.Kind) claimtest.Pick {
+	return func(_ task.ID, k claimtest.Kind) bool {
+		return k == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
+	}
+}
+
+// An agent that released the task, whose answer was lost, and which somebody
+// else took since, has released it.
+func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a := w.daemon("a", claimtest.InTurn(claimtest.Openings, claimtest.AnswerDropped))
+		b := w.daemon("b")
+		c := w.claim(a, "Sandman")
+		var granted []claim.Claim
+		var wg sync.WaitGroup
+		wg.Go(func() { granted = w.race(entrant{b, "Oracle", time.Second}) })
+		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		if got.Ending != claim.EndReleased {
+			t.Errorf("ended as %s, want released", got.Ending)
+		}
+		wg.Wait()
+		if len(granted) != 1 {
+			t.Fatalf("%d claims were granted, want Oracle's", len(granted))
+		}
+		w.shows(task.InProgress, "Oracle", string(granted[0].ID))
+	})
+}
+
+// A completion whose answer was lost stays a completion when a person reopens
+// the task meanwhile.
+func TestCompletedAndReopenedBeforeTheAnswer(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Completions, claimtest.AnswerDropped))
+		c := w.claim(d, "Sandman")
+		time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
+		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		if got.Ending != claim.EndCompleted {
+			t.Errorf("ended as %s, want completed", got.Ending)
+		}
+		// It is open to all again, although its last claim is still to be seen.
+		w.claim(d, "Oracle")
+	})
+}
+
+// With Notion down, a finish is accepted, journalled and delivered later, once.
+func TestFinishWithNotionDown(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, tt := range finishes {
+			name := tt.name
+			if restart {
+				name += ", with a restart"
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					var down bool
+					d := w.daemon("a", claimtest.On(func(_ task.ID, k claimtest.Kind) bool { return down && k == claimtest.Reads }, claimtest.ReadFails(claim.Unavailable)))
+					c := w.claim(d, "Sandman")
+					down = true
+					got, err := d.Finish(w.ctx, c.ID, tt.finish)
+					w.ok(err)
+					if got.State != claim.Finishing {
+						t.Fatalf("the claim is %s, want finishing", got.State)
+					}
+					w.deny(d, "Oracle", claim.CodeHeld)
+					if restart {
+						w.ok(d.Restart(w.ctx))
+					}
+					w.sync(20*time.Minute, d)
+					if got := w.only(d).State; got != claim.Finishing {
+						t.Fatalf("the claim is %s, want finishing", got)
+					}
+					down = false
+					w.sync(6*time.Minute, d)
+					w.none(d)
+					w.finished(c, tt.status)
+					if n := count(d, tt.write); n != 1 {
+						t.Errorf("%d writes of the finish, want 1", n)
+					}
+					events := d.Ledger.Events()
+					var finish []claim.Event
+					for _, e := range events {
+						if e.Kind == tt.kind {
+							finish = append(finish, e)
+						}
+					}
+					if len(finish) != 1 || !finish[0].Finished.Equal(got.Finish.At) || finish[0].Summary != tt.finish.Summary {
+						t.Errorf("events of the finish: %+v, want one, finished at %v", finish, got.Finish.At)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The daemon dies after the write that finishes a claim, and before it could
+// note that.
+func TestCrashAfterTheFinish(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.start(steady("a"))
+				c := w.claim(d, "Sandman")
+				crash := errors.New("crash")
+				time.AfterFunc(350*time.Millisecond, func() { d.Ledger.Break(crash) })
+				if _, err := d.Finish(w.ctx, c.ID, tt.finish); !errors.Is(err, crash) {
+					t.Fatalf("error %v, want %v", err, crash)
+				}
+				d.Ledger.Break(nil)
+				w.ok(d.Restart(w.ctx))
+				w.sync(time.Minute, d)
+				w.none(d)
+				w.finished(c, tt.status)
+				if diff := cmp.Diff([]claim.Kind{claim.KindGranted, tt.kind}, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is over cannot be finished; work that was done is not forgotten.
+func TestFinishOfALostClaim(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				c := w.claim(d, "Sandman")
+				time.Sleep(time.Hour)
+				rival := w.claim(w.daemon("b"), "Oracle")
+
+				_, err := d.Finish(w.ctx, c.ID, tt.finish)
+				lost := w.lost(err)
+				if lost.Holder != "Oracle" || lost.Claim.ID != c.ID {
+					t.Errorf("lost %+v, want it to name Oracle", lost)
+				}
+				w.shows(task.InProgress, "Oracle", string(rival.ID))
+				if n := count(d, tt.write); n != 0 {
+					t.Errorf("%d writes, want none", n)
+				}
+				want := []claim.Kind{claim.KindGranted, claim.KindLost}
+				if tt.finish.As == claim.EndCompleted || tt.finish.As == claim.EndFailed {
+					want = append(want, claim.KindOrphaned)
+				}
+				if diff := cmp.Diff(want, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				w.none(d)
+				// And again: the same answer, and nothing new.
+				_, err = d.Finish(w.ctx, c.ID, tt.finish)
+				w.lost(err)
+				if n := len(d.Ledger.Events()); n != len(want) {
+					t.Errorf("%d events, want %d", n, len(want))
+				}
+			})
+		})
+	}
+}
+
+// An old claim cannot touch a newer one of the same agent.
+func TestFencing(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		old := w.claim(d, "Sandman")
+		_, err := d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		c := w.claim(d, "Sandman")
+		for _, as := range []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked} {
+			_, err := d.Finish(w.ctx, old.ID, claim.Finish{As: as})
+			w.lost(err)
+		}
+		_, err = d.Renew(w.ctx, old.ID)
+		w.lost(err)
+		w.ok(d.Guard(w.ctx, old.ID, nil))
+		w.shows(task.InProgress, "Sandman", string(c.ID))
+		if _, err := d.Finish(w.ctx, claim.NewID(time.Now()), claim.Finish{As: claim.EndReleased}); !errors.Is(err, claim.ErrUnknownClaim) {
+			t.Errorf("error %v, want %v", err, claim.ErrUnknownClaim)
+		}
+	})
+}
+
+// While one ending is on its way to Notion, another is refused.
+func TestSecondThoughts(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.On(firstMinutes(5, claimtest.Openings), claimtest.Fails(503, false)))
+		c := w.claim(d, "Sandman")
+		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+		w.ok(err)
+		if got.State != claim.Finishing {
+			t.Fatalf("the claim is %s, want finishing", got.State)
+		}
+		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.lost(err)
+		_, err = d.Renew(w.ctx, c.ID)
+		w.lost(err)
+		w.sync(15*time.Minute, d)
+		w.finished(c, task.Open)
+		w.none(d)
+	})
+}
+
+// A claim past its lease that nobody took is still its agent's to finish.
+func TestFinishAfterTheLease(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		time.Sleep(3 * time.Hour)
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		w.finished(c, task.Completed)
+	})
+}

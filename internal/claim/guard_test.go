@@ -1,0 +1,357 @@
+package claim_test
+
+import (
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A held claim whose page shows it costs nothing to watch.
+func TestGuardOfAnUntouchedClaim(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		sent := len(d.Store.Calls())
+		row := w.Page(page)
+		w.ok(d.Guard(w.ctx, c.ID, &row))
+		if n := len(d.Store.Calls()); n != sent {
+			t.Errorf("%d requests, want none", n-sent)
+		}
+		w.ok(d.Guard(w.ctx, c.ID, nil)) // the row is not known: the page is read
+		if n := len(d.Store.Calls()); n != sent+1 {
+			t.Errorf("%d requests, want 1", n-sent)
+		}
+		if diff := cmp.Diff(c, w.only(d)); diff != "" {
+			t.Errorf("the claim changed:\n%s", diff)
+		}
+		// A row from before the claim is a hint, and no more.
+		old := openTask()
+		w.ok(d.Guard(w.ctx, c.ID, &old))
+		if diff := cmp.Diff(c, w.only(d)); diff != "" {
+			t.Errorf("the claim changed:\n%s", diff)
+		}
+	})
+}
+
+// What a person does to a claimed task is final, and is known here within a
+// sync interval.
+func TestGuardOfPersonEdits(t *testing.T) {
+	tests := []struct {
+		name   string
+		edit   func(*task.Task)
+		holder string
+	}{
+		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, ""},
+		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
+		{"all but the status cleared", unclaim, ""},
+		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, "Maria"},
+		{"given to somebody else, without a token", func(t *task.Task) { t.ClaimedBy, t.Token = "Maria", "" }, "Maria"},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, "Sandman"},
+		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, "Sandman"},
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, "Sandman"},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, "Sandman"},
+		{"status unknown", func(t *task.Task) { t.Status = task.Unknown }, "Sandman"},
+		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
+		{"token overwritten", func(t *task.Task) { t.Token = "mine!" }, "Sandman"},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				c := w.claim(d, "Sandman")
+				time.Sleep(time.Minute)
+				w.Edit(page, tt.edit)
+				want := w.Page(page)
+				row := &want
+				if want.Trashed {
+					row = nil // no query shows it
+				}
+				lost := w.lost(d.Guard(w.ctx, c.ID, row))
+				if lost.Holder != tt.holder || lost.Detail == "" {
+					t.Errorf("lost %+v, want holder %q, and why", lost, tt.holder)
+				}
+				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+					t.Errorf("the page changed:\n%s", diff)
+				}
+				if got := w.record(d, c.ID); got.State != claim.Ended || got.Ending != claim.EndLost {
+					t.Errorf("the claim is %s, %s; want it lost", got.State, got.Ending)
+				}
+				if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost}, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				w.lost(err)
+				w.ok(d.Guard(w.ctx, c.ID, row)) // it has been said
+			})
+		})
+	}
+}
+
+// Without a token the claim is told by its name and minute.
+func TestGuardWithoutAToken(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*task.Task)
+		lost bool
+	}{
+		{"untouched", func(*task.Task) {}, false},
+		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, true},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, true},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, true},
+		{"date cleared", func(t *task.Task) { t.ClaimedAt = time.Time{} }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				w.NoToken = true
+				d := w.daemon("a")
+				c := w.claim(d, "Sandman")
+				w.Edit(page, tt.edit)
+				err := d.Guard(w.ctx, c.ID, nil)
+				if !tt.lost {
+					w.ok(err)
+					return
+				}
+				if lost := w.lost(err); lost.Detail == "" {
+					t.Errorf("lost %+v, want to know why", lost)
+				}
+			})
+		})
+	}
+}
+
+func TestGuardOfARemovedPage(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		w.Remove(page)
+		w.lost(d.Guard(w.ctx, c.ID, nil))
+	})
+}
+
+func TestGuardWithNotionDown(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, nil, claimtest.ReadFails(claim.Unavailable)))
+		c := w.claim(d, "Sandman")
+		if err := d.Guard(w.ctx, c.ID, nil); err == nil {
+			t.Error("no error, although the page could not be read")
+		}
+		if got := w.only(d).State; got != claim.Held {
+			t.Errorf("the claim is %s, want held: nothing is known", got)
+		}
+	})
+}
+
+// A person may change how long a lease lasts. The holder must not trust its
+// claim for longer than others grant it.
+func TestGuardOfTheLease(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*task.Task)
+	}{
+		{"shorter", func(t *task.Task) { t.Timeout = 12 * time.Minute }},
+		{"longer", func(t *task.Task) { t.Timeout = 2 * time.Hour }},
+		{"set back", func(t *task.Task) { t.ClaimedAt = t.ClaimedAt.Add(-20 * time.Minute) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				w.claim(d, "Sandman")
+				time.Sleep(time.Minute)
+				w.Edit(page, tt.edit)
+				w.sync(claimtest.SyncInterval, d)
+				w.honoured(d)
+				sent := len(d.Store.Calls())
+				w.sync(time.Minute, d)
+				if n := len(d.Store.Calls()); n != sent {
+					t.Errorf("%d more requests, want none: it is known now", n-sent)
+				}
+			})
+		})
+	}
+}
+
+// late has the first claim of another daemon, made at the same time as that of
+// d, land that much later, over the claim of d.
+func (w *world) late(by time.Duration) (d, other *claimtest.Daemon, c claim.Claim) {
+	w.Helper()
+	other = w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(by)))
+	d = w.daemon("a")
+	granted := w.race(entrant{other, "Oracle", 0}, entrant{d, "Sandman", time.Millisecond})
+	if len(granted) != 1 || granted[0].Agent != "Sandman" {
+		w.Fatalf("granted %+v, want Sandman's claim", granted)
+	}
+	return d, other, granted[0]
+}
+
+// A late write that covers a verified claim is withdrawn by its writer, and the
+// holder writes its own back. Nobody else gets the task meanwhile.
+func TestLateWriteOverAHeldClaim(t *testing.T) {
+	for _, by := range []time.Duration{4 * time.Second, 7 * time.Second, 20 * time.Second, 59 * time.Second} {
+		for _, order := range []string{"holder first", "writer first"} {
+			t.Run(by.String()+", "+order, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					d, other, c := w.late(by)
+					third := w.daemon("c")
+					daemons := []*claimtest.Daemon{d, other}
+					if order == "writer first" {
+						daemons = []*claimtest.Daemon{other, d}
+					}
+					for range 12 {
+						w.sync(claimtest.SyncInterval, daemons...)
+						if got := w.only(d).State; got != claim.Held {
+							t.Fatalf("the claim is %s, want held", got)
+						}
+						w.deny(third, "Hypnos", claim.CodeHeld)
+					}
+					w.shows(task.InProgress, "Sandman", string(c.ID))
+					w.none(other)
+					if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindConflict}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+					_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+					w.ok(err)
+					w.finished(c, task.Completed)
+				})
+			})
+		}
+	}
+}
+
+// Writing the claim back also puts the lease back that its holder counts on.
+func TestLateWriteWithAnotherLease(t *testing.T) {
+	for _, requested := range []time.Duration{0, time.Hour} {
+		inWorld(t, openTask(), func(w *world) {
+			other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+			d := w.daemon("a")
+			go func() {
+				_, _ = other.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: openTask(), Timeout: time.Minute})
+			}()
+			time.Sleep(time.Millisecond)
+			c, err := d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: openTask(), Timeout: requested})
+			w.ok(err)
+			w.sync(3*time.Minute, d, other)
+			w.honoured(d)
+			if got := w.only(d); !got.ExpiresAt().Equal(c.ExpiresAt()) {
+				t.Errorf("requested %v: expires at %v, want %v as it was told", requested, got.ExpiresAt(), c.ExpiresAt())
+			}
+		})
+	}
+}
+
+// If the writer of a late claim never comes back, the holder believes it after
+// the grace.
+func TestSuspicionThatTurnsOutTrue(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d, _, c := w.late(20 * time.Second)
+		time.Sleep(20 * time.Second)
+		begun := time.Now()
+		w.sync(d.Policy().Grace-time.Second, d)
+		if got := w.only(d); got.State != claim.Held || got.Suspect.IsZero() {
+			t.Fatalf("the claim is %s, suspect since %v; want it held and under suspicion", got.State, got.Suspect)
+		}
+		// While in doubt, a renewal neither writes nor loses.
+		_, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		w.sync(time.Minute, d)
+		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+claimtest.SyncInterval {
+			t.Errorf("the claim is %s, %s after %v; want it lost after the grace", got.State, got.Ending, got.Ended.Sub(begun))
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What an agent does while its claim is covered by a late write.
+func TestFinishUnderALateWrite(t *testing.T) {
+	for _, tt := range finishes {
+		for _, wait := range []time.Duration{0, 10 * time.Second} { // covered by the claim, or by its void mark
+			t.Run(tt.name+", "+wait.String(), func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					d, other, c := w.late(20 * time.Second)
+					time.Sleep(20 * time.Second)
+					if wait > 0 {
+						w.sync(wait, other)
+					}
+					got, err := d.Finish(w.ctx, c.ID, tt.finish)
+					w.ok(err)
+					if wait == 0 && got.State != claim.Finishing {
+						t.Errorf("the claim is %s, want finishing until the late write is explained", got.State)
+					}
+					w.sync(5*time.Minute, other, d)
+					w.finished(c, tt.status)
+					w.none(d)
+					w.none(other)
+					if diff := cmp.Diff([]claim.Kind{claim.KindGranted, tt.kind}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A renewal finds the claim covered by a void one, and writes it back.
+func TestRenewUnderALateWrite(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d, other, c := w.late(50 * time.Second)
+		time.Sleep(50 * time.Second)
+		w.sync(claimtest.SyncInterval, other)
+		time.Sleep(time.Until(c.ClaimedAt.Add(16 * time.Minute)))
+		got, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		if !got.ClaimedAt.After(c.ClaimedAt) {
+			t.Errorf("claimed at %v, want it renewed", got.ClaimedAt)
+		}
+		w.shows(task.InProgress, "Sandman", string(c.ID))
+		w.honoured(d)
+	})
+}
+
+// Writing a claim back can fail like any other write.
+func TestFateOfTheRepair(t *testing.T) {
+	for name, fault := range map[string]claimtest.Fault{
+		"answer dropped":  claimtest.AnswerDropped,
+		"request dropped": claimtest.RequestDropped,
+		"not applied":     claimtest.NotApplied,
+		"turned away":     claimtest.TurnedAway(429, time.Second),
+		"applied late":    claimtest.AppliedLate(2 * time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+				d := w.daemon("a", claimtest.InTurn(claimtest.Claims, nil, fault))
+				granted := w.race(entrant{other, "Oracle", 0}, entrant{d, "Sandman", time.Millisecond})
+				c := granted[0]
+				w.sync(3*time.Minute, other, d)
+				w.shows(task.InProgress, "Sandman", string(c.ID))
+				if got := w.only(d); got.State != claim.Held || !got.Suspect.IsZero() {
+					t.Errorf("the claim is %s, suspect since %v; want it held", got.State, got.Suspect)
+				}
+				w.none(other)
+			})
+		})
+	}
+}
+
+// An abandoned attempt and a held claim of one daemon: the same repair.
+func TestLateWriteOfTheSameDaemon(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		c := w.claim(d, "Oracle")
+		w.sync(3*time.Minute, d)
+		w.shows(task.InProgress, "Oracle", string(c.ID))
+		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
+			t.Errorf("%s of %s is %s, want Oracle's claim held", got.ID, got.Agent, got.State)
+		}
+	})
+}

@@ -1,0 +1,355 @@
+package claim_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Whatever becomes of the claim write, it is sent once, granted only if it was
+// there within the window, and taken back if it got there later.
+func TestFateOfTheClaimWrite(t *testing.T) {
+	type outcome int
+	const (
+		granted   outcome = iota
+		forgotten         // never seen, and not granted
+		withdrawn         // seen too late, taken back in two steps
+	)
+	tests := []struct {
+		name  string
+		fault claimtest.Fault
+		want  outcome
+	}{
+		{"answer dropped", claimtest.AnswerDropped, granted},
+		{"saved but 503", claimtest.SavedBut503, granted},
+		{"409, saved", claimtest.Fails(409, true), granted},
+		{"500, saved", claimtest.Fails(500, true), granted},
+		{"502, saved", claimtest.Fails(502, true), granted},
+		{"504, saved", claimtest.Fails(504, true), granted},
+		{"landing just within the window", claimtest.Slow(1500*time.Millisecond, 0), granted},
+		{"answered just within the window", claimtest.Slow(0, 1500*time.Millisecond), granted},
+
+		{"request dropped", claimtest.RequestDropped, forgotten},
+		{"409", claimtest.Fails(409, false), forgotten},
+		{"500", claimtest.Fails(500, false), forgotten},
+		{"502", claimtest.Fails(502, false), forgotten},
+		{"503", claimtest.Fails(503, false), forgotten},
+		{"504", claimtest.Fails(504, false), forgotten},
+		{"acknowledged but not applied", claimtest.NotApplied, forgotten},
+
+		{"answered late", claimtest.Slow(0, 5*time.Second), withdrawn},
+		{"saved, and failing late", func(s claim.Store) claim.Store { return claimtest.Slow(0, 5*time.Second)(claimtest.AnswerDropped(s)) }, withdrawn},
+		{"landing late", claimtest.Slow(5*time.Second, 0), withdrawn},
+		{"landing during the settle wait", claimtest.Late(time.Second), withdrawn},
+		{"landing after the attempt", claimtest.Late(8 * time.Second), withdrawn},
+		{"landing a minute later", claimtest.Late(time.Minute), withdrawn},
+		{"landing hours later", claimtest.Late(5 * time.Hour), withdrawn},
+		{"acknowledged, and applied during the settle wait", claimtest.AppliedLate(time.Second), withdrawn},
+		{"acknowledged, and applied much later", claimtest.AppliedLate(time.Minute), withdrawn},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.start(steady("a"), claimtest.InTurn(claimtest.Claims, tt.fault))
+				c, err := d.Claim(w.ctx, request("Sandman"))
+				if tt.want == granted {
+					w.ok(err)
+					w.shows(task.InProgress, "Sandman", string(c.ID))
+					if n := count(d, claimtest.Claims); n != 1 {
+						t.Errorf("%d claim writes, want 1", n)
+					}
+					if diff := cmp.Diff([]claim.Kind{claim.KindGranted}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+					return
+				}
+				if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.Err == nil {
+					t.Fatalf("denied %+v, want notion_unavailable, with a cause", denied)
+				}
+				if got := w.only(d).State; got != claim.Abandoned && got != claim.Voided {
+					t.Fatalf("the attempt is %s, want it abandoned or voided", got)
+				}
+				w.sync(25*time.Hour, d)
+
+				w.shows(task.Open, "", "")
+				w.none(d)
+				if n := count(d, claimtest.Claims); n > 1 {
+					t.Errorf("%d claim writes, want 1", n)
+				}
+				want := []claim.Kind{claim.KindDenied}
+				var marked []task.Status
+				if tt.want == withdrawn {
+					want = append(want, claim.KindWithdrawn)
+					marked = []task.Status{task.InProgress} // nobody takes it meanwhile
+				}
+				if diff := cmp.Diff(want, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				var void []task.Status
+				for _, v := range w.History(page) {
+					if strings.HasPrefix(v.Task.Token, "void ") {
+						void = append(void, v.Task.Status)
+					}
+				}
+				if !slices.Equal(void, marked) {
+					t.Errorf("the page was marked void with status %v, want %v", void, marked)
+				}
+				w.claim(d, "Oracle")
+			})
+		})
+	}
+}
+
+// A claim that Notion acknowledged without showing it is not known to be there,
+// and may take effect in the middle of a rival's attempt.
+func TestAcknowledgedButAppliedDuringARivalsAttempt(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.AppliedLate(2900*time.Millisecond)))
+		b := w.daemon("b", claimtest.Slow(time.Second, 0))
+		granted := w.race(entrant{a, "Sandman", 0}, entrant{b, "Oracle", 2800 * time.Millisecond})
+		if len(granted) != 1 {
+			t.Errorf("%d agents were granted the task, want 1", len(granted))
+		}
+	})
+}
+
+// While a claim's fate is being enquired into, somebody else may get the task:
+// that is a lost race, not an outage.
+func TestUnknownFateAndARival(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		b := w.daemon("b")
+		var granted []claim.Claim
+		var wg sync.WaitGroup
+		wg.Go(func() { granted = w.race(entrant{b, "Oracle", time.Second}) })
+		denied := w.deny(a, "Sandman", claim.CodeLostRace)
+		wg.Wait()
+		if len(granted) != 1 {
+			t.Errorf("%d claims were granted, want Oracle's", len(granted))
+		}
+		if denied.Holder != "Oracle" {
+			t.Errorf("denied %+v, want Oracle as holder", denied)
+		}
+		if got := w.only(a).State; got != claim.Abandoned {
+			t.Errorf("the attempt is %s, want it abandoned: its write may still arrive", got)
+		}
+	})
+}
+
+func TestTurnedAway(t *testing.T) {
+	t.Run("once", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.TurnedAway(429, time.Second)))
+			w.claim(d, "Sandman")
+			// It starts over at the read.
+			want := []claimtest.Kind{claimtest.Reads, claimtest.Reads, claimtest.Claims, claimtest.Reads}
+			if diff := cmp.Diff(want, requests(d)); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	})
+	t.Run("always", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.TurnedAway(529, 7*time.Second))
+			if denied := w.deny(d, "Sandman", claim.CodeNotionUnavailable); denied.RetryAfter == 0 {
+				t.Errorf("denied %+v, want to be told when to try again", denied)
+			}
+			w.none(d)
+		})
+	})
+	t.Run("for good", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.WriteRefused)
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.none(d)
+			if n := count(d, claimtest.Reads); n != 1 {
+				t.Errorf("%d reads, want 1: trying again changes nothing", n)
+			}
+		})
+	})
+}
+
+// A read that uses up the window is followed by another read, not by a write.
+func TestSlowReads(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		slow := claimtest.SlowRead(2 * time.Second)
+		d := w.daemon("a", claimtest.InTurn(claimtest.Reads, slow), claimtest.InTurn(claimtest.Reads, nil, slow))
+		w.claim(d, "Sandman")
+		want := []claimtest.Kind{claimtest.Reads, claimtest.Reads, claimtest.Reads, claimtest.Claims, claimtest.Reads}
+		if diff := cmp.Diff(want, requests(d)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.SlowRead(2*time.Second))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		if n := count(d, claimtest.Claims); n != 0 {
+			t.Errorf("%d claim writes, want none", n)
+		}
+		w.none(d)
+	})
+}
+
+func TestReadFailures(t *testing.T) {
+	unavailable := claimtest.ReadFails(claim.Unavailable)
+	t.Run("pre-flight", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.InTurn(claimtest.Reads, unavailable))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.none(d)
+			w.shows(task.Open, "", "")
+		})
+	})
+	t.Run("verifying read", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, unavailable))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.sync(2*time.Minute, d)
+			w.shows(task.Open, "", "")
+			w.none(d)
+		})
+	})
+	t.Run("every read after the write, for a while", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			pick := func(_ task.ID, k claimtest.Kind) bool {
+				past := time.Since(bubbleStart)
+				return k == claimtest.Reads && past > 0 && past < 10*time.Minute
+			}
+			d := w.daemon("a", claimtest.On(pick, unavailable))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.sync(20*time.Minute, d)
+			w.shows(task.Open, "", "")
+			w.none(d)
+			if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	})
+	t.Run("page gone", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, claimtest.ReadFails(claim.NotFound)))
+			w.deny(d, "Sandman", claim.CodeNotFound)
+		})
+	})
+}
+
+// Both steps of a withdrawal have fates of their own.
+func TestFateOfTheWithdrawal(t *testing.T) {
+	faults := []struct {
+		name  string
+		fault claimtest.Fault
+	}{
+		{"answer dropped", claimtest.AnswerDropped},
+		{"request dropped", claimtest.RequestDropped},
+		{"saved but 503", claimtest.SavedBut503},
+		{"409", claimtest.Fails(409, false)},
+		{"504, saved", claimtest.Fails(504, true)},
+		{"turned away", claimtest.TurnedAway(429, 40*time.Second)},
+		{"not applied", claimtest.NotApplied},
+		{"answered late", claimtest.Slow(0, 5*time.Second)},
+		{"landing late", claimtest.Late(5 * time.Second)},
+		{"applied late", claimtest.AppliedLate(5 * time.Second)},
+	}
+	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+		for _, tt := range faults {
+			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					d := w.daemon("a",
+						claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
+						claimtest.InTurn(step, tt.fault))
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+					w.sync(5*time.Minute, d)
+					w.shows(task.Open, "", "")
+					w.none(d)
+					if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A person's hand on a task that is being withdrawn goes first.
+func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*task.Task)
+		want func(*task.Task) // what the page shows in the end, from what the edit left
+	}{
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, unclaim},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, unclaim},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, unclaim},
+		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, func(*task.Task) {}},
+		{"taken", func(t *task.Task) { t.ClaimedBy = "Maria" }, func(*task.Task) {}},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, func(*task.Task) {}},
+	}
+	for _, before := range []bool{true, false} {
+		for _, tt := range tests {
+			name := tt.name + " after the mark"
+			if before {
+				name = tt.name + " before the mark"
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(8*time.Second)))
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+					time.Sleep(10 * time.Second)
+					if !before {
+						w.sync(time.Second, d)
+						if got := w.only(d).State; got != claim.Voided {
+							t.Fatalf("the attempt is %s, want it voided", got)
+						}
+					}
+					w.Edit(page, tt.edit)
+					want := w.Page(page)
+					tt.want(&want)
+					sent := len(d.Store.Calls())
+					w.sync(10*time.Minute, d)
+					if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+						t.Errorf("page (-want +got):\n%s", diff)
+					}
+					if n := len(d.Store.Calls()) - sent; n > 4 {
+						t.Errorf("%d requests were sent after the edit, want few", n)
+					}
+					w.sync(25*time.Hour, d)
+					w.none(d)
+				})
+			})
+		}
+	}
+}
+
+func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}, "" }
+
+// What the ledger cannot keep must not be granted, nor stay behind.
+func TestBrokenLedger(t *testing.T) {
+	for _, at := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 350 * time.Millisecond, time.Second} {
+		t.Run(at.String(), func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.start(steady("a"))
+				full := errors.New("no space left on device")
+				time.AfterFunc(at, func() { d.Ledger.Break(full) })
+				_, err := d.Claim(w.ctx, request("Sandman"))
+				if !errors.Is(err, full) {
+					t.Fatalf("error %v, want %v", err, full)
+				}
+				time.Sleep(time.Minute)
+				d.Ledger.Break(nil)
+				w.sync(5*time.Minute, d)
+				w.none(d)
+				w.shows(task.Open, "", "")
+				w.claim(d, "Oracle")
+			})
+		})
+	}
+}
