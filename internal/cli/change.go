@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	"github.com/spf13/cobra"
+)
+
+// change is a command that changes a claim of the agent's.
+type change struct {
+	verb, short, long string
+	// flags adds the flags of its own.
+	flags func(*cobra.Command)
+	// do asks the daemon for it.
+	do func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error)
+	// done says in a line what has been done.
+	done func(api.Claim) string
+}
+
+func (a *app) changeCommand(c change) *cobra.Command {
+	var requestID key
+	cmd := &cobra.Command{
+		Use:   c.verb + " [CLAIM_OR_TASK]",
+		Short: c.short,
+		Long: c.long + "\n\nThe claim is named by its id or its task's id or URL; without one, it is the agent's only claim.\n" +
+			"Exit code 4: the claim is no longer the agent's.",
+		Args:              arguments("[CLAIM_OR_TASK]"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := a.own(args)
+			if err != nil {
+				return err
+			}
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			changed, err := c.do(cmd.Context(), daemon, id, requestID.value)
+			if err != nil {
+				return err
+			}
+			return a.print(changed, func(w io.Writer) {
+				line := c.done(changed)
+				if changed.State == claim.Finishing {
+					line += "; accepted, and written to Notion as soon as it can be reached"
+				}
+				row(w, line)
+			})
+		},
+	}
+	if c.flags != nil {
+		c.flags(cmd)
+	}
+	requestID.add(cmd)
+	return cmd
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"errors"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) claimCommand() *cobra.Command {
+	var flags claimFlags
+	cmd := &cobra.Command{
+		Use:   "claim TASK",
+		Short: "Claim a task",
+		Long: "Claim a task, named by its Notion page id or URL. Prints the claim, or the denial, as JSON on\n" +
+			"stdout. Exit code 3: not claimed.",
+		Example: "  dibs claim 2f835e812bbb81b69700e18108a40b1f --agent Sandman\n" +
+			"  dibs claim https://www.notion.so/Fix-the-login-2f835e812bbb81b69700e18108a40b1f --wait 10m",
+		Args:              arguments("TASK"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.document = true
+			id, err := taskID(args[0])
+			if err != nil {
+				return err
+			}
+			return a.claim(cmd, id, flags)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// claimFlags are the flags of commands that claim.
+type claimFlags struct {
+	wait, timeout time.Duration
+	key           key
+}
+
+func (f *claimFlags) add(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for a task, at most 1h")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the lease lasts, in whole minutes (default: as the task or the daemon says)")
+	f.key.add(cmd)
+}
+
+// claim asks for a claim on a task, or, if the id is empty, on the next ready one.
+func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
+	agent, err := a.claimer()
+	if err != nil {
+		return err
+	}
+	if flags.wait < 0 || flags.wait > api.MaxWait {
+		return usagef("--wait %v: want a time from 0s to %v", flags.wait, api.MaxWait)
+	}
+	if given := cmd.Flags().Changed("timeout"); given && (flags.timeout < time.Minute || flags.timeout%time.Minute != 0) {
+		return usagef("--timeout %v: want whole minutes, at least 1m", flags.timeout)
+	}
+	if err := flags.key.check(); err != nil {
+		return err
+	}
+	daemon, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	c, err := daemon.Claim(cmd.Context(), api.ClaimRequest{
+		Agent: agent, Task: string(id),
+		TimeoutMinutes: int(flags.timeout / time.Minute), WaitSeconds: flags.wait.Seconds(),
+	}, flags.key.value)
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p}
+	}
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(a.stdout, c); err != nil {
+		return err
+	}
+	over := ""
+	if c.Override {
+		over = ", taken over from the stale claim of " + clean(c.Former)
+	}
+	a.say("%s is %s's%s%s", quoted(c.Task.Title), clean(c.Agent), forAnother(c.ExpiresAt, time.Now()), over)
+	return nil
+}
+
+// key is the flag --request-id.
+type key struct{ value string }
+
+func (k *key) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&k.value, "request-id", "", "a `key` of your own: the same request under the same key gets the same answer")
+}
+
+func (k *key) check() error {
+	if k.value == "" {
+		return nil
+	}
+	if err := api.ValidateKey(k.value); err != nil {
+		return usagef("--request-id: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"dibs/internal/cli"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"dibs": func() {
+			os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
+	})
+}
+
+// TestScripts runs the scripts in testdata. Beside the usual commands, they have
+//
+//	exits CODE COMMAND…  run a command that must end with this exit code
+//	daemon FILE          answer on $DIBS_SOCKET as FILE says, see exchange
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
+			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+			env.Setenv("XDG_RUNTIME_DIR", "")
+			env.Setenv("DIBS_SOCKET", env.WorkDir+"/d.sock")
+			env.Setenv("DIBS_AGENT", "Sandman")
+			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=10") // not a second at the end of each command
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"daemon": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 1 {
+					ts.Fatalf("usage: daemon file")
+				}
+				startDaemon(t, ts, args[0])
+			},
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command [args…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// TestMainInterrupted ends a command from outside while it waits.
+func TestMainInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal"))
+	var stdout, stderr bytes.Buffer
+	code := cli.Main(ctx, []string{"status", "--socket", "/nowhere/dibs.sock"}, nil, &stdout, &stderr)
+	if code != 1 || stdout.Len() > 0 || stderr.String() != "dibs: stopped: interrupt signal\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+	}
+}
+
+// brokenPipe is a stdout that takes nothing.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestMainCannotPrint loses what a command has to print.
+func TestMainCannotPrint(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"version", "--json"}} {
+		var stderr bytes.Buffer
+		if code := cli.Main(t.Context(), args, nil, brokenPipe{}, &stderr); code != 1 || !bytes.Contains(stderr.Bytes(), []byte("no space left on device")) {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, &stderr)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"context"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) completeCommand() *cobra.Command {
+	var summary string
+	return a.changeCommand(change{
+		verb:  "complete",
+		short: "Say that the work is done",
+		long:  "Say that the work is done: the task becomes COMPLETED, and the task log gets an entry.",
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&summary, "summary", "", "what was done, a `text`")
+		},
+		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
+			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary}, key)
+		},
+		done: func(c api.Claim) string { return "completed " + quoted(c.Task.Title) },
+	})
+}

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) failCommand() *cobra.Command {
+	var reason string
+	var reopen bool
+	return a.changeCommand(change{
+		verb:  "fail",
+		short: "Say that the work was tried and failed",
+		long: "Say that the work was tried and failed: the task becomes BLOCKED, or OPEN with --reopen, and the\n" +
+			"task log gets an entry.",
+		flags: func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&reason, "reason", "", "what went wrong, a `text`")
+			cmd.Flags().BoolVar(&reopen, "reopen", false, "let somebody else try")
+		},
+		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
+			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen}, key)
+		},
+		done: func(c api.Claim) string {
+			if reopen {
+				return "failed " + quoted(c.Task.Title) + ", open for others"
+			}
+			return "failed " + quoted(c.Task.Title)
+		},
+	})
+}

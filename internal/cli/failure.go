@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	"github.com/spf13/cobra"
+)
+
+// notClaimed is a claim that was asked for and not granted.
+type notClaimed struct{ *api.Problem }
+
+// fail tells why a command failed and returns its exit code.
+func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
+	p := problemOf(ctx, cmd, err)
+	exit := p.Code.Exit()
+	if _, ok := errors.AsType[notClaimed](err); ok && p.Code == api.Code(claim.CodeNotFound) {
+		exit = api.ExitNotClaimed // like every other task that could not be had
+	}
+	if a.json || a.document {
+		if err := writeJSON(a.stdout, p); err != nil {
+			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
+		}
+	}
+	if a.json && a.document {
+		return exit
+	}
+	for line := range strings.Lines(cmp.Or(p.Detail, p.Title, string(p.Code))) {
+		fmt.Fprintf(a.stderr, "dibs: %s\n", explain(p, line, time.Now()))
+	}
+	if p.Code == api.CodeUsage {
+		fmt.Fprintf(a.stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	}
+	return exit
+}
+
+// problemOf puts every failure into the form in which the daemon tells its own.
+func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
+	}
+	if denied, ok := errors.AsType[notClaimed](err); ok {
+		return denied.Problem
+	}
+	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return api.NewProblem(api.CodeUnreachable, err.Error())
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return api.NewProblem(api.CodeUsage, err.Error())
+	}
+	var name string
+	if _, scanErr := fmt.Sscanf(err.Error(), "unknown command %q for", &name); scanErr == nil {
+		return api.NewProblem(api.CodeUsage, unknownCommand(cmd, name))
+	}
+	if ctx.Err() != nil {
+		return api.NewProblem(api.CodeFailed, fmt.Sprintf("stopped: %v", context.Cause(ctx)))
+	}
+	return api.NewProblem(api.CodeFailed, err.Error())
+}
+
+func unknownCommand(cmd *cobra.Command, name string) string {
+	message := fmt.Sprintf("there is no command %q", name)
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		message += ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return message
+}
+
+// explain says in one line what a problem means for the person or the agent
+// that has it, and what to do. detail is the line of p.Detail to say it with.
+func explain(p *api.Problem, detail string, now time.Time) string {
+	text := clean(detail)
+	switch claim.Code(p.Code) {
+	case claim.CodeHeld:
+		if p.Holder != "" && p.Task != nil {
+			text = fmt.Sprintf("%s is held by %s%s", quoted(p.Task.Title), clean(p.Holder), forAnother(p.ExpiresAt, now))
+		}
+		text = suggest(text, "dibs next")
+	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
+		text = suggest(text, "dibs next")
+	case claim.CodeNothingReady:
+		text = suggest(text, "dibs next --wait 10m")
+	case claim.CodeNotionUnavailable:
+		if p.RetryAfter > 0 {
+			text += fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
+		}
+	}
+	return text
+}
+
+// suggest adds a command to try, unless the text names it already.
+func suggest(text, command string) string {
+	if strings.Contains(text, command) {
+		return text
+	}
+	return strings.TrimSuffix(text, ".") + "; try: " + command
+}

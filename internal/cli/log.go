@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) logCommand() *cobra.Command {
+	var filter client.LogFilter
+	var taskArg, claimArg string
+	cmd := &cobra.Command{
+		Use:               "log",
+		Short:             "Show what happened to claims, the newest last",
+		Long:              "Show what happened to claims here, the newest last. --agent limits it to one agent.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if filter.Agent, err = a.only(cmd); err != nil {
+				return err
+			}
+			if taskArg != "" {
+				if filter.Task, err = taskID(taskArg); err != nil {
+					return usagef("--task: %w", err)
+				}
+			}
+			if claimArg != "" {
+				var ok bool
+				if filter.Claim, ok = claim.ParseID(claimArg); !ok {
+					return usagef("--claim: %q is not the id of a claim", claimArg)
+				}
+			}
+			if err := checkLimit(filter.Limit); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			list, err := daemon.Log(cmd.Context(), filter)
+			if err != nil {
+				return err
+			}
+			return a.print(list, func(w io.Writer) {
+				now := time.Now()
+				for _, e := range list.Events {
+					row(w, clock(e.At.Time, now), clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), short(cmp.Or(e.Title, string(e.Task))), aboutEvent(e))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	cmd.Flags().StringVar(&claimArg, "claim", "", "only about this claim, an `id`")
+	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "the newest that many (0: a hundred)")
+	return cmd
+}
+
+// aboutEvent says what else there is to an event.
+func aboutEvent(e api.Event) string {
+	var parts []string
+	if e.Code != "" {
+		parts = append(parts, string(e.Code))
+	}
+	if e.Holder != "" {
+		parts = append(parts, "holder "+e.Holder)
+	}
+	if e.Count > 0 {
+		parts = append(parts, fmt.Sprintf("%d refused: %s", e.Count, strings.Join(e.Names, ", ")))
+	}
+	if text := cmp.Or(e.Summary, e.Detail); text != "" {
+		parts = append(parts, text)
+	}
+	return clean(strings.Join(parts, "; "))
+}

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"dibs/internal/api/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) readyCommand() *cobra.Command {
+	filter := client.TaskFilter{Ready: true}
+	cmd := &cobra.Command{
+		Use:               "ready",
+		Short:             "List the tasks that could be claimed now",
+		Long:              "List the tasks that could be claimed now, in the order in which dibs next offers them.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.tasks(cmd, filter) },
+	}
+	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "at most that many (0: all)")
+	return cmd
+}

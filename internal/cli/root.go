@@ -1,0 +1,138 @@
+// Package cli is the command line: one file a command. Commands print what was
+// asked for on stdout and everything else on stderr, and end with the exit codes
+// of package api.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command that args name and returns the exit code.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return api.ExitOK
+	}
+	// A command line that could not be read to its end has not set a.json.
+	a.json = a.json || slices.Contains(args, "--json")
+	return a.fail(ctx, cmd, err)
+}
+
+// app is what the commands share: the streams and the global flags.
+type app struct {
+	stdout, stderr io.Writer
+
+	json   bool
+	agent  string
+	socket string
+	config string
+
+	// document is set by commands whose failures are documents on stdout even
+	// without --json.
+	document bool
+}
+
+// root makes the command tree.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dibs",
+		Short: "Share one task queue in Notion without doing the same work twice",
+		Long: "dibs lets named agents and people share one task queue kept in Notion without doing\n" +
+			"the same work twice. The daemon does the claiming; every other command asks it.",
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		DisableSuggestions: true, // usage makes its own, in one line
+	}
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "print one JSON document on stdout, and nothing else there")
+	flags.StringVar(&a.agent, "agent", os.Getenv("DIBS_AGENT"), "the agent's `name` (or DIBS_AGENT)")
+	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
+	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
+	flags.Lookup("agent").DefValue = "" // not part of the help
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+
+	root.AddCommand(
+		a.claimCommand(),
+		a.nextCommand(),
+		a.renewCommand(),
+		a.completeCommand(),
+		a.releaseCommand(),
+		a.blockCommand(),
+		a.failCommand(),
+		a.readyCommand(),
+		a.tasksCommand(),
+		a.showCommand(),
+		a.statusCommand(),
+		a.logCommand(),
+		a.sweepCommand(),
+		a.versionCommand(),
+	)
+	return root
+}
+
+// daemon returns a client of the daemon. It needs nothing of the configuration
+// but the path of the socket.
+func (a *app) daemon() (*client.Client, error) {
+	if a.socket != "" {
+		return client.New(a.socket), nil
+	}
+	c, err := config.Load(config.Options{File: a.config})
+	if err != nil {
+		return nil, err
+	}
+	return client.New(c.Socket), nil
+}
+
+// claimer returns the agent that acts, for commands that need one.
+func (a *app) claimer() (string, error) {
+	if a.agent == "" {
+		return "", usagef("which agent? give --agent or set DIBS_AGENT")
+	}
+	return a.agent, a.checkAgent()
+}
+
+// checkAgent reports a name that no agent can have.
+func (a *app) checkAgent() error {
+	if a.agent == "" {
+		return nil
+	}
+	if err := task.ValidateAgent(a.agent); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// only returns the agent that a question is limited to: the one that --agent
+// names. DIBS_AGENT says who asks, not what about.
+func (a *app) only(cmd *cobra.Command) (string, error) {
+	if !cmd.Flags().Changed("agent") {
+		return "", nil
+	}
+	return a.agent, a.checkAgent()
+}
+
+// usageError is a command line that cannot be used.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}

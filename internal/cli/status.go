@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"dibs/internal/api"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "status",
+		Short:             "Show the state of the daemon",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			s, err := daemon.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(s, func(w io.Writer) { showStatus(w, s, time.Now()) })
+		},
+	}
+}
+
+func showStatus(w io.Writer, s api.Status, now time.Time) {
+	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d, up for %s", clean(s.Version), s.PID, length(now.Sub(s.StartedAt.Time))))
+	row(w, "socket", clean(s.Socket))
+	row(w, "state", clean(s.StateDir))
+	row(w, "notion", notionLine(s.Notion, now))
+	synced := "never read"
+	if !s.Mirror.SyncedAt.IsZero() {
+		synced = "read " + ago(s.Mirror.SyncedAt.Time, now)
+	}
+	row(w, "mirror", fmt.Sprintf("%d tasks, %d of them ready, %s", s.Mirror.Tasks, s.Mirror.Ready, synced))
+	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
+	row(w, "outbox", outboxLine(s.Outbox, now))
+	p := s.Policy
+	policy := fmt.Sprintf("leases of %s, write window %v, settle %v, override %s",
+		length(seconds(p.TimeoutSeconds)), seconds(p.WriteWindowSeconds), seconds(p.SettleSeconds), clean(p.Override))
+	if p.Exclusive {
+		policy += ", exclusive"
+	}
+	row(w, "policy", policy)
+	for _, warning := range s.Warnings {
+		row(w, "warning", clean(warning))
+	}
+}
+
+func notionLine(n api.NotionStatus, now time.Time) string {
+	line := fmt.Sprintf("%s, %d requests", clean(n.BaseURL), n.Requests)
+	if n.PausedUntil.After(now) {
+		line += ", paused for another " + length(n.PausedUntil.Sub(now))
+	}
+	if n.LastError != "" {
+		line += ", last error: " + clean(n.LastError)
+	}
+	return line
+}
+
+func outboxLine(o api.OutboxStatus, now time.Time) string {
+	if o.Depth == 0 {
+		return "empty"
+	}
+	line := fmt.Sprintf("%d owed to Notion", o.Depth)
+	if !o.Oldest.IsZero() {
+		line += ", the oldest from " + ago(o.Oldest.Time, now)
+	}
+	if o.LastError != "" {
+		line += ", last error: " + clean(o.LastError)
+	}
+	return line
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

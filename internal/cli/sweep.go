@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) sweepCommand() *cobra.Command {
+	var requestID key
+	cmd := &cobra.Command{
+		Use:               "sweep",
+		Short:             "Reopen tasks whose claim is stale, now",
+		Long:              "Reopen tasks whose claim is stale, now. The daemon does so by itself as schedule.sweep says.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			done, err := daemon.Sweep(cmd.Context(), requestID.value)
+			if err != nil {
+				return err
+			}
+			return a.print(done, func(w io.Writer) {
+				if len(done.Swept) == 0 {
+					row(w, "nothing to sweep")
+				}
+				for _, s := range done.Swept {
+					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(s.Title), clean(s.Former)))
+				}
+			})
+		},
+	}
+	requestID.add(cmd)
+	return cmd
+}

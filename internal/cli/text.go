@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"dibs/internal/api"
+)
+
+// clean makes text from elsewhere safe to print on a terminal, in one line:
+// titles and names are whatever somebody wrote in Notion. Control characters and
+// those that change the direction of writing are replaced.
+func clean(s string) string {
+	visible := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+	return strings.Join(strings.Fields(visible), " ")
+}
+
+// maxTitle is how many characters of a title a table shows.
+const maxTitle = 60
+
+// short returns the beginning of a text, for a cell of a table.
+func short(s string) string {
+	runes := []rune(clean(s))
+	if len(runes) <= maxTitle {
+		return string(runes)
+	}
+	return string(runes[:maxTitle-1]) + "…"
+}
+
+// quoted puts a title in quotes for a sentence.
+func quoted(title string) string { return `"` + short(title) + `"` }
+
+// length writes a length of time in minutes or larger units, rounded up.
+func length(d time.Duration) string {
+	minutes := max(0, int64((d+time.Minute-1)/time.Minute))
+	switch hours := minutes / 60; {
+	case minutes < 60:
+		return fmt.Sprintf("%dm", minutes)
+	case hours < 24:
+		return fmt.Sprintf("%dh%02dm", hours, minutes%60)
+	default:
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+	}
+}
+
+// ago writes how long ago t was, in seconds for the last minute.
+func ago(t, now time.Time) string {
+	if d := now.Sub(t); d < time.Minute {
+		return fmt.Sprintf("%ds ago", max(0, int(d.Seconds())))
+	}
+	return length(now.Sub(t).Truncate(time.Minute)) + " ago"
+}
+
+// clock writes a time of today, or a date and a time.
+func clock(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04")
+	}
+	return t.Format("Jan 2 15:04")
+}
+
+// forAnother says how long something lasts, as the end of a sentence.
+func forAnother(until api.Time, now time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	if !until.After(now) {
+		return fmt.Sprintf(" until %s", clock(until.Time, now))
+	}
+	return fmt.Sprintf(" for another %s, until %s", length(until.Sub(now)), clock(until.Time, now))
+}
