@@ -67,7 +67,6 @@ func (l *Ledger) Reserve(_ context.Context, c claim.Claim, now time.Time, limit 
 		})
 		return &claim.Refusal{Limit: true}, nil
 	}
-	c.State = claim.Reserved
 	l.reserved[c.Task.ID] = c.ID
 	l.claims[c.ID] = cloneClaim(c)
 	return nil, nil

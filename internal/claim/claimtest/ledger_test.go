@@ -1,0 +1,38 @@
+package claimtest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/journal"
+)
+
+func TestLedger(t *testing.T) {
+	claimtest.LedgerSuite(t, func(*testing.T) (claim.Ledger, func() []claim.Event) {
+		l := claimtest.NewLedger()
+		return l, l.Events
+	})
+}
+
+func TestJournal(t *testing.T) {
+	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Event) {
+		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return j, func() []claim.Event {
+			events, err := j.Events(t.Context(), journal.EventFilter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return events
+		}
+	})
+}

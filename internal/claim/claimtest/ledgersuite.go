@@ -1,0 +1,258 @@
+package claimtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// LedgerSuite tests what every claim.Ledger has to do. open returns a new, empty
+// ledger and a function that lists the events recorded in it, oldest first.
+func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []claim.Event)) {
+	for name, test := range map[string]func(*ledgerTest){
+		"claims are kept as they are saved":       (*ledgerTest).keeps,
+		"unknown claims":                          (*ledgerTest).unknown,
+		"one of many gets a task":                 (*ledgerTest).oneOfMany,
+		"a refusal names the holder":              (*ledgerTest).refusal,
+		"the most tasks an agent may have":        (*ledgerTest).limit,
+		"which states reserve a task":             (*ledgerTest).states,
+		"stale claims are taken over":             (*ledgerTest).takeOver,
+		"one of many takes over":                  (*ledgerTest).oneTakesOver,
+		"what was taken over":                     (*ledgerTest).takenOver,
+		"ended claims stay as they are":           (*ledgerTest).ended,
+		"refusals are summed up at a claim's end": (*ledgerTest).contested,
+		"live claims, oldest first":               (*ledgerTest).live,
+		"events without a claim":                  (*ledgerTest).record,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger, events := open(t)
+			test(&ledgerTest{T: t, Ledger: ledger, events: events, ctx: t.Context()})
+		})
+	}
+}
+
+type ledgerTest struct {
+	*testing.T
+	claim.Ledger
+	events func() []claim.Event
+	ctx    context.Context
+	minted int
+}
+
+// ledgerTime is when the suite's claims begin: not on the minute, and with
+// milliseconds, which is as fine as ids are.
+var ledgerTime = time.Date(2026, 3, 1, 12, 0, 42, 123_000_000, time.UTC)
+
+func pageID(n int) task.ID { return task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n)) }
+
+// attempt returns a new claim of the agent on page n, each one a millisecond
+// after the one before.
+func (t *ledgerTest) attempt(agent string, n int) claim.Claim {
+	t.minted++
+	now := ledgerTime.Add(time.Duration(t.minted) * time.Millisecond)
+	return claim.Claim{
+		ID: claim.NewID(now), Agent: agent, State: claim.Reserved, Reserved: now, Timeout: 30 * time.Minute,
+		Task: task.Task{ID: pageID(n), Title: fmt.Sprintf("Task %d", n), URL: "https://notion.example/t", Status: task.Open},
+	}
+}
+
+// held is c once it was granted.
+func held(c claim.Claim) claim.Claim {
+	c.State, c.Started, c.ClaimedAt, c.Heartbeat = claim.Held, ledgerTime, ledgerTime, ledgerTime
+	c.StaleAt = ledgerTime.Add(31 * time.Minute)
+	c.Task.Status, c.Task.ClaimedBy, c.Task.ClaimedAt, c.Task.Token = task.InProgress, c.Agent, ledgerTime.Truncate(time.Minute), string(c.ID)
+	return c
+}
+
+// ended is c once it was released.
+func ended(c claim.Claim) claim.Claim {
+	c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, ledgerTime.Add(time.Hour)
+	return c
+}
+
+// reserve reserves the task of c, which must succeed.
+func (t *ledgerTest) reserve(c claim.Claim) claim.Claim {
+	t.Helper()
+	if refusal := t.try(c, c.Reserved, 0); refusal != nil {
+		t.Fatalf("%s was refused task %s: %+v", c.Agent, c.Task.ID, refusal)
+	}
+	return c
+}
+
+func (t *ledgerTest) try(c claim.Claim, now time.Time, limit int) *claim.Refusal {
+	t.Helper()
+	refusal, err := t.Reserve(t.ctx, c, now, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refusal
+}
+
+func (t *ledgerTest) save(c claim.Claim, events ...claim.Event) claim.Claim {
+	t.Helper()
+	if err := t.Save(t.ctx, c, events...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (t *ledgerTest) wants(want claim.Claim) {
+	t.Helper()
+	got, err := t.Claim(t.ctx, want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("claim (-saved +kept):\n%s", diff)
+	}
+}
+
+func (t *ledgerTest) keeps() {
+	c := t.reserve(t.attempt("Sandman", 1))
+	t.wants(c)
+	full := func(c claim.Claim) claim.Claim {
+		c = held(c)
+		c.State, c.Requested, c.Override, c.Former = claim.Finishing, 45*time.Minute, true, "Ghost"
+		c.Task.Timeout, c.Task.DependsOn, c.Task.Priority = time.Hour, []task.ID{pageID(2), pageID(3)}, task.High
+		c.Task.Created, c.Task.Edited = ledgerTime.Add(-time.Hour), ledgerTime.Truncate(time.Minute)
+		c.Suspect, c.Due, c.Detail = ledgerTime, ledgerTime.Add(time.Minute), "somebody claimed the task over it"
+		c.Finish = &claim.Finish{As: claim.EndFailed, Summary: "no\nladder", Reopen: true, At: ledgerTime.Add(time.Hour)}
+		return c
+	}
+	want := full(c)
+	handedIn := t.save(full(c))
+	t.wants(want)
+
+	// What is handed in and out is a copy.
+	handedIn.Finish.Summary, handedIn.Task.DependsOn[0] = "ladder", pageID(9)
+	t.wants(want)
+	handedOut, _ := t.Claim(t.ctx, want.ID)
+	handedOut.Finish.Summary, handedOut.Task.DependsOn[0] = "ladder", pageID(9)
+	t.wants(want)
+	t.wants(t.save(ended(want)))
+}
+
+func (t *ledgerTest) unknown() {
+	for _, id := range []claim.ID{"", "x", claim.NewID(ledgerTime)} {
+		if _, err := t.Claim(t.ctx, id); !errors.Is(err, claim.ErrUnknownClaim) {
+			t.Errorf("claim %q: error %v, want %v", id, err, claim.ErrUnknownClaim)
+		}
+	}
+	// An id stands for one claim.
+	c := t.reserve(t.attempt("Sandman", 2))
+	other := t.attempt("Oracle", 3)
+	other.ID = c.ID
+	if _, err := t.Reserve(t.ctx, other, ledgerTime, 0); err == nil {
+		t.Error("two claims of one id were reserved")
+	}
+	t.wants(c)
+	t.reserve(t.attempt("Oracle", 3))
+	// An attempt that was refused is an event, not a claim.
+	t.reserve(t.attempt("Sandman", 1))
+	refused := t.attempt("Oracle", 1)
+	t.try(refused, refused.Reserved, 0)
+	if _, err := t.Claim(t.ctx, refused.ID); !errors.Is(err, claim.ErrUnknownClaim) {
+		t.Errorf("a refused attempt: error %v, want %v", err, claim.ErrUnknownClaim)
+	}
+}
+
+func (t *ledgerTest) ended() {
+	c := ended(held(t.reserve(t.attempt("Sandman", 1))))
+	t.save(c)
+	for _, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
+		again := held(c)
+		again.State = state
+		if err := t.Save(t.ctx, again, claim.Event{ID: claim.NewEventID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}); err == nil {
+			t.Errorf("an ended claim was saved as %s", state)
+		}
+	}
+	t.wants(c)
+	if n := len(t.events()); n != 0 {
+		t.Errorf("%d events were kept of changes that were refused", n)
+	}
+	if refusal := t.try(t.attempt("Oracle", 1), ledgerTime, 0); refusal != nil {
+		t.Errorf("refusal %+v, want the task to be free", refusal)
+	}
+}
+
+func (t *ledgerTest) contested() {
+	c := held(t.reserve(t.attempt("Sandman", 1)))
+	t.save(c)
+	var rivals []claim.Claim
+	for i := range 30 {
+		rivals = append(rivals, t.attempt([]string{"Oracle", "Hypnos", "Morpheus"}[i%3], 1))
+	}
+	t.crowd(ledgerTime, 0, rivals...)
+	c = ended(c)
+	released := claim.Event{ID: claim.NewEventID(c.Ended), At: c.Ended, Kind: claim.KindReleased, Task: c.Task.ID, Agent: c.Agent, Claim: c.ID}
+	t.save(c, released)
+	events := t.events()
+	if len(events) != 32 {
+		t.Fatalf("%d events, want 30 denials, the end and its sum", len(events))
+	}
+	if diff := cmp.Diff(released, events[30]); diff != "" {
+		t.Errorf("event (-saved +kept):\n%s", diff)
+	}
+	got := events[31]
+	want := claim.Contested(c, c.Ended, 30, []string{"Hypnos", "Morpheus", "Oracle"})
+	want.ID = got.ID
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sum (-want +got):\n%s", diff)
+	}
+
+	// A claim that nobody contested has no such event.
+	t.save(ended(t.reserve(t.attempt("Oracle", 1))))
+	if n := len(t.events()); n != 32 {
+		t.Errorf("%d events, want no more than 32", n)
+	}
+}
+
+func (t *ledgerTest) live() {
+	var want []claim.Claim
+	for n := range 7 {
+		c := t.reserve(t.attempt("Sandman", n))
+		switch n {
+		case 1:
+			c = t.save(held(c))
+		case 2:
+			c.State = claim.Abandoned
+			t.save(c)
+		case 3:
+			t.save(ended(c))
+			continue
+		case 4:
+			c.State, c.Due = claim.Voided, ledgerTime
+			t.save(c)
+		}
+		want = append(want, c)
+	}
+	got, err := t.Live(t.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+}
+
+func (t *ledgerTest) record() {
+	e := claim.Event{
+		ID: claim.NewEventID(ledgerTime), At: ledgerTime, Kind: claim.KindSwept, Task: pageID(1), Title: "Task 1", URL: "https://notion.example/t",
+		Agent: "Ghost", Claim: claim.NewID(ledgerTime), Holder: "Ghost", Remote: true, Detail: "its lease ran out",
+		Started: ledgerTime, Finished: ledgerTime.Add(time.Hour), Summary: "much", Count: 3, Names: []string{"a", "b"},
+	}
+	f := claim.Event{ID: claim.NewEventID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
+	if err := t.Record(t.ctx, e, f); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]claim.Event{e, f}, t.events()); diff != "" {
+		t.Errorf("events (-recorded +kept):\n%s", diff)
+	}
+}
