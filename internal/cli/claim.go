@@ -82,7 +82,7 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 	if c.Override {
 		over = ", taken over from the stale claim of " + clean(c.Former)
 	}
-	a.say("%s is %s's%s%s", quoted(c.Task.Title), clean(c.Agent), forAnother(c.ExpiresAt, time.Now()), over)
+	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), forAnother(c.ExpiresAt, time.Now()), over)
 	return nil
 }
 

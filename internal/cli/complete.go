@@ -21,6 +21,6 @@ func (a *app) completeCommand() *cobra.Command {
 		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
 			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary}, key)
 		},
-		done: func(c api.Claim) string { return "completed " + quoted(c.Task.Title) },
+		done: func(c api.Claim) string { return "completed " + quoted(c.Task) },
 	})
 }

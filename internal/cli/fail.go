@@ -26,9 +26,9 @@ func (a *app) failCommand() *cobra.Command {
 		},
 		done: func(c api.Claim) string {
 			if reopen {
-				return "failed " + quoted(c.Task.Title) + ", open for others"
+				return "failed " + quoted(c.Task) + ", open for others"
 			}
-			return "failed " + quoted(c.Task.Title)
+			return "failed " + quoted(c.Task)
 		},
 	})
 }

@@ -50,6 +50,12 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	if denied, ok := errors.AsType[notClaimed](err); ok {
 		return denied.Problem
 	}
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok {
+		if failed.Kind == claim.Unavailable {
+			return api.NewProblem(api.Code(claim.CodeNotionUnavailable), err.Error())
+		}
+		return api.NewProblem(api.CodeNotionRefused, err.Error())
+	}
 	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
@@ -82,7 +88,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
-			text = fmt.Sprintf("%s is held by %s%s", quoted(p.Task.Title), clean(p.Holder), forAnother(p.ExpiresAt, now))
+			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), forAnother(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
 	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:

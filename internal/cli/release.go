@@ -21,6 +21,6 @@ func (a *app) releaseCommand() *cobra.Command {
 		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
 			return daemon.Release(ctx, id, api.StopRequest{Agent: a.agent, Reason: reason}, key)
 		},
-		done: func(c api.Claim) string { return "released " + quoted(c.Task.Title) },
+		done: func(c api.Claim) string { return "released " + quoted(c.Task) },
 	})
 }

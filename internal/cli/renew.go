@@ -19,7 +19,7 @@ func (a *app) renewCommand() *cobra.Command {
 			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent}, key)
 		},
 		done: func(c api.Claim) string {
-			return "renewed " + quoted(c.Task.Title) + forAnother(c.ExpiresAt, time.Now())
+			return "renewed " + quoted(c.Task) + forAnother(c.ExpiresAt, time.Now())
 		},
 	})
 }

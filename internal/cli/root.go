@@ -82,6 +82,9 @@ func (a *app) root() *cobra.Command {
 		a.statusCommand(),
 		a.logCommand(),
 		a.sweepCommand(),
+		a.serveCommand(),
+		a.demoCommand(),
+		a.emulatorCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"dibs/internal/api"
+
 	"github.com/spf13/cobra"
 )
 
@@ -32,7 +34,7 @@ func (a *app) sweepCommand() *cobra.Command {
 					row(w, "nothing to sweep")
 				}
 				for _, s := range done.Swept {
-					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(s.Title), clean(s.Former)))
+					row(w, fmt.Sprintf("reopened %s, which %s had claimed", quoted(api.TaskRef{ID: s.Task, Title: s.Title}), clean(s.Former)))
 				}
 			})
 		},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -37,8 +38,8 @@ func short(s string) string {
 	return string(runes[:maxTitle-1]) + "…"
 }
 
-// quoted puts a title in quotes for a sentence.
-func quoted(title string) string { return `"` + short(title) + `"` }
+// quoted names a task in a sentence.
+func quoted(t api.TaskRef) string { return `"` + short(cmp.Or(t.Title, string(t.ID))) + `"` }
 
 // length writes a length of time in minutes or larger units, rounded up.
 func length(d time.Duration) string {

@@ -16,12 +16,13 @@ import (
 	"dibs/internal/claim"
 )
 
-// TestRequestsRefused sends requests that the broker never hears of.
+// TestRequestsRefused sends requests of which nothing is done.
 func TestRequestsRefused(t *testing.T) {
 	const claims = "/v1/claims"
 	for _, tt := range []struct {
 		name, method, path, body string
 		header                   []string
+		before                   []apitest.Call
 		status                   int
 		code                     api.Code
 		want                     string // in the detail
@@ -40,6 +41,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
 		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
 		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
+		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, before: []apitest.Call{allowed("Sandman")}, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a task id`, location: "body.task"},
 		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
 		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
 		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a task id`, location: "path.id"},
@@ -63,6 +65,7 @@ func TestRequestsRefused(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
+			f.broker.Expect(tt.before...)
 			got := f.must(tt.method, tt.path, tt.body, tt.header...)
 			p := problemIn(t, got)
 			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {

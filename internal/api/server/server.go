@@ -14,6 +14,7 @@ import (
 
 const (
 	maxBody       = 64 << 10
+	maxMistake    = 1 << 20 // how much is read of what is beyond maxBody
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second

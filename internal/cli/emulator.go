@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"dibs/internal/emulator"
+
+	"github.com/spf13/cobra"
+)
+
+// emulating is what `emulator --json` prints.
+type emulating struct {
+	URL       string             `json:"url"`
+	Token     string             `json:"token"`
+	Databases emulator.Databases `json:"databases"`
+}
+
+func (a *app) emulatorCommand() *cobra.Command {
+	var listen, state, seed, token string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "emulator",
+		Short: "Run a Notion-compatible server",
+		Long: "Run a server that speaks Notion's API, with the three databases that dibs works with, for trying\n" +
+			"things and for tests. Any Notion client can use it. It serves until it is stopped.",
+		Example:           "  dibs emulator --listen 127.0.0.1:8787 --seed demo",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usagef("--limit %d: want a number of requests a minute, or 0 for no limit", limit)
+			}
+			if seed != "demo" && seed != "empty" {
+				return usagef("--seed %q: want demo or empty", seed)
+			}
+			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state})
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.emulate(cmd.Context(), e, listen, seed), e.Close())
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
+	cmd.Flags().StringVar(&state, "state", "", "a `file` to keep the state in (default: keep nothing)")
+	cmd.Flags().StringVar(&seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
+	cmd.Flags().StringVar(&token, "token", "", "the `token` to accept (default: that of the state file, or a random one)")
+	cmd.Flags().IntVar(&limit, "limit", 180, "requests allowed in each minute, 0 for any number")
+	return cmd
+}
+
+// emulate serves until ctx ends.
+func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen, seed string) error {
+	if _, err := e.Seed(seed); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", listen, err)
+	}
+	server := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+
+	where := emulating{URL: "http://" + l.Addr().String(), Token: e.Token(), Databases: e.Databases()}
+	err = a.print(where, func(w io.Writer) {
+		fmt.Fprintf(w, "A Notion-compatible server on %s. To let a daemon work on it:\n\n", where.URL)
+		fmt.Fprintf(w, "  export NOTION_TOKEN=%s DIBS_NOTION_BASE_URL=%s\n  dibs serve\n", where.Token, where.URL)
+	})
+	if err != nil {
+		server.Close()
+		return err
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		server.Close() // its clients see what a server that goes away looks like
+		return nil
+	}
+}
