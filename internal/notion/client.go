@@ -94,7 +94,7 @@ func New(o Options) (*Client, error) {
 		clock:   newClock(),
 	}
 	var chain http.RoundTripper
-	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second)}
+	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
 	chain = &baseURL{next: chain, base: base}
 	chain = &tell{next: chain, clock: c.clock}
 	chain = &typed{next: chain}

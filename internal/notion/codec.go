@@ -89,7 +89,6 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	for _, p := range page.Properties {
 		byID[p.GetID()] = p
 	}
-	delete(byID, "") // the id of columns that the database lacks
 	// A page that lost such a property must not look as if it were free.
 	for _, col := range []column{c.columns.status, c.columns.claimedBy, c.columns.claimedAt} {
 		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {

@@ -44,8 +44,11 @@ type (
 )
 
 // plain returns the property in the plainest form that the library understands,
-// and false if it is of a type that nothing here reads.
+// and false if it has no id or is of a type that nothing here reads.
 func (p *rawProperty) plain() (json.RawMessage, bool) {
+	if p.ID == "" {
+		return nil, false
+	}
 	var value any
 	switch notionapi.PropertyType(p.Type) {
 	case notionapi.PropertyTypeTitle:

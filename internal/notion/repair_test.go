@@ -124,6 +124,7 @@ func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
 		{"formula", property("formula", `{"type":"unsupported","unsupported":{}}`), nil},
 		{"rollup", property("rollup", `{"type":"array","array":[{"type":"place","place":null}]}`), nil},
 		{"without a type", `{"id":"x"}`, nil},
+		{"without an id", `{"type":"number","number":1}`, nil},
 		{"no object", `null`, nil},
 		{"of another form", property("select", `["High"]`), nil},
 	} {

@@ -141,7 +141,7 @@ func TestRetriedBodyIsWholeOverHTTP2(t *testing.T) {
 	}
 	// Without the wait between tries, and without the pause: these need a clock.
 	chain := &repair{next: &retry{next: &typed{next: &baseURL{
-		next: &send{next: server.Client().Transport, timeout: time.Minute}, base: base,
+		next: &send{next: server.Client().Transport, timeout: time.Minute, limit: answerLimit}, base: base,
 	}}}}
 	api := notionapi.NewClient("token", notionapi.WithHTTPClient(&http.Client{Transport: chain}), notionapi.WithRetry(1))
 	_, err = api.Database.Query(t.Context(), "2f835e81-2bbb-81b6-9700-e18108a40b1f", &notionapi.DatabaseQueryRequest{PageSize: 100})

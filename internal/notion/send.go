@@ -17,6 +17,7 @@ const answerLimit = 64 << 20
 type send struct {
 	next    http.RoundTripper
 	timeout time.Duration
+	limit   int64 // on the size of the answer, in bytes
 }
 
 func (s *send) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -35,12 +36,12 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, s.limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer broke off: %w", err)
-	case len(body) > answerLimit:
-		return nil, fmt.Errorf("the answer is longer than %d bytes", answerLimit)
+	case int64(len(body)) > s.limit:
+		return nil, fmt.Errorf("the answer is longer than %d bytes", s.limit)
 	}
 	return withBody(resp, body), nil
 }

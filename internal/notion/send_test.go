@@ -1,0 +1,53 @@
+package notion
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// broken is a body that ends in an error.
+type broken struct{ io.Reader }
+
+func (b broken) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func (broken) Close() error { return nil }
+
+func TestAnswersAreWhole(t *testing.T) {
+	answer := reply(200, `{"object":`)
+	answer.Body = broken{answer.Body}
+	for _, tc := range []struct {
+		name   string
+		answer *http.Response
+		says   string
+	}{
+		{"broken off", answer, "the answer broke off"},
+		{"too long", reply(200, strings.Repeat("x", 101)), "longer than 100 bytes"},
+		{"of the longest length", reply(200, strings.Repeat("x", 100)), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &send{timeout: time.Minute, limit: 100, next: roundTrip(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
+			resp, err := s.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			if tc.says != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("err = %v, want %q", err, tc.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, err := io.ReadAll(resp.Body); err != nil || len(data) != 100 {
+				t.Errorf("%d bytes, %v", len(data), err)
+			}
+		})
+	}
+}
