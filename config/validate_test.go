@@ -16,6 +16,8 @@ func TestMistakes(t *testing.T) {
 		wantNot    string   // not in the error
 	}{
 		{name: "unknown key", file: "claim: {timeuot: 5m}", want: []string{"unknown key claim.timeuot in FILE: did you mean claim.timeout?"}},
+		{name: "unknown key, a letter less", file: "claim: {setle: 5m}", want: []string{"did you mean claim.settle?"}},
+		{name: "unknown key, three letters more", file: "claim: {settlement: 5m}", want: []string{"did you mean claim.settle?"}},
 		{name: "unknown section", file: "clam: {timeout: 5m}", want: []string{"unknown key clam.timeout in FILE: did you mean claim.timeout?"}},
 		{name: "key in the wrong section", file: "in_progress: Doing", want: []string{"unknown key in_progress in FILE: did you mean tasks.statuses.in_progress?"}},
 		{name: "key that several sections have", file: "timeout: 5m", want: []string{"unknown key timeout in FILE"}, wantNot: "did you mean"},
@@ -37,6 +39,9 @@ func TestMistakes(t *testing.T) {
 		{name: "number in a list", file: "tasks: {priorities: {high: [1]}}", want: []string{"tasks.priorities.high: want text, got 1"}},
 		{name: "agent with an unknown key", file: "agents: [{name: Oracle, uid: [1]}]", want: []string{"agents: uid: unknown key: an agent has name, uids and notion_user"}},
 		{name: "agent with names for uids", file: "agents: [{name: Oracle, uids: [root]}]", want: []string{"agents: uids: root is not a user id"}},
+		{name: "agent with half a uid", file: "agents: [{name: Oracle, uids: [1.5]}]", want: []string{"agents: uids: 1.5 is not a user id"}},
+		{name: "agent with a negative uid", file: "agents: [{name: Oracle, uids: [-1]}]", want: []string{"agents: uids: -1 is not a user id"}},
+		{name: "agent with too large a uid", file: "agents: [{name: Oracle, uids: [4294967296]}]", want: []string{"agents: uids: 4294967296 is not a user id"}},
 		{name: "agent with one uid", file: "agents: [{name: Oracle, uids: 1000}]", want: []string{"agents: uids: want a list of user ids"}},
 		{name: "environment", env: map[string]string{"DIBS_CLAIM_EXCLUSIVE": "maybe"}, want: []string{"claim.exclusive: want true or false, got maybe (in DIBS_CLAIM_EXCLUSIVE)"}},
 		{name: "environment, number", env: map[string]string{"DIBS_NOTION_BURST": "many"}, want: []string{"notion.burst: want a whole number, got many (in DIBS_NOTION_BURST)"}},

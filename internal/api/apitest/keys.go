@@ -11,7 +11,7 @@ import (
 )
 
 // Keys is a memory for idempotency keys. It fails the test when it is used
-// against its contract.
+// against its contract, and does nothing once a context has ended.
 type Keys struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -31,7 +31,10 @@ func NewKeys(t testing.TB) *Keys {
 }
 
 // BeginRequest begins a request.
-func (k *Keys) BeginRequest(_ context.Context, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+func (k *Keys) BeginRequest(ctx context.Context, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r, ok := k.rows[key]
@@ -51,7 +54,10 @@ func (k *Keys) BeginRequest(_ context.Context, key, fingerprint string, _ time.T
 }
 
 // FinishRequest stores the answer.
-func (k *Keys) FinishRequest(_ context.Context, key string, a server.Answer) error {
+func (k *Keys) FinishRequest(ctx context.Context, key string, a server.Answer) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r, ok := k.rows[key]; !ok || r.answer != nil {
@@ -63,7 +69,10 @@ func (k *Keys) FinishRequest(_ context.Context, key string, a server.Answer) err
 }
 
 // DropRequest forgets the request.
-func (k *Keys) DropRequest(_ context.Context, key string) error {
+func (k *Keys) DropRequest(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r, ok := k.rows[key]; !ok || r.answer != nil {
@@ -74,7 +83,10 @@ func (k *Keys) DropRequest(_ context.Context, key string) error {
 }
 
 // RequestClaim returns the claim made for the request.
-func (k *Keys) RequestClaim(_ context.Context, key string) (claim.ID, bool, error) {
+func (k *Keys) RequestClaim(ctx context.Context, key string) (claim.ID, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return "", false, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r, ok := k.rows[key]

@@ -210,6 +210,9 @@ func TestWaiterGivesUp(t *testing.T) {
 		if _, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the second got %v, want its own deadline", err)
 		}
+		if n := strings.Count(f.logged(), "path=/v1/claims"); n != 1 {
+			t.Errorf("%d requests have ended, want the second alone", n)
+		}
 		if got := <-first; got.status != 201 {
 			t.Errorf("the first was answered %d", got.status)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"dibs/internal/api"
 	"dibs/internal/api/apitest"
 	"dibs/internal/api/server"
 	"dibs/internal/broker"
@@ -169,5 +170,18 @@ func TestCaller(t *testing.T) {
 	got, err := exchange(t.Context(), dial, "POST", "/v1/claims", claimBody)
 	if err != nil || got.status != 201 {
 		t.Errorf("answered %d %s, %v; want 201", got.status, got.body, err)
+	}
+	if uid == -1 {
+		return
+	}
+
+	// Another user's key is another request's. No user is known of a pipe.
+	f.broker.Expect(apitest.Call{Method: "Sweep"})
+	if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 200 {
+		t.Errorf("answered %d %s, want 200", got.status, got.body)
+	}
+	got, err = exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...)
+	if err != nil || problemIn(t, got).Code != api.CodeKeyReused {
+		t.Errorf("answered %d %s, %v; want key_reused", got.status, got.body, err)
 	}
 }

@@ -46,6 +46,9 @@ func TestDenial(t *testing.T) {
 		}})
 		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 		problemIn(t, got)
+		if header := got.header.Get("Retry-After"); header != "" {
+			t.Errorf("Retry-After = %q on a conflict", header)
+		}
 		if diff := cmp.Diff(denialJSON+"\n", got.body); diff != "" {
 			t.Errorf("body (-want +got):\n%s", diff)
 		}
@@ -70,6 +73,9 @@ func TestDenial(t *testing.T) {
 			got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 			if p := problemIn(t, got); got.status != status || p.Code != api.Code(code) || p.Detail != "because" {
 				t.Errorf("answered %d %s, want %d", got.status, got.body, status)
+			}
+			if retry := got.header.Get("Retry-After"); (retry == "5") != (status == 503) {
+				t.Errorf("Retry-After = %q", retry)
 			}
 		})
 	}

@@ -151,6 +151,20 @@ func TestLongWait(t *testing.T) {
 	}
 }
 
+// TestLongWork takes longer over a request than its body may take to arrive.
+func TestLongWork(t *testing.T) {
+	inBubble(t, "sweep", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Sweep", During: func(ctx context.Context) error {
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		}})
+		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
+			t.Errorf("answered %d %s, want 200", got.status, got.body)
+		}
+	})
+}
+
 // TestCallerGone ends the work for a caller that went away.
 func TestCallerGone(t *testing.T) {
 	inBubble(t, "gone", func(t *testing.T) {

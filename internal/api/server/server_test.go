@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,13 +50,31 @@ type fixture struct {
 	keys   *apitest.Keys
 	pipe   *apitest.Pipe
 	server *server.Server
-	log    *bytes.Buffer
+	log    *logBuffer
+}
+
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
 }
 
 // start serves on connections without sockets until the test ends.
 func start(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, broker: apitest.NewBroker(t), keys: apitest.NewKeys(t), pipe: apitest.NewPipe(), log: new(bytes.Buffer)}
+	f := &fixture{t: t, broker: apitest.NewBroker(t), keys: apitest.NewKeys(t), pipe: apitest.NewPipe(), log: new(logBuffer)}
 	f.broker.Skew = skew
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
