@@ -20,6 +20,8 @@ type Options struct {
 	// File is the configuration file. If empty, it is $DIBS_CONFIG, else
 	// dibs/config.yaml in $XDG_CONFIG_HOME if there is such a file.
 	File string
+	// Socket and StateDir, if set, come before everything else.
+	Socket, StateDir string
 }
 
 // Load returns the configuration in effect. Its error tells everything that is
@@ -75,6 +77,14 @@ func Load(o Options) (Config, error) {
 	}
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
+	}
+	for path, given := range map[*string]string{&c.Socket: o.Socket, &c.StateDir: o.StateDir} {
+		if given == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(given); err != nil {
+			return Config{}, err
+		}
 	}
 	c.complete()
 	if err := c.Validate(); err != nil {

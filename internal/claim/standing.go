@@ -38,7 +38,11 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		return done, cl.Agent, "the task was completed under it"
 	}
 	if t.Status != task.InProgress {
-		return gone, t.ClaimedBy, fmt.Sprintf("its status was set to %s", t.Status)
+		holder = t.ClaimedBy
+		if holder == cl.Agent {
+			holder = "" // what is left of the claim's own name
+		}
+		return gone, holder, fmt.Sprintf("its status was set to %s", t.Status)
 	}
 	switch {
 	case tok.ID == cl.ID && !tok.Void && !tok.Done:

@@ -8,26 +8,23 @@ import (
 // Priority ranks tasks; a lower value is more urgent.
 type Priority int
 
-// The priorities, most urgent first.
+// The priorities, most urgent first. The zero value is that of a task without one.
 const (
-	Critical Priority = iota
+	Critical Priority = iota - 4
 	High
 	Medium
 	Low
 	None
 )
 
-var priorityNames = [...]string{"critical", "high", "medium", "low", "none"}
+var priorityNames = map[Priority]string{
+	Critical: "critical", High: "high", Medium: "medium", Low: "low", None: "none",
+}
 
 // Priorities lists the priorities, most urgent first.
 var Priorities = []Priority{Critical, High, Medium, Low, None}
 
-func (p Priority) String() string {
-	if p < Critical || p > None {
-		return priorityNames[None]
-	}
-	return priorityNames[p]
-}
+func (p Priority) String() string { return priorityNames[p] }
 
 // MarshalJSON writes the priority's name.
 func (p Priority) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
@@ -38,11 +35,11 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &name); err != nil {
 		return err
 	}
-	for i, known := range priorityNames {
-		if name == known {
-			*p = Priority(i)
+	for known, n := range priorityNames {
+		if name == n {
+			*p = known
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not a priority: want one of %v", name, priorityNames)
+	return fmt.Errorf("%q is not a priority: want one of %v", name, Priorities)
 }

@@ -1,0 +1,157 @@
+package cli_test
+
+import (
+	"bufio"
+	"io"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"dibs/internal/emulator"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestEndToEnd runs scripts against real daemons, each a process of its own, on
+// a board served in this process. Beside the usual commands, they have
+//
+//	exits CODE COMMAND…     run a command that must end with this exit code
+//	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one
+//	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
+//	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
+//	person TASK STATUS      set a task's status, as a person in Notion would
+//	shows TASK STATUS NAME  check a task's status and claimed_by
+func TestEndToEnd(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/e2e",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
+			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+			env.Setenv("XDG_RUNTIME_DIR", "")
+			env.Setenv("DIBS_STATE_DIR", env.WorkDir+"/s")
+			env.Setenv("GORACE", "atexit_sleep_ms=10")
+			// The board is on this machine: a second is long, even when it is busy.
+			env.Setenv("DIBS_CLAIM_WRITE_WINDOW", "900ms")
+			env.Setenv("DIBS_CLAIM_SETTLE", "1s")
+			env.Values[boardKey{}] = &board{daemons: make(map[string]*exec.Cmd)}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"board":  startBoard,
+			"serve":  startServe,
+			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
+			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
+			"person": person,
+			"shows":  shows,
+		},
+	})
+}
+
+type boardKey struct{}
+
+// board is what a script works on.
+type board struct {
+	notion  *emulator.Emulator
+	daemons map[string]*exec.Cmd
+}
+
+func boardOf(ts *testscript.TestScript) *board { return ts.Value(boardKey{}).(*board) }
+
+func startBoard(ts *testscript.TestScript, _ bool, args []string) {
+	notion, err := emulator.New(emulator.Options{})
+	ts.Check(err)
+	dbs, err := notion.Seed(args[0])
+	ts.Check(err)
+	server := httptest.NewServer(notion)
+	ts.Defer(func() {
+		server.Close()
+		notion.Close()
+	})
+	ts.Setenv("DIBS_NOTION_BASE_URL", server.URL)
+	ts.Setenv("NOTION_TOKEN", notion.Token())
+	if args[0] == "empty" {
+		for _, name := range []string{"TASK1", "TASK2", "TASK3"} {
+			title := map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": "The task " + name}}}}
+			id, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": title})
+			ts.Check(err)
+			ts.Setenv(name, id)
+		}
+	}
+	boardOf(ts).notion = notion
+}
+
+// startServe starts a daemon. Its first line of output says that it serves.
+func startServe(ts *testscript.TestScript, _ bool, args []string) {
+	name := args[0]
+	log, err := os.Create(filepath.Join(ts.MkAbs("."), name+".log"))
+	ts.Check(err)
+	defer log.Close()
+	dibs, err := exec.LookPath(filepath.Join(binDir(ts), "dibs"))
+	ts.Check(err)
+	cmd := exec.Command(dibs, append([]string{"serve", "--json"}, args[1:]...)...)
+	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
+	for _, key := range []string{
+		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
+		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_NOTION_BASE_URL", "NOTION_TOKEN",
+	} {
+		if value := ts.Getenv(key); value != "" {
+			cmd.Env = append(cmd.Env, key+"="+value)
+		}
+	}
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	boardOf(ts).daemons[name] = cmd
+	ts.Defer(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		io.Copy(io.Discard, out)
+		ts.Fatalf("daemon %s did not come up: %v; its log:\n%s", name, err, ts.ReadFile(name+".log"))
+	}
+	if !strings.Contains(line, `"socket":`) {
+		ts.Fatalf("daemon %s said %q", name, line)
+	}
+}
+
+// binDir is where testscript put the program under test.
+func binDir(ts *testscript.TestScript) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(dir, "dibs")); err == nil {
+			return dir
+		}
+	}
+	ts.Fatalf("no dibs on the PATH")
+	return ""
+}
+
+func end(ts *testscript.TestScript, name string, signal syscall.Signal) {
+	cmd := boardOf(ts).daemons[name]
+	ts.Check(cmd.Process.Signal(signal))
+	err := cmd.Wait()
+	if signal == syscall.SIGTERM && err != nil {
+		ts.Fatalf("daemon %s: %v; its log:\n%s", name, err, ts.ReadFile(name+".log"))
+	}
+}
+
+func person(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{
+		"status": map[string]any{"status": map[string]any{"name": args[1]}},
+	}))
+}
+
+func shows(ts *testscript.TestScript, _ bool, args []string) {
+	p, ok := boardOf(ts).notion.Page(args[0])
+	if got, want := p.Select("status")+" "+p.Text("claimed_by"), strings.Join(args[1:], " "); !ok || strings.TrimSpace(got) != want {
+		ts.Fatalf("task %s shows %q, want %q", args[0], got, want)
+	}
+}
