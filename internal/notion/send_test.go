@@ -1,10 +1,12 @@
 package notion
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -48,6 +50,34 @@ func TestAnswersAreWhole(t *testing.T) {
 			if data, err := io.ReadAll(resp.Body); err != nil || len(data) != 100 {
 				t.Errorf("%d bytes, %v", len(data), err)
 			}
+		})
+	}
+}
+
+// Whether the time limit ran out or the caller gave up is told apart.
+func TestWhoEndedARequest(t *testing.T) {
+	hang := roundTrip(func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	})
+	for _, tc := range []struct {
+		name     string
+		patience time.Duration // of the caller
+		want     string
+	}{
+		{"the limit", time.Hour, "no answer within 10s"},
+		{"the caller", time.Second, context.DeadlineExceeded.Error()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tc.patience)
+				defer cancel()
+				s := &send{timeout: 10 * time.Second, limit: 100, next: hang}
+				_, err := s.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
+				if err == nil || err.Error() != tc.want {
+					t.Errorf("err = %v, want %q", err, tc.want)
+				}
+			})
 		})
 	}
 }
