@@ -216,6 +216,20 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestEnvironmentInEmptySections sets by variable what the file has nothing about.
+func TestEnvironmentInEmptySections(t *testing.T) {
+	clean(t)
+	t.Setenv("DIBS_CLAIM_SETTLE", "9s")
+	t.Setenv("DIBS_TASKS_STATUSES_IN_PROGRESS", "Doing")
+	got, err := load(t, "claim:\ntasks: {statuses: , properties: {}}\nsocket:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Claim.Settle != 9*time.Second || got.Claim.WriteWindow != 2*time.Second || got.Tasks.Statuses.InProgress != "Doing" || got.Tasks.Statuses.Open != "OPEN" {
+		t.Errorf("claim %+v, statuses %+v", got.Claim, got.Tasks.Statuses)
+	}
+}
+
 func TestWhereTheFileIs(t *testing.T) {
 	home := clean(t)
 	level := func(o config.Options) string {
@@ -257,6 +271,7 @@ func TestPaths(t *testing.T) {
 	for _, tt := range []struct {
 		name, file         string
 		env                map[string]string
+		options            config.Options
 		wantSocket, wantIn string // wantIn: the state directory
 	}{
 		{
@@ -284,13 +299,26 @@ func TestPaths(t *testing.T) {
 			env:        map[string]string{"DIBS_SOCKET": "s"},
 			wantSocket: "CWD/s", wantIn: home + "/state/dibs",
 		},
+		{
+			name:       "options come before everything",
+			file:       "socket: /run/s\nstate_dir: /var/lib/s",
+			env:        map[string]string{"DIBS_SOCKET": "/run/env", "DIBS_STATE_DIR": "/var/lib/env"},
+			options:    config.Options{Socket: "s", StateDir: "/var/lib/option"},
+			wantSocket: "CWD/s", wantIn: "/var/lib/option",
+		},
+		{
+			name:       "the socket follows a state directory of the options",
+			options:    config.Options{StateDir: "/var/lib/option"},
+			wantSocket: "/var/lib/option/dibs.sock", wantIn: "/var/lib/option",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for name, value := range tt.env {
 				t.Setenv(name, value)
 			}
 			file := write(t, tt.file)
-			got, err := config.Load(config.Options{File: file})
+			tt.options.File = file
+			got, err := config.Load(tt.options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -31,35 +32,30 @@ func Load(o Options) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	written, err := readFile(file)
+	v, err := readFile(file)
 	if err != nil {
 		return Config{}, err
 	}
 	c := Default()
 	fields := fieldsOf(&c)
-	if errs := unknownKeys(written, fields, file); len(errs) > 0 {
+	errs := unknownKeys(v, fields, file)
+	if v.GetString("notion.token") != "" && v.GetString("notion.token_file") != "" {
+		errs = append(errs, fmt.Errorf("notion.token and notion.token_file are both set: keep one of them (in %s)", file))
+	}
+	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
 	}
-
-	v := viper.New()
 	for _, f := range fields {
 		if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
 			return Config{}, err
 		}
-	}
-	if err := v.MergeConfigMap(known(written, fields)); err != nil {
-		return Config{}, err
-	}
-
-	var errs []error
-	for _, f := range fields {
 		raw := v.Get(f.key)
 		if raw == nil {
 			continue
 		}
 		variable := f.variable()
 		if err := f.set(raw, variable != ""); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, orElse(variable, file)))
+			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, cmp.Or(variable, file)))
 			continue
 		}
 		if f.isPath() {
@@ -71,9 +67,6 @@ func Load(o Options) (Config, error) {
 				errs = append(errs, fmt.Errorf("%s: %w", f.key, err))
 			}
 		}
-	}
-	if written.GetString("notion.token") != "" && written.GetString("notion.token_file") != "" {
-		errs = append(errs, fmt.Errorf("notion.token and notion.token_file are both set: keep one of them (in %s)", file))
 	}
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
@@ -105,7 +98,7 @@ func Keys() []string {
 
 // locate returns the absolute path of the configuration file, or "" if there is none.
 func locate(file string) (string, error) {
-	if file = orElse(file, os.Getenv("DIBS_CONFIG")); file != "" {
+	if file = cmp.Or(file, os.Getenv("DIBS_CONFIG")); file != "" {
 		return filepath.Abs(file)
 	}
 	file = filepath.Join(xdg.ConfigHome, "dibs", "config.yaml")
@@ -158,30 +151,6 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 	return errs
 }
 
-// known rebuilds what the file says without its empty sections, which would
-// otherwise hide the defaults below them.
-func known(written *viper.Viper, fields []field) map[string]any {
-	out := make(map[string]any)
-	for _, f := range fields {
-		value := written.Get(f.key)
-		if value == nil {
-			continue
-		}
-		parts := strings.Split(f.key, ".")
-		section := out
-		for _, name := range parts[:len(parts)-1] {
-			next, ok := section[name].(map[string]any)
-			if !ok {
-				next = make(map[string]any)
-				section[name] = next
-			}
-			section = next
-		}
-		section[parts[len(parts)-1]] = value
-	}
-	return out
-}
-
 // complete fills in what depends on the environment and brings ids to their
 // canonical form; an id that has none is left for Validate to find.
 func (c *Config) complete() {
@@ -204,13 +173,6 @@ func (c *Config) complete() {
 			*id = string(canonical)
 		}
 	}
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
 }
 
 // quoted is a piece of the file as the parser's errors repeat it.
