@@ -121,6 +121,9 @@ func TestStats(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Go(func() { tasks.Get(ctx, id) })
 		waiting.Go(func() { tasks.Query(ctx, notion.Query{}) })
+		// A caller can choose another lane.
+		waiting.Go(func() { tasks.Query(notion.InLane(ctx, notion.LaneClaim), notion.Query{}) })
+		waiting.Go(func() { tasks.Get(notion.InLane(ctx, notion.LaneLog), id) })
 		time.Sleep(time.Second)
 
 		stats := w.client.Stats()
@@ -136,7 +139,7 @@ func TestStats(t *testing.T) {
 		if diff := cmp.Diff(want, stats.Requests); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
-		if diff := cmp.Diff(map[notion.Lane]int{notion.LaneClaim: 1, notion.LaneLog: 0, notion.LaneSync: 1}, stats.Waiting); diff != "" {
+		if diff := cmp.Diff(map[notion.Lane]int{notion.LaneClaim: 2, notion.LaneLog: 1, notion.LaneSync: 1}, stats.Waiting); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
 		if left := time.Until(stats.PausedUntil); left < 50*time.Second || left > 66*time.Second {

@@ -1,11 +1,8 @@
 package notion_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -114,27 +111,6 @@ func TestQueryReadsAllPages(t *testing.T) {
 	})
 }
 
-// answering changes the answers to queries.
-func (w *world) answering(f func(body map[string]any)) {
-	next := w.transport
-	w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
-		resp, err := next.RoundTrip(req)
-		if err != nil || !strings.HasSuffix(req.URL.Path, "/query") {
-			return resp, err
-		}
-		defer resp.Body.Close()
-		var body map[string]any
-		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
-			return nil, err
-		}
-		f(body)
-		data, err := json.Marshal(body)
-		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
-		return resp, err
-	})
-	w.through(func(*http.Request) {})
-}
-
 // A query never returns less than there is without saying so.
 func TestQueryIsNeverShort(t *testing.T) {
 	for _, tc := range []struct {
@@ -156,7 +132,7 @@ func TestQueryIsNeverShort(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.answering(tc.change)
+				w.answering("/query", tc.change)
 				w.page(props{})
 				rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{})
 				var failed *claim.StoreError
@@ -171,7 +147,7 @@ func TestQueryIsNeverShort(t *testing.T) {
 // A row that is shown twice, because it moved between pages, counts once.
 func TestQueryShowsEachTaskOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.answering(func(body map[string]any) {
+		w.answering("/query", func(body map[string]any) {
 			results := body["results"].([]any)
 			body["results"] = append(results, results...)
 		})

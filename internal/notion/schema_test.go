@@ -154,6 +154,10 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 			w.emulator.Unshare(w.databases.Tasks)
 			return w.databases.Tasks
 		}, claim.NotFound, "share the database with the connection"},
+		{"in the trash", func(w *world) string {
+			w.answering(w.databases.Tasks, func(body map[string]any) { body["in_trash"] = true })
+			return w.databases.Tasks
+		}, claim.Refused, "is in the trash"},
 		{"several sources", func(w *world) string {
 			if _, err := w.emulator.AddDataSource(w.databases.Tasks, "More", props{"Name": of("title")}); err != nil {
 				w.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/emulator"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 
@@ -259,106 +258,6 @@ func TestPropertiesSurviveRenaming(t *testing.T) {
 	})
 }
 
-func TestOtherNamesAndTypes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		schema := notion.TaskSchema{
-			Properties: notion.Properties{Status: "Stand", ClaimedBy: "Wer", ClaimedAt: "Seit", Priority: "Rang"},
-			Statuses: map[task.Status]string{
-				task.Open: "Offen", task.InProgress: "In Arbeit", task.Blocked: "Blockiert", task.Completed: "Fertig", task.Cancelled: "Verworfen",
-			},
-			Priorities: map[task.Priority][]string{task.Critical: {"Sofort", "Gleich"}, task.Low: {"Irgendwann"}},
-		}
-		w.databases.Tasks = w.database(props{
-			"Aufgabe": of("title"), "Stand": of("select", "Offen"), "Wer": of("select"), "Seit": of("date"),
-			"Rang": of("status", "gleich", "IRGENDWANN", "high"),
-		})
-		tasks := w.tasks(schema)
-		id := w.page(props{"Aufgabe": title("Putzen"), "Stand": choice("Offen"), "Rang": status("gleich")})
-		if got := w.get(tasks, id); got.Title != "Putzen" || got.Status != task.Open || got.Priority != task.Critical {
-			w.Errorf("get: %+v", got)
-		}
-		got, err := tasks.Write(w.Context(), id, claimed("Sandmann", dawn))
-		if err != nil {
-			w.Fatal(err)
-		}
-		if got.Task.Status != task.InProgress || got.Task.ClaimedBy != "Sandmann" || got.Task.Token != "" {
-			w.Errorf("write: %+v", got.Task)
-		}
-		if page := w.look(id); page.Select("Stand") != "In Arbeit" || page.Select("Wer") != "Sandmann" {
-			w.Errorf("the page has %q by %q", page.Select("Stand"), page.Select("Wer"))
-		}
-		if tasks.HasToken() {
-			w.Error("HasToken, without such a property")
-		}
-		if _, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("")}); err != nil {
-			w.Fatal(err)
-		}
-		if got := w.look(id).Value("Wer"); got != nil {
-			w.Errorf("Wer is %v after clearing", got)
-		}
-		_, err = tasks.Write(w.Context(), id, claimed("Me, myself", dawn))
-		var refused *claim.StoreError
-		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "comma") {
-			w.Errorf("a name with a comma: %v", err)
-		}
-		// Notion makes the option now, too late for the filter to name it.
-		done := w.page(props{"Stand": choice("Fertig"), "Rang": status("high")})
-		rows, _, err := tasks.Query(w.Context(), notion.Query{UnfinishedOnly: true})
-		if err != nil || len(rows) != 1 || rows[0].ID != id {
-			w.Errorf("query: %+v, %v", rows, err)
-		}
-		if got := w.get(tasks, done); got.Status != task.Completed || got.Priority != task.High {
-			w.Errorf("get: %+v, want a default name to hold where none is set", got)
-		}
-		strange := w.page(props{"Stand": choice("Vielleicht")})
-		if got := w.get(tasks, strange); got.Status != task.Unknown {
-			w.Errorf("status %s of an unknown name", got.Status)
-		}
-	})
-}
-
-func TestClaimedByPeople(t *testing.T) {
-	inWorld(t, func(w *world) {
-		me, err := w.client.Me(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.databases.Tasks = w.database(props{
-			"Name": of("title"), "status": of("select", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"),
-			"claimed_by": of("people"), "claimed_at": of("date"),
-		})
-		tasks := w.tasks(notion.TaskSchema{NotionUsers: map[string]string{"Sandman": strings.ReplaceAll(me.ID, "-", "")}})
-		if got := strings.Join(tasks.Warnings(), "\n"); !strings.Contains(got, "people") {
-			w.Errorf("warnings: %s", got)
-		}
-		id := w.page(props{})
-		got, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("Sandman")})
-		if err != nil || got.Task.ClaimedBy != "Sandman" {
-			w.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
-		}
-		_, err = tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("Oracle")})
-		if err == nil || !strings.Contains(err.Error(), `"Oracle"`) {
-			w.Errorf("an agent without a user: %v", err)
-		}
-		if got, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("")}); err != nil || got.Task.ClaimedBy != "" {
-			w.Errorf("cleared: claimed by %q, %v", got.Task.ClaimedBy, err)
-		}
-
-		// A user who stands for no agent goes by its own name.
-		others := w.tasks(notion.TaskSchema{})
-		if err := w.emulator.EditPage(string(id), props{"claimed_by": props{"people": []any{props{"id": me.ID}}}}); err != nil {
-			w.Fatal(err)
-		}
-		if got := w.get(others, id); got.ClaimedBy != me.Name || me.Name == "" {
-			w.Errorf("claimed by %q, want %q", got.ClaimedBy, me.Name)
-		}
-		_, err = w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{NotionUsers: map[string]string{"Sandman": "sandman@example.com"}})
-		if err == nil || !strings.Contains(err.Error(), "not a user id") {
-			w.Errorf("a user that is none: %v", err)
-		}
-	})
-}
-
 // drain uses up what may be sent at once.
 func drain(w *world) {
 	for start := time.Now(); time.Since(start) == 0; {
@@ -421,86 +320,6 @@ func TestMoreDependenciesThanAnAnswerShows(t *testing.T) {
 					w.Errorf("query: -want +got\n%s", diff)
 				}
 			}
-		}
-	})
-}
-
-// Every failed answer says what happened, and whether a write may have landed.
-func TestFailedAnswers(t *testing.T) {
-	for _, tc := range []struct {
-		kind   emulator.FaultKind
-		want   claim.StoreErrorKind
-		landed claim.Landed
-		says   string
-		done   bool // the page has changed all the same
-	}{
-		{emulator.SavedBut503, claim.Unavailable, claim.LandedYes, "503 service_unavailable", true},
-		{emulator.Error503, claim.Unavailable, claim.LandedUnknown, "503 service_unavailable", false},
-		{emulator.Error500, claim.Unavailable, claim.LandedUnknown, "500 internal_server_error", false},
-		{emulator.HTML502, claim.Unavailable, claim.LandedUnknown, "502: Bad Gateway, a page of HTML from the edge", false},
-		{emulator.Error504, claim.Unavailable, claim.LandedUnknown, "504", false},
-		{emulator.Conflict409, claim.Unavailable, claim.LandedUnknown, "409 conflict_error", false},
-		{emulator.Conflict409Saved, claim.Unavailable, claim.LandedUnknown, "409 conflict_error", true},
-		{emulator.DropRequest, claim.Unavailable, claim.LandedUnknown, "PATCH", false},
-		{emulator.DropAnswer, claim.Unavailable, claim.LandedUnknown, "PATCH", true},
-		{emulator.RateLimited429, claim.Unavailable, claim.LandedNo, "429 rate_limited", false},
-		{emulator.Overload529, claim.Unavailable, claim.LandedNo, "529 service_overload", false},
-		{emulator.Blocked429, claim.Refused, claim.LandedNo, "blocked this connection", false},
-	} {
-		t.Run(string(tc.kind), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				tasks := w.tasks(notion.TaskSchema{})
-				id := w.page(props{})
-				w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: tc.kind, RetryAfter: 30 * time.Second})
-				w.emulator.ResetRequests()
-				_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-				var failed *claim.StoreError
-				if !errors.As(err, &failed) {
-					w.Fatalf("err = %v, want a *claim.StoreError", err)
-				}
-				if failed.Kind != tc.want || failed.Landed != tc.landed || !strings.Contains(err.Error(), tc.says) {
-					w.Errorf("kind %d, landed %s, %q; want kind %d, landed %s, %q", failed.Kind, failed.Landed, err, tc.want, tc.landed, tc.says)
-				}
-				if got := w.look(id).Text("claimed_by") != ""; got != tc.done {
-					w.Errorf("the page has changed: %t, want %t", got, tc.done)
-				}
-				if n := len(w.emulator.Requests()); n != 1 {
-					w.Errorf("a write was sent %d times", n)
-				}
-				if text := err.Error(); strings.Contains(text, w.emulator.Token()) || strings.Contains(text, "\n") {
-					w.Errorf("the error says %q", text)
-				}
-			})
-		})
-	}
-}
-
-// A write that Notion answers with the old values is for the caller to notice.
-func TestAnswerThatShowsOldValues(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{})
-		w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.NotApplied})
-		got, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		if err != nil || got.Task.ClaimedBy != "" {
-			w.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
-		}
-	})
-}
-
-func TestTimeLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tasks := w.tasks(notion.TaskSchema{})
-		id := w.page(props{})
-		w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.DelayAnswer, Delay: time.Hour})
-		start := time.Now()
-		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown || !strings.Contains(err.Error(), "no answer within 10s") {
-			w.Errorf("err = %v", err)
-		}
-		if took := time.Since(start); took != 10*time.Second {
-			w.Errorf("took %s", took)
 		}
 	})
 }

@@ -1,7 +1,11 @@
 package notion_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +62,28 @@ func (w *world) through(f func(*http.Request)) {
 		w.Fatal(err)
 	}
 	w.client = client
+}
+
+// answering makes a new client, which gets the answers to requests whose path ends
+// like that after f has changed them.
+func (w *world) answering(path string, f func(body map[string]any)) {
+	next := w.transport
+	w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		if err != nil || !strings.HasSuffix(req.URL.Path, path) {
+			return resp, err
+		}
+		defer resp.Body.Close()
+		var body map[string]any
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+			return nil, err
+		}
+		f(body)
+		data, err := json.Marshal(body)
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+		return resp, err
+	})
+	w.through(func(*http.Request) {})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -1,0 +1,180 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// limited answers the first request with a rate limit, then everything.
+func limited(status int, body string, headers ...string) (roundTrip, func() []time.Time) {
+	var mu sync.Mutex
+	var sent []time.Time
+	return func(*http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if sent = append(sent, time.Now()); len(sent) == 1 {
+			return reply(status, body, headers...), nil
+		}
+		return reply(200, "{}"), nil
+	}, func() []time.Time { mu.Lock(); defer mu.Unlock(); return sent }
+}
+
+func TestRetryAfterPausesEverything(t *testing.T) {
+	for _, status := range []int{429, 529} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, sent := limited(status, "", "Retry-After", "90")
+				p := paced(t, 3, 10, server)
+				granted, err := p.permits.grant(t.Context(), 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				if _, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, "")); err == nil {
+					t.Fatal("no error from a limited request")
+				}
+
+				var group sync.WaitGroup
+				for _, ctx := range []context.Context{t.Context(), granted, InLane(t.Context(), LaneSync)} {
+					group.Go(func() { // reads wait, also those that had a permit
+						if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+							t.Errorf("a read: %v", err)
+						}
+					})
+				}
+				group.Go(func() { // and so does the entry of a log
+					if _, err := p.RoundTrip(request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}")); err != nil {
+						t.Errorf("a log entry: %v", err)
+					}
+				})
+				for _, ctx := range []context.Context{t.Context(), granted} { // a write does not
+					_, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}"))
+					var failed *SendError
+					if !errors.As(err, &failed) || failed.Landed != claim.LandedNo ||
+						failed.RetryAfter < 90*time.Second || failed.RetryAfter > 99*time.Second {
+						t.Errorf("a write: %v, want that it was not sent, and when to try again", err)
+					}
+				}
+				// Nor does what would be too late.
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := p.RoundTrip(request(t, soon, http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+					t.Errorf("a read without the time to wait: %v", err)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("to be refused took %s", took)
+				}
+				group.Wait()
+				times := sent()
+				if len(times) != 5 {
+					t.Errorf("%d requests were sent, want 5", len(times))
+				}
+				for _, at := range times[1:] {
+					if waited := at.Sub(start); waited < 90*time.Second || waited > 99*time.Second {
+						t.Errorf("sent after %s, want 90s or a little more", waited)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Those who are waiting when a pause begins are treated like those who come later.
+func TestPauseReachesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 3, 10, fine)
+		drain(t, p, 10)
+		var group sync.WaitGroup
+		start := time.Now()
+		group.Go(func() {
+			_, err := p.RoundTrip(request(t, t.Context(), http.MethodPatch, pagePath, "{}"))
+			if !errors.Is(err, errHeldBack) || time.Since(start) != 0 {
+				t.Errorf("a write: %v after %s", err, time.Since(start))
+			}
+		})
+		group.Go(func() {
+			_, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			if err != nil || time.Since(start) < time.Minute {
+				t.Errorf("a read: %v after %s", err, time.Since(start))
+			}
+		})
+		synctest.Wait()
+		p.permits.pause(time.Minute)
+		group.Wait()
+	})
+}
+
+// A read that is sent again takes its permit anew together with the one that its
+// write will need.
+func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, sent := limited(502, "")
+		p := paced(t, 3, 10, server)
+		chain := &retry{next: p, base: 500 * time.Millisecond}
+		ctx, err := p.permits.grant(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others sync.WaitGroup
+		for range 30 {
+			others.Go(func() {
+				if err := p.permits.admit(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := chain.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+		read := time.Now()
+		if _, err := chain.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}")); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(read); waited != 0 || len(sent()) != 3 {
+			t.Errorf("the write waited %s after its read, of %d requests", waited, len(sent()))
+		}
+		others.Wait()
+	})
+}
+
+func TestLengthOfPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		blocked := apiError("rate_limited", "no", map[string]any{"rate_limit_reason": reasonBlocked})
+		answer := reply(429, "")
+		p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { return answer, nil })
+		for i, tc := range []struct {
+			answer *http.Response
+			want   time.Duration
+		}{
+			{reply(429, ""), 5 * time.Second},
+			{reply(429, ""), 10 * time.Second},
+			{reply(529, "", "Retry-After", "soon"), 20 * time.Second},
+			{reply(200, "{}"), 0},
+			{reply(429, ""), 5 * time.Second},
+			{reply(429, blocked), time.Minute},
+			{reply(429, blocked, "Retry-After", "120"), 2 * time.Minute},
+			{reply(429, ""), 40 * time.Second},
+			{reply(429, ""), time.Minute},
+			{reply(429, ""), time.Minute},
+		} {
+			answer = tc.answer
+			p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			start := time.Now()
+			if err := p.permits.admit(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < tc.want || took > tc.want+tc.want/10+400*time.Millisecond {
+				t.Errorf("pause %d took %s, want %s or a little more", i, took, tc.want)
+			}
+		}
+	})
+}
