@@ -31,7 +31,7 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 func showStatus(w io.Writer, s api.Status, now time.Time) {
-	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d, up for %s", clean(s.Version), s.PID, length(now.Sub(s.StartedAt.Time))))
+	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d, started %s", clean(s.Version), s.PID, ago(s.StartedAt.Time, now)))
 	row(w, "socket", clean(s.Socket))
 	row(w, "state", clean(s.StateDir))
 	row(w, "notion", notionLine(s.Notion, now))
