@@ -77,7 +77,7 @@ func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.start(steady("a"))
 		var wg sync.WaitGroup
-		wg.Go(func() { w.race(entrant{d, "Sandman", 0}) })
+		wg.Go(func() { w.race(entrant{daemon: d, agent: "Sandman"}) })
 		time.Sleep(time.Second)
 		// While it is being claimed.
 		denied := w.deny(d, "Oracle", claim.CodeHeld)
@@ -116,7 +116,7 @@ func TestSameDaemonRaceHasOneWinner(t *testing.T) {
 			d := w.start(o)
 			var entrants []entrant
 			for _, agent := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-				entrants = append(entrants, entrant{d, agent, 0})
+				entrants = append(entrants, entrant{daemon: d, agent: agent})
 			}
 			if n := len(w.race(entrants...)); n != 1 {
 				t.Errorf("seed %d: %d agents were granted the task, want 1", seed, n)
@@ -275,6 +275,11 @@ func TestOverrideOfOnesOwn(t *testing.T) {
 			w.NoToken = noToken
 			d := w.daemon("a")
 			old := w.claim(d, "Sandman")
+			second := openTask()
+			second.ID = otherPage
+			w.Add(second)
+			other, err := d.Claim(w.ctx, claim.Request{Agent: "Hypnos", Task: second})
+			w.ok(err)
 			time.Sleep(time.Until(old.StaleAt))
 			w.deny(d, "Oracle", claim.CodeHeld)
 			time.Sleep(time.Second)
@@ -282,10 +287,10 @@ func TestOverrideOfOnesOwn(t *testing.T) {
 			if got := w.record(d, old.ID); got.State != claim.Ended || got.Ending != claim.EndOverridden {
 				t.Errorf("token=%v: the stale claim is %s, %s; want it overridden", !noToken, got.State, got.Ending)
 			}
-			_, err := d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
+			_, err = d.Finish(w.ctx, old.ID, claim.Finish{As: claim.EndCompleted})
 			w.lost(err)
-			if got := w.only(d).Agent; got != "Oracle" {
-				t.Errorf("%s holds the task, want Oracle", got)
+			if got := w.record(d, other.ID); got.State != claim.Held {
+				t.Errorf("token=%v: the claim on another task is %s, %s; want it held", !noToken, got.State, got.Ending)
 			}
 		})
 	}
@@ -375,6 +380,64 @@ func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		if got := w.only(d).State; got != claim.Abandoned {
 			t.Fatalf("the attempt is %s, want abandoned", got)
+		}
+		w.claim(d, "Sandman")
+	})
+}
+
+// Whatever happens to a claim while it settles, it is not granted.
+func TestTouchedWhileSettling(t *testing.T) {
+	rival := string(claim.NewID(bubbleStart))
+	tests := []struct {
+		name   string
+		edit   func(*task.Task)
+		holder string
+	}{
+		{"overwritten", func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", rival }, "Oracle"},
+		{"overwritten under the same name", func(t *task.Task) { t.Token = rival }, "Sandman"},
+		{"marked void", func(t *task.Task) { t.Token = "void " + rival }, "Sandman"},
+		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
+		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, "Maria"},
+		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, ""},
+		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, ""},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a")
+				time.AfterFunc(time.Second, func() { w.Edit(page, tt.edit) })
+				if denied := w.deny(d, "Sandman", claim.CodeLostRace); denied.Holder != tt.holder {
+					t.Errorf("denied %+v, want %q as holder", denied, tt.holder)
+				}
+				w.none(d)
+				w.sync(2*time.Minute, d)
+				if n := len(w.History(page)); n != 3 {
+					t.Errorf("the page has %d versions, want none after the edit", n)
+				}
+			})
+		})
+	}
+}
+
+// The steps that are owed do not wait for an attempt, nor take it for dead.
+func TestRunDueDuringAnAttempt(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		for _, at := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+			time.AfterFunc(at, func() {
+				begun := time.Now()
+				if err := d.Recover(w.ctx); err != nil {
+					t.Error(err)
+				}
+				if _, err := d.RunDue(w.ctx); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took != 0 {
+					t.Errorf("took %v, want it not to wait", took)
+				}
+			})
 		}
 		w.claim(d, "Sandman")
 	})

@@ -27,11 +27,9 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
 	switch {
 	case cl.State == Ended && cl.Ending == f.As:
 		return cl, nil
-	case cl.State == Finishing && cl.Finish.As == f.As:
-		f = *cl.Finish
-	case cl.State == Finishing:
+	case cl.State == Finishing && cl.Finish.As != f.As:
 		return Claim{}, &Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is already being ended as %s", cl.Finish.As)}
-	case cl.State != Held:
+	case cl.State != Held && cl.State != Finishing:
 		return Claim{}, c.notHeld(cl)
 	}
 	work, cancel := c.detached(ctx)
@@ -68,7 +66,8 @@ func (c *Claimer) notHeld(cl Claim) *Lost {
 	return l
 }
 
-// finish journals the intent and delivers it if it can. The task is locked.
+// finish journals the intent, unless there is one already, and delivers it if it
+// can. The task is locked.
 func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error) {
 	if cl.State == Finishing {
 		return c.deliver(ctx, cl, true)

@@ -164,7 +164,7 @@ func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
 		c := w.claim(a, "Sandman")
 		var granted []claim.Claim
 		var wg sync.WaitGroup
-		wg.Go(func() { granted = w.race(entrant{b, "Oracle", time.Second}) })
+		wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: time.Second}) })
 		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)
 		if got.Ending != claim.EndReleased {
@@ -360,5 +360,114 @@ func TestFinishAfterTheLease(t *testing.T) {
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)
 		w.finished(c, task.Completed)
+	})
+}
+
+// Two calls that finish one claim at the same time are one.
+func TestFinishTwiceAtOnce(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.start(steady("a"))
+		c := w.claim(d, "Sandman")
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				if err != nil || got.State != claim.Ended {
+					t.Errorf("the claim is %s, error %v; want it ended", got.State, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := count(d, claimtest.Completions); n != 1 {
+			t.Errorf("%d writes, want 1", n)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindCompleted}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The agent asks again once what it said has landed after all.
+func TestFinishAgainAfterALateWrite(t *testing.T) {
+	for _, tt := range finishes {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				late := claimtest.Late(time.Minute)
+				d := w.daemon("a", claimtest.InTurn(tt.write, late, late, late))
+				c := w.claim(d, "Sandman")
+				got, err := d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if got.State != claim.Finishing {
+					t.Fatalf("the claim is %s, want finishing", got.State)
+				}
+				time.Sleep(2 * time.Minute)
+				got, err = d.Finish(w.ctx, c.ID, tt.finish)
+				w.ok(err)
+				if got.State != claim.Ended || got.Ending != tt.finish.As || !got.Due.IsZero() {
+					t.Errorf("the claim is %s, %s, due at %v; want it ended as %s", got.State, got.Ending, got.Due, tt.finish.As)
+				}
+				w.finished(c, tt.status)
+			})
+		})
+	}
+}
+
+// A write follows its read within the window, or not at all.
+func TestSlowReadsBeforeOtherWrites(t *testing.T) {
+	slow := claimtest.SlowRead(2 * time.Second)
+	tests := []struct {
+		name string
+		do   func(w *world, d *claimtest.Daemon, c claim.Claim)
+		want int // versions of the page, in the end
+	}{
+		{"finish", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+			w.ok(err)
+		}, 2},
+		{"renewal", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+			time.Sleep(20 * time.Minute)
+			_, err := d.Renew(w.ctx, c.ID)
+			var se *claim.StoreError
+			if !errors.As(err, &se) {
+				w.Errorf("error %v, want a *claim.StoreError", err)
+			}
+		}, 2},
+		{"sweep", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+			time.Sleep(time.Hour)
+			_, swept, err := d.Sweep(w.ctx, page)
+			w.ok(err)
+			if swept {
+				w.Error("swept")
+			}
+		}, 2},
+		{"repair", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+			w.Edit(page, func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", "void "+string(claim.NewID(time.Now())) })
+			w.ok(d.Guard(w.ctx, c.ID, nil))
+		}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, nil, slow, slow, slow))
+				c := w.claim(d, "Sandman")
+				tt.do(w, d, c)
+				if got := len(w.History(page)); got != tt.want {
+					t.Errorf("the page has %d versions, want %d: no write after a slow read", got, tt.want)
+				}
+			})
+		})
+	}
+	t.Run("withdrawal", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a",
+				claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
+				claimtest.InTurn(claimtest.Reads, nil, nil, slow))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			if n := count(d, claimtest.Voidings); n != 0 {
+				t.Errorf("%d writes after a slow read, want none", n)
+			}
+			w.sync(3*time.Minute, d)
+			w.shows(task.Open, "", "")
+		})
 	})
 }

@@ -43,31 +43,47 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 		}
 		return err
 	}
-	s, holder, detail := c.look(cl, r.Task, r.At)
-	switch {
-	case s == mine:
-		cl.Suspect, cl.Due, cl.Detail = time.Time{}, time.Time{}, ""
-		c.refresh(&cl, r.Task)
-		return c.save(ctx, cl)
-	case s == suspect && c.bearWith(&cl, detail):
-		return c.save(ctx, cl)
-	case s != covered:
-		_, err := c.lose(ctx, cl, holder, detail)
-		return err
+	if s, _, _ := c.look(cl, r.Task, r.At); s == mine {
+		_, err = c.stands(ctx, cl, r.Task, "")
+	} else {
+		_, err = c.mend(ctx, permit, watch, cl, r)
 	}
+	return err
+}
 
-	if watch.elapsed() >= c.policy.WriteWindow {
-		return nil // the next look repairs it
+// mend acts on a page that does not show the held claim cl as it should: it
+// writes the claim back if an abandoned one lies over it, bears with a suspected
+// late write for a grace, and otherwise closes the claim and returns a *Lost.
+// permit is good for one write, and watch has run since the page was asked for.
+func (c *Claimer) mend(ctx, permit context.Context, watch stopwatch, cl Claim, r Reading) (Claim, error) {
+	s, holder, detail := c.look(cl, r.Task, r.At)
+	patient := c.bearWith(&cl, detail)
+	if s != covered && (s != suspect || !patient) {
+		return c.lose(ctx, cl, holder, detail)
+	}
+	// Until it is seen in its place, the claim stays under suspicion, and is
+	// looked at again; writing it twice does no harm.
+	if err := c.save(ctx, cl); err != nil || s == suspect || watch.elapsed() >= c.policy.WriteWindow {
+		return cl, err
 	}
 	w := restoreWrite(cl, r.Task)
 	answer, err := c.write(permit, cl.Task.ID, w)
 	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
-		// Whether it landed shows at the next look; writing it again then does no harm.
-		return err
+		return cl, err
+	}
+	return c.stands(ctx, cl, answer.Task, holder)
+}
+
+// stands takes over what t says about a claim that it shows. If it did not show
+// it before, the claim was repaired; holder is whose claim lay over it.
+func (c *Claimer) stands(ctx context.Context, cl Claim, t task.Task, holder string) (Claim, error) {
+	var events []Event
+	if !cl.Suspect.IsZero() {
+		e := cl.event(KindConflict, c.store.Now())
+		e.Holder, e.Detail, e.Remote = holder, cl.Detail+"; the claim is back in its place", true
+		events = append(events, e)
 	}
 	cl.Suspect, cl.Due, cl.Detail = time.Time{}, time.Time{}, ""
-	c.refresh(&cl, answer.Task)
-	e := cl.event(KindConflict, c.store.Now())
-	e.Holder, e.Detail, e.Remote = holder, detail+"; the claim was written back", true
-	return c.save(ctx, cl, e)
+	c.refresh(&cl, t)
+	return cl, c.save(ctx, cl, events...)
 }

@@ -184,7 +184,7 @@ func (w *world) late(by time.Duration) (d, other *claimtest.Daemon, c claim.Clai
 	w.Helper()
 	other = w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(by)))
 	d = w.daemon("a")
-	granted := w.race(entrant{other, "Oracle", 0}, entrant{d, "Sandman", time.Millisecond})
+	granted := w.race(entrant{daemon: other, agent: "Oracle", lease: time.Minute}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
 	if len(granted) != 1 || granted[0].Agent != "Sandman" {
 		w.Fatalf("granted %+v, want Sandman's claim", granted)
 	}
@@ -250,16 +250,19 @@ func TestLateWriteWithAnotherLease(t *testing.T) {
 // the grace.
 func TestSuspicionThatTurnsOutTrue(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d, _, c := w.late(20 * time.Second)
-		time.Sleep(20 * time.Second)
+		d, _, c := w.late(20 * time.Minute)
+		time.Sleep(20 * time.Minute)
 		begun := time.Now()
-		w.sync(d.Policy().Grace-time.Second, d)
+		w.sync(2*claimtest.SyncInterval, d)
 		if got := w.only(d); got.State != claim.Held || got.Suspect.IsZero() {
 			t.Fatalf("the claim is %s, suspect since %v; want it held and under suspicion", got.State, got.Suspect)
 		}
 		// While in doubt, a renewal neither writes nor loses.
-		_, err := d.Renew(w.ctx, c.ID)
+		got, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
+		if !got.ClaimedAt.Equal(c.ClaimedAt) || count(d, claimtest.Renewals) != 0 {
+			t.Errorf("renewed at %v, while somebody else's claim lay over it", got.ClaimedAt)
+		}
 		w.sync(time.Minute, d)
 		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+claimtest.SyncInterval {
 			t.Errorf("the claim is %s, %s after %v; want it lost after the grace", got.State, got.Ending, got.Ended.Sub(begun))
@@ -306,17 +309,22 @@ func TestRenewUnderALateWrite(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		w.sync(claimtest.SyncInterval, other)
 		time.Sleep(time.Until(c.ClaimedAt.Add(16 * time.Minute)))
-		got, err := d.Renew(w.ctx, c.ID)
+		_, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
-		if !got.ClaimedAt.After(c.ClaimedAt) {
-			t.Errorf("claimed at %v, want it renewed", got.ClaimedAt)
-		}
 		w.shows(task.InProgress, "Sandman", string(c.ID))
 		w.honoured(d)
+		w.ok(d.KeepAlive(w.ctx)) // the sign of life is good for a renewal yet
+		if got := w.only(d); !got.ClaimedAt.After(c.ClaimedAt) {
+			t.Errorf("claimed at %v, want it renewed", got.ClaimedAt)
+		}
+		w.honoured(d)
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindConflict, claim.KindRenewed}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
 	})
 }
 
-// Writing a claim back can fail like any other write.
+// Writing a claim back can fail like any other write. It is logged once.
 func TestFateOfTheRepair(t *testing.T) {
 	for name, fault := range map[string]claimtest.Fault{
 		"answer dropped":  claimtest.AnswerDropped,
@@ -325,20 +333,28 @@ func TestFateOfTheRepair(t *testing.T) {
 		"turned away":     claimtest.TurnedAway(429, time.Second),
 		"applied late":    claimtest.AppliedLate(2 * time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, openTask(), func(w *world) {
-				other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
-				d := w.daemon("a", claimtest.InTurn(claimtest.Claims, nil, fault))
-				granted := w.race(entrant{other, "Oracle", 0}, entrant{d, "Sandman", time.Millisecond})
-				c := granted[0]
-				w.sync(3*time.Minute, other, d)
-				w.shows(task.InProgress, "Sandman", string(c.ID))
-				if got := w.only(d); got.State != claim.Held || !got.Suspect.IsZero() {
-					t.Errorf("the claim is %s, suspect since %v; want it held", got.State, got.Suspect)
-				}
-				w.none(other)
+		for _, order := range []string{"holder first", "writer first"} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+					d := w.daemon("a", claimtest.InTurn(claimtest.Claims, nil, fault))
+					granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
+					daemons := []*claimtest.Daemon{d, other}
+					if order == "writer first" {
+						daemons = []*claimtest.Daemon{other, d}
+					}
+					w.sync(3*time.Minute, daemons...)
+					w.shows(task.InProgress, "Sandman", string(granted[0].ID))
+					if got := w.only(d); got.State != claim.Held || !got.Suspect.IsZero() || !got.Due.IsZero() || got.Detail != "" {
+						t.Errorf("the claim is %s, suspect since %v, due at %v, %q; want it held and no more", got.State, got.Suspect, got.Due, got.Detail)
+					}
+					w.none(other)
+					if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindConflict}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

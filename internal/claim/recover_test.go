@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,25 @@ func TestCallerGone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A caller that goes away between the read and the write has nothing written.
+func TestCallerGoneBeforeTheWrite(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		ctx, cancel := context.WithCancel(w.ctx)
+		o := claimtest.DaemonOptions{Blockers: func(context.Context, task.Task) ([]task.ID, error) {
+			cancel()
+			return nil, nil
+		}}
+		d := w.start(o)
+		if _, err := d.Claim(ctx, request("Sandman")); err == nil {
+			t.Error("granted, although nobody hears it")
+		}
+		if n := count(d, claimtest.Claims); n != 0 {
+			t.Errorf("%d claim writes, want none", n)
+		}
+		w.none(d)
+	})
 }
 
 // A caller may go away while it waits for its turn on the task.
@@ -170,6 +190,12 @@ func TestRecover(t *testing.T) {
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
+			name: "abandoned, in the trash", state: claim.Abandoned,
+			page:   func(t *task.Task, c claim.Claim) { written(t, c); t.Trashed = true },
+			claim:  func(c *claim.Claim) { c.Due = bubbleStart },
+			ending: claim.EndNotGranted, status: task.InProgress,
+		},
+		{
 			name: "voided", state: claim.Voided,
 			page:   func(t *task.Task, c claim.Claim) { written(t, c); t.Token = "void " + t.Token },
 			claim:  func(c *claim.Claim) { c.Due = bubbleStart.Add(30 * time.Second) },
@@ -203,6 +229,9 @@ func TestRecover(t *testing.T) {
 				w.ok(d.Ledger.Save(w.ctx, c))
 
 				w.ok(d.Restart(w.ctx))
+				if got := w.record(d, c.ID).State; got == claim.Reserved || got == claim.Writing {
+					t.Errorf("after Recover the claim is %s", got)
+				}
 				w.sync(5*time.Minute, d)
 				got := w.record(d, c.ID)
 				if got.State == claim.Abandoned { // what never showed is watched for a day
@@ -261,6 +290,8 @@ func TestRunDueBacksOff(t *testing.T) {
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		tries := 0
 		for time.Since(bubbleStart) < 6*time.Hour {
+			_, err := d.Sighted(w.ctx, w.Page(page).Token) // as the mirror does all the time
+			w.ok(err)
 			next, _ := d.RunDue(w.ctx)
 			if !next.After(d.Store.Now()) {
 				t.Fatalf("at %v, next = %v", d.Store.Now(), next)
@@ -350,4 +381,62 @@ func (s *sleepy) Permit(ctx context.Context, n int) (context.Context, error) {
 		time.Sleep(time.Hour)
 	}
 	return s.Store.Permit(ctx, n)
+}
+
+// Each step that is owed is taken once, whoever asks for it.
+func TestRunDueTwiceAtOnce(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		o := steady("a")
+		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.Late(10*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(10 * time.Second)
+		_, err := d.Sighted(w.ctx, w.Page(page).Token)
+		w.ok(err)
+		for range 2 {
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() {
+					if _, err := d.RunDue(w.ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			time.Sleep(time.Minute)
+		}
+		for _, kind := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+			if n := count(d, kind); n != 1 {
+				t.Errorf("%d writes of kind %s, want 1", n, kind)
+			}
+		}
+		w.none(d)
+	})
+}
+
+// Without a token, an attempt that is being withdrawn is told from a later claim
+// of the same agent by its minute.
+func TestWithdrawalWithoutAToken(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		w.NoToken = true
+		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o.Policy.Grace = 5 * time.Minute
+		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(time.Minute)
+		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
+		c := w.claim(d, "Sandman")
+		w.sync(10*time.Minute, d)
+		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
+			t.Errorf("%s is %s, want %s held", got.ID, got.State, c.ID)
+		}
+		w.shows(task.InProgress, "Sandman", "")
+	})
+	inWorld(t, openTask(), func(w *world) {
+		w.NoToken = true
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
 }

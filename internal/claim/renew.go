@@ -53,7 +53,8 @@ func (c *Claimer) renewalDue(cl Claim) bool {
 	return !now.Before(cl.ClaimedAt.Add(cl.Timeout / 2))
 }
 
-// renew writes the lease anew if the claim still stands. The task is locked.
+// renew writes the lease anew if the claim still stands; one that is to be
+// repaired first is renewed the next time. The task is locked.
 func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	permit, err := c.store.Permit(ctx, 2)
 	if err != nil {
@@ -64,25 +65,20 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	renewed := cl
-	renewed.ClaimedAt = c.store.Now()
-	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
-	switch s, holder, detail := c.look(cl, r.Task, r.At); s {
-	case mine:
-	case covered:
-		w = restoreWrite(renewed, r.Task)
-	case suspect:
-		if c.bearWith(&cl, detail) {
-			return cl, c.save(ctx, cl)
+	if s, _, _ := c.look(cl, r.Task, r.At); s != mine {
+		return c.mend(ctx, permit, watch, cl, r)
+	} else if !cl.Suspect.IsZero() {
+		if cl, err = c.stands(ctx, cl, r.Task, ""); err != nil {
+			return Claim{}, err
 		}
-		return c.lose(ctx, cl, holder, detail)
-	default:
-		return c.lose(ctx, cl, holder, detail)
 	}
 	if watch.elapsed() >= c.policy.WriteWindow {
 		return Claim{}, Errorf(Unavailable, LandedNo, "claim %s was not renewed: Notion answered too slowly; try again", cl.ID)
 	}
 
+	renewed := cl
+	renewed.ClaimedAt = c.store.Now()
+	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
 	answer, err := c.write(permit, cl.Task.ID, w)
 	// A rival overrides only what it read after StaleAt, by the Date of an
 	// answer that came within its window. What landed before any such read
@@ -113,7 +109,6 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 			return Claim{}, Errorf(Unavailable, LandedUnknown, "claim %s: Notion does not show the renewal; the lease ends at %s as before", cl.ID, cl.ExpiresAt().Format(time.RFC3339))
 		}
 	}
-	renewed.Suspect, renewed.Due, renewed.Detail = time.Time{}, time.Time{}, ""
 	c.refresh(&renewed, answer.Task)
 	e := renewed.event(KindRenewed, renewed.ClaimedAt)
 	e.Remote = true

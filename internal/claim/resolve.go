@@ -158,7 +158,8 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 	case tok.Done || r.Task.ClaimedBy != cl.Agent:
 		return c.overtaken(ctx, cl)
 	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
-		if _, err := c.write(permit, cl.Task.ID, Write{Token: new(voidPrefix + string(cl.ID))}); err != nil {
+		mark := Write{Token: new(voidPrefix + string(cl.ID))}
+		if answer, err := c.write(permit, cl.Task.ID, mark); err != nil || !mark.shows(answer.Task, false) {
 			return c.postpone(ctx, cl, err)
 		}
 	}

@@ -184,3 +184,39 @@ func TestFateOfTheSweep(t *testing.T) {
 		})
 	}
 }
+
+// A sweep of somebody else's stale claim does not end a claim of an agent here,
+// which has been lost without its being noticed yet.
+func TestSweepOverALostClaim(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		w.Edit(page, func(t *task.Task) { *t = staleTask() })
+		if _, swept, err := d.Sweep(w.ctx, page); !swept || err != nil {
+			t.Fatalf("swept = %v, error %v", swept, err)
+		}
+		w.lost(d.Guard(w.ctx, c.ID, nil))
+		if got := w.record(d, c.ID); got.Ending != claim.EndLost {
+			t.Errorf("the claim ended as %s, want lost", got.Ending)
+		}
+	})
+}
+
+// Where claims have no token, a finish that is owed goes first all the same.
+func TestSweepWithoutAToken(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		w.NoToken = true
+		d := w.daemon("a", claimtest.On(firstMinutes(60, claimtest.Completions), claimtest.RequestDropped))
+		c := w.claim(d, "Sandman")
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		time.Sleep(50 * time.Minute)
+		if _, swept, err := d.Sweep(w.ctx, page); swept || err != nil {
+			t.Errorf("swept = %v, error %v; want the finish left to be delivered", swept, err)
+		}
+		w.sync(30*time.Minute, d)
+		if got := w.Page(page).Status; got != task.Completed {
+			t.Errorf("the page is %s, want COMPLETED", got)
+		}
+	})
+}

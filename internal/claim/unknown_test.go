@@ -75,8 +75,12 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 				if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.Err == nil {
 					t.Fatalf("denied %+v, want notion_unavailable, with a cause", denied)
 				}
-				if got := w.only(d).State; got != claim.Abandoned && got != claim.Voided {
-					t.Fatalf("the attempt is %s, want it abandoned or voided", got)
+				want := claim.Abandoned
+				if w.Page(page).ClaimedBy != "" {
+					want = claim.Voided // what is there is marked at once
+				}
+				if got := w.only(d).State; got != want {
+					t.Fatalf("the attempt is %s, want it %s", got, want)
 				}
 				w.sync(25*time.Hour, d)
 
@@ -85,13 +89,13 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 				if n := count(d, claimtest.Claims); n > 1 {
 					t.Errorf("%d claim writes, want 1", n)
 				}
-				want := []claim.Kind{claim.KindDenied}
+				events := []claim.Kind{claim.KindDenied}
 				var marked []task.Status
 				if tt.want == withdrawn {
-					want = append(want, claim.KindWithdrawn)
+					events = append(events, claim.KindWithdrawn)
 					marked = []task.Status{task.InProgress} // nobody takes it meanwhile
 				}
-				if diff := cmp.Diff(want, kinds(d)); diff != "" {
+				if diff := cmp.Diff(events, kinds(d)); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 				var void []task.Status
@@ -115,7 +119,7 @@ func TestAcknowledgedButAppliedDuringARivalsAttempt(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		a := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.AppliedLate(2900*time.Millisecond)))
 		b := w.daemon("b", claimtest.Slow(time.Second, 0))
-		granted := w.race(entrant{a, "Sandman", 0}, entrant{b, "Oracle", 2800 * time.Millisecond})
+		granted := w.race(entrant{daemon: a, agent: "Sandman"}, entrant{daemon: b, agent: "Oracle", after: 2800 * time.Millisecond})
 		if len(granted) != 1 {
 			t.Errorf("%d agents were granted the task, want 1", len(granted))
 		}
@@ -130,7 +134,7 @@ func TestUnknownFateAndARival(t *testing.T) {
 		b := w.daemon("b")
 		var granted []claim.Claim
 		var wg sync.WaitGroup
-		wg.Go(func() { granted = w.race(entrant{b, "Oracle", time.Second}) })
+		wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: time.Second}) })
 		denied := w.deny(a, "Sandman", claim.CodeLostRace)
 		wg.Wait()
 		if len(granted) != 1 {
@@ -242,28 +246,37 @@ func TestReadFailures(t *testing.T) {
 	})
 }
 
-// Both steps of a withdrawal have fates of their own.
+// Both steps of a withdrawal have fates of their own. What landed is not written
+// again, and the mark stays for a grace at least.
 func TestFateOfTheWithdrawal(t *testing.T) {
 	faults := []struct {
-		name  string
-		fault claimtest.Fault
+		name   string
+		fault  claimtest.Fault
+		landed bool
 	}{
-		{"answer dropped", claimtest.AnswerDropped},
-		{"request dropped", claimtest.RequestDropped},
-		{"saved but 503", claimtest.SavedBut503},
-		{"409", claimtest.Fails(409, false)},
-		{"504, saved", claimtest.Fails(504, true)},
-		{"turned away", claimtest.TurnedAway(429, 40*time.Second)},
-		{"not applied", claimtest.NotApplied},
-		{"answered late", claimtest.Slow(0, 5*time.Second)},
-		{"landing late", claimtest.Late(5 * time.Second)},
-		{"applied late", claimtest.AppliedLate(5 * time.Second)},
+		{"answer dropped", claimtest.AnswerDropped, true},
+		{"saved but 503", claimtest.SavedBut503, true},
+		{"504, saved", claimtest.Fails(504, true), true},
+		{"answered late", claimtest.Slow(0, 5*time.Second), true},
+		{"landing late", claimtest.Late(5 * time.Second), true},
+		{"applied late", claimtest.AppliedLate(5 * time.Second), true},
+		{"request dropped", claimtest.RequestDropped, false},
+		{"409", claimtest.Fails(409, false), false},
+		{"turned away", claimtest.TurnedAway(429, 40*time.Second), false},
+		{"not applied", claimtest.NotApplied, false},
 	}
 	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
 		for _, tt := range faults {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					d := w.daemon("a",
+					tried := 0
+					counted := claimtest.On(func(_ task.ID, k claimtest.Kind) bool {
+						if k == step {
+							tried++
+						}
+						return false
+					}, nil)
+					d := w.daemon("a", counted,
 						claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
 						claimtest.InTurn(step, tt.fault))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
@@ -273,10 +286,81 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 					if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
 						t.Errorf("events (-want +got):\n%s", diff)
 					}
+					want := 2
+					if tt.landed {
+						want = 1
+					}
+					if tried != want {
+						t.Errorf("%d tries, want %d", tried, want)
+					}
+					var marked, reopened time.Time
+					for _, v := range w.History(page) {
+						switch {
+						case strings.HasPrefix(v.Task.Token, "void ") && marked.IsZero():
+							marked = v.From
+						case !marked.IsZero() && v.Task.Token == "" && reopened.IsZero():
+							reopened = v.From
+						}
+					}
+					if got := reopened.Sub(marked); got < d.Policy().Grace-time.Second {
+						t.Errorf("reopened %v after the mark, want a grace of %v", got, d.Policy().Grace)
+					}
 				})
 			})
 		}
 	}
+}
+
+// A void mark is tried again no sooner than Notion allows.
+func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a",
+			claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
+			claimtest.InTurn(claimtest.Voidings, claimtest.TurnedAway(429, 20*time.Minute)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		sent := len(d.Store.Calls())
+		w.sync(20*time.Minute, d)
+		if n := len(d.Store.Calls()) - sent; n != 0 {
+			t.Errorf("%d requests within the 20 minutes that Notion asked for", n)
+		}
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+	})
+}
+
+// An abandoned write that landed is noticed by any read of its page.
+func TestSightedByTheProtocolItself(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(10*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(10 * time.Second)
+		w.deny(d, "Oracle", claim.CodeHeld)
+		for range 2 {
+			next, err := d.RunDue(w.ctx)
+			w.ok(err)
+			time.Sleep(max(0, next.Sub(d.Store.Now())) + time.Second)
+		}
+		_, err := d.RunDue(w.ctx)
+		w.ok(err)
+		w.shows(task.Open, "", "")
+	})
+}
+
+// A copy of a page is not its claim's page.
+func TestSightedOnACopy(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		other := openTask()
+		hold(&other, "Sandman", bubbleStart)
+		other.ID, other.Token = otherPage, string(w.only(d).ID)
+		w.Add(other)
+		_, err := d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: other})
+		w.denied(err)
+		if due := w.only(d).Due; !due.IsZero() {
+			t.Errorf("due at %v, want the attempt to be watched for as before", due)
+		}
+	})
 }
 
 // A person's hand on a task that is being withdrawn goes first.

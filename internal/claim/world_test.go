@@ -98,6 +98,7 @@ type entrant struct {
 	daemon *claimtest.Daemon
 	agent  string
 	after  time.Duration // when it starts
+	lease  time.Duration // what it asks for, 0 for the task's own
 }
 
 // race lets the entrants claim the page, waits for all of them, and returns the
@@ -109,7 +110,9 @@ func (w *world) race(entrants ...entrant) (granted []claim.Claim) {
 	for _, e := range entrants {
 		wg.Go(func() {
 			time.Sleep(e.after)
-			if c, err := e.daemon.Claim(w.ctx, request(e.agent)); err == nil {
+			r := request(e.agent)
+			r.Timeout = e.lease
+			if c, err := e.daemon.Claim(w.ctx, r); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				granted = append(granted, c)

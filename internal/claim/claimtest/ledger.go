@@ -22,7 +22,7 @@ type Ledger struct {
 	claims   map[claim.ID]claim.Claim
 	reserved map[task.ID]claim.ID
 	events   []claim.Event
-	broken   error
+	failure  error
 }
 
 var _ claim.Ledger = (*Ledger)(nil)
@@ -37,15 +37,23 @@ func NewLedger() *Ledger {
 func (l *Ledger) Break(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.broken = err
+	l.failure = err
+}
+
+// fails returns why nothing can be changed now, if so.
+func (l *Ledger) fails(ctx context.Context) error {
+	if l.failure != nil {
+		return l.failure
+	}
+	return ctx.Err()
 }
 
 // Reserve implements claim.Ledger.
-func (l *Ledger) Reserve(_ context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken != nil {
-		return nil, l.broken
+	if err := l.fails(ctx); err != nil {
+		return nil, err
 	}
 	if _, known := l.claims[c.ID]; known {
 		return nil, fmt.Errorf("claim %s is known already", c.ID)
@@ -93,11 +101,11 @@ func (l *Ledger) reservations(agent string, except task.ID) int {
 }
 
 // Save implements claim.Ledger.
-func (l *Ledger) Save(_ context.Context, c claim.Claim, events ...claim.Event) error {
+func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken != nil {
-		return l.broken
+	if err := l.fails(ctx); err != nil {
+		return err
 	}
 	if l.claims[c.ID].State == claim.Ended {
 		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
@@ -136,11 +144,11 @@ func (l *Ledger) contested(c claim.Claim) {
 }
 
 // Record implements claim.Ledger.
-func (l *Ledger) Record(_ context.Context, events ...claim.Event) error {
+func (l *Ledger) Record(ctx context.Context, events ...claim.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken != nil {
-		return l.broken
+	if err := l.fails(ctx); err != nil {
+		return err
 	}
 	l.events = append(l.events, events...)
 	return nil
