@@ -63,7 +63,10 @@ func (bd *board) ready(t task.Task) bool {
 }
 
 func (bd *board) view(t task.Task) View {
-	v := View{Task: t, Ready: bd.ready(t), WaitsFor: bd.waitsFor(t), LeaseUntil: bd.policy.LeaseEnd(t)}
+	v := View{Task: t, Ready: bd.ready(t), WaitsFor: bd.waitsFor(t)}
+	if t.Status == task.Open || t.Status == task.InProgress {
+		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
+	}
 	if c, ok := bd.claims[t.ID]; ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
 	}

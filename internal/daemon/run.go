@@ -37,7 +37,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	var loops sync.WaitGroup
 	loops.Go(func() { d.syncLoop(work) })
 	loops.Go(func() { d.dueLoop(work) })
-	loops.Go(func() { d.drainLoop(work) })
+	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDraining()
+	loops.Go(func() { d.drainLoop(drain, work.Done()) })
 	schedule.Start()
 
 	served := make(chan error, 1)
@@ -59,13 +61,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	<-schedule.Stop().Done()
 	stopWork()
 	d.claimer.Close()
+	defer time.AfterFunc(drainTime, stopDraining).Stop()
 	loops.Wait()
-
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	if _, derr := d.drainer.RunOnce(last); derr != nil {
-		d.log.Info("log entries stay in the outbox until the next start", "error", derr)
-	}
 	return err
 }
 
@@ -172,11 +169,15 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 	}
 }
 
-// drainLoop delivers log entries as they come up.
-func (d *Daemon) drainLoop(ctx context.Context) {
-	for {
+// drainLoop delivers log entries as they come up, and once more when the rest
+// of the daemon has stopped.
+func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
+	for last := false; ; {
 		if _, err := d.drainer.RunOnce(ctx); err != nil && ctx.Err() == nil {
 			d.log.Error("the outbox failed", "error", err)
+		}
+		if last || ctx.Err() != nil {
+			return
 		}
 		wait := time.Hour
 		if next, ok, err := d.drainer.NextAt(ctx); err == nil && ok {
@@ -186,12 +187,10 @@ func (d *Daemon) drainLoop(ctx context.Context) {
 		select {
 		case <-d.owed:
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-stopped:
+			last = true
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			return
-		}
 	}
 }
 

@@ -172,6 +172,8 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 	case err == nil, errors.As(err, &se) && se.Landed == claim.LandedYes:
 		d.succeeded(item.Log)
 		return true, d.outbox.Delivered(note, item, time.Now())
+	case ctx.Err() != nil && errors.As(err, &se) && se.Landed == claim.LandedNo:
+		return false, d.outbox.Retry(note, item, time.Now(), nil) // the daemon is stopping
 	case errors.As(err, &se) && se.Landed == claim.LandedNo:
 		return false, d.outbox.Retry(note, item, d.failed(item, err), err)
 	}
