@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/api":         {"internal/broker", "internal/claim", "internal/task"},
 	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
-	"internal/api/apitest": {},
+	"internal/api/apitest": {"internal/api/server", "internal/broker", "internal/claim", "internal/task"},
 
 	"internal/daemon": {
 		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/journal",
