@@ -98,7 +98,9 @@ func (c *Claimer) refused(cl Claim, r *Refusal) *Denied {
 // once runs the protocol from the pre-flight on. again means that nothing was
 // written and it should start over.
 func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
-	permit, err := a.store.Permit(ctx, 2)
+	unused, giveBack := context.WithCancel(ctx)
+	defer giveBack() // whoever is denied after the read does not use the other one
+	permit, err := a.store.Permit(unused, 2)
 	if err != nil {
 		cl, err = a.deny(ctx, a.unavailable(err), false)
 		return cl, false, err
