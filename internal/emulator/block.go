@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -319,6 +318,3 @@ func (w *world) blockLines(id string) []string {
 	}
 	return lines
 }
-
-// joinSentences puts the sentences of one message together.
-func joinSentences(s []string) string { return strings.Join(s, " ") }

@@ -3,8 +3,7 @@ package emulator
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -47,10 +46,9 @@ type pipes struct {
 	wg     sync.WaitGroup
 }
 
-func listen(h http.Handler) *pipes {
+func listen(e *Emulator) *pipes {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	// What net/http says of connections that faults cut is of no interest.
-	p.server = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	p.server = &http.Server{Handler: e, ErrorLog: slog.NewLogLogger(e.log.Handler(), slog.LevelError)}
 	p.wg.Go(func() { p.server.Serve(p) }) // returns when p is closed
 	return p
 }

@@ -170,6 +170,40 @@ func TestControlOverHTTP(t *testing.T) {
 	}
 }
 
+func TestFaultsOverHTTPSayEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, dbs := seeded(t, "empty")
+		id := a.row(dbs.Tasks, nil)
+		inject := func(f object) {
+			if r := a.do("POST", "/_emulator/faults", f); r.status != http.StatusNoContent {
+				t.Fatalf("status %d: %s", r.status, r.text)
+			}
+		}
+		inject(object{"kind": "RateLimited429", "times": 1, "retry_after": "90s", "reason": "public_api_endpoint_rate_limit"})
+		r := a.do("GET", "/v1/users/me", nil)
+		want := object{"rate_limit_reason": "public_api_endpoint_rate_limit", "retry_after": "90"}
+		if diff := cmp.Diff(want, r.body["additional_data"]); diff != "" || r.header.Get("Retry-After") != "90" {
+			t.Errorf("additional_data (-want +got):\n%s", diff)
+		}
+		inject(object{"kind": "Delay", "times": 1, "delay": "1500ms"})
+		began := time.Now()
+		a.ok("GET", "/v1/users/me", nil)
+		if took := time.Since(began); took != 1500*time.Millisecond {
+			t.Errorf("answered after %s, want 1.5s", took)
+		}
+		inject(object{"kind": "LateWrite503", "times": 1, "late": "10s"})
+		a.do("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
+		time.Sleep(9 * time.Second)
+		if p, _ := a.e.Page(id); p.Select("status") != "OPEN" {
+			t.Errorf("after 9s the status is %s, want OPEN", p.Select("status"))
+		}
+		time.Sleep(2 * time.Second)
+		if p, _ := a.e.Page(id); p.Select("status") != "BLOCKED" {
+			t.Errorf("after 11s the status is %s, want BLOCKED", p.Select("status"))
+		}
+	})
+}
+
 // DELETE of the faults lets go of what they hold, also when their number of
 // times is used up.
 func TestControlLetsGo(t *testing.T) {
@@ -292,6 +326,21 @@ func TestBadStateFiles(t *testing.T) {
 	}
 	if _, err := emulator.New(emulator.Options{StateFile: dir}); err == nil {
 		t.Error("a directory was taken for a state file")
+	}
+	// A file that cannot be replaced leaves nothing beside it.
+	taken := filepath.Join(dir, "taken.json")
+	f, err := emulator.New(emulator.Options{StateFile: taken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Seed("demo"); err == nil {
+		t.Error("a directory was replaced by the state")
+	}
+	if left, err := filepath.Glob(taken + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("files left over: %v, %v", left, err)
 	}
 	e, err := emulator.New(emulator.Options{StateFile: filepath.Join(dir, "no", "such", "dir")})
 	if err != nil {

@@ -245,74 +245,33 @@ func TestAnswersOfTheEdge(t *testing.T) {
 	}
 }
 
-func TestStopHoldsRequests(t *testing.T) {
-	for _, c := range []struct {
-		kind emulator.FaultKind
-		held string // the status while the request is held
-		gone string // the status if the sender gives up
-	}{
-		{emulator.Stop, "OPEN", "OPEN"},
-		{emulator.StopAfter, "BLOCKED", "BLOCKED"},
-	} {
-		t.Run(string(c.kind), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a, dbs := seeded(t, "empty")
-				kept, left := a.row(dbs.Tasks, nil), a.row(dbs.Tasks, nil)
-				remove := a.inject(emulator.Fault{Kind: c.kind, Method: "PATCH", Times: 2})
-				status := func(id string) string { p, _ := a.e.Page(id); return p.Select("status") }
-				blocked := object{"properties": object{"status": object{"status": object{"name": "BLOCKED"}}}}
-
-				done := make(chan reply)
-				go func() {
-					r, _ := a.send("PATCH", pathPages+"/"+kept, blocked)
-					done <- r
-				}()
-				impatient := *a
-				impatient.client = a.e.Client()
-				impatient.client.Timeout = time.Minute
-				if _, err := impatient.send("PATCH", pathPages+"/"+left, blocked); err == nil {
-					t.Error("a held request was answered")
-				}
-				synctest.Wait()
-				if status(kept) != c.held || status(left) != c.gone {
-					t.Errorf("while held: %s and %s, want %s and %s", status(kept), status(left), c.held, c.gone)
-				}
-				if r := a.e.Requests()[0]; r.Status != 0 {
-					t.Errorf("a held request has the status %d in the log", r.Status)
-				}
-				a.ok("PATCH", pathPages+"/"+kept, object{"properties": object{"Notes": text("not held: twice is enough")}})
-				remove()
-				if r := <-done; r.status != http.StatusOK || status(kept) != "BLOCKED" {
-					t.Errorf("let go: status %d, page %s", r.status, status(kept))
-				}
-				if status(left) != c.gone {
-					t.Errorf("the request whose sender left took effect later: %s", status(left))
-				}
-			})
-		})
-	}
-}
-
-func TestCloseEndsHeldRequests(t *testing.T) {
+// Faults of writes let reads pass, and do not count them; likewise queries.
+func TestFaultsOfWritesAndQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, dbs := seeded(t, "empty")
-		id := a.row(dbs.Tasks, nil)
-		a.e.Inject(emulator.Fault{Kind: emulator.Stop})
-		done := make(chan error)
-		go func() {
-			_, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("BLOCKED")}})
-			done <- err
-		}()
-		synctest.Wait()
-		if err := a.e.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-done; err == nil {
-			t.Error("the held request was answered")
-		}
-		synctest.Wait()
-		if p, _ := a.e.Page(id); p.Select("status") != "OPEN" {
-			t.Error("the held request took effect")
+		id := a.row(dbs.Tasks, object{"Name": title("Job")})
+		time.Sleep(time.Minute)
+		for _, kind := range []emulator.FaultKind{
+			emulator.SavedBut503, emulator.NotApplied, emulator.LateWrite, emulator.LateWrite503, emulator.Conflict409Saved, emulator.StaleQuery,
+		} {
+			remove := a.e.Inject(emulator.Fault{Kind: kind, Times: 1, Delay: time.Hour})
+			a.ok("GET", pathPages+"/"+id, nil)
+			if kind == emulator.StaleQuery {
+				a.ok("PATCH", pathPages+"/"+id, object{})
+				if rows := a.query(dbs.Tasks, object{}); len(rows) != 0 {
+					t.Errorf("a query of an hour ago gives %v", rows)
+				}
+			} else {
+				if rows := a.query(dbs.Tasks, object{}); len(rows) != 1 {
+					t.Errorf("%s: a query gives %v", kind, rows)
+				}
+				notes := string(kind)
+				r, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"Notes": text(notes)}})
+				if shown := at(r.body, "properties", "Notes", "rich_text", 0, "plain_text"); err == nil && r.status == 200 && shown == notes {
+					t.Errorf("%s: the write was not struck", kind)
+				}
+			}
+			remove()
 		}
 	})
 }
@@ -416,7 +375,7 @@ func TestLatency(t *testing.T) {
 		if _, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status("OPEN")}}); err == nil {
 			t.Error("answered within a second")
 		}
-		synctest.Wait()
+		time.Sleep(time.Minute)
 		if p, _ := a.e.Page(id); p.Select("status") != "BLOCKED" || len(a.e.Requests()) != 1 {
 			t.Errorf("a request that was given up on arrived: %+v", a.e.Requests())
 		}

@@ -43,14 +43,19 @@ func undashed(id string) string { return strings.ReplaceAll(id, "-", "") }
 // id comes back to the same one.
 const propertyIDAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:;?@=`{|}[]<>^~_\\"
 
-// newPropertyID mints an id of four characters, in the escaped form in which
-// Notion shows it, such as "%3Dzw%7C".
-func newPropertyID() string {
-	var b strings.Builder
-	for range 4 {
-		b.WriteByte(propertyIDAlphabet[randomBelow(len(propertyIDAlphabet))])
+// newPropertyID mints an id of four characters that no property of s has, in
+// the escaped form in which Notion shows it, such as "%3Dzw%7C".
+func (s *source) newPropertyID() string {
+	for {
+		var b strings.Builder
+		for range 4 {
+			b.WriteByte(propertyIDAlphabet[randomBelow(len(propertyIDAlphabet))])
+		}
+		id := url.QueryEscape(b.String())
+		if _, taken := s.property(id); !taken {
+			return id
+		}
 	}
-	return url.QueryEscape(b.String())
 }
 
 // newToken mints a token of the form that Notion's integrations have.

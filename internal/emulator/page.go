@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // page returns the page of the request's path, or the 404 that Notion answers
@@ -162,16 +163,20 @@ func (tx *tx) decodeProperties(s *source, n node) (map[string]value, error) {
 			wrong = append(wrong, key+" is not a property that exists.")
 			continue
 		}
-		if values[p.ID], err = tx.decodeValue(s, p, n.get(key)); err != nil {
-			if e, ok := err.(*apiError); ok && e.message == p.Name+" is expected to be "+p.Type+"." {
-				wrong = append(wrong, e.message)
-				continue
-			}
+		v, fits, err := valueOf(p, n.get(key))
+		if err != nil {
+			return nil, err
+		}
+		if !fits {
+			wrong = append(wrong, p.Name+" is expected to be "+p.Type+".")
+			continue
+		}
+		if values[p.ID], err = tx.decodeValue(s, p, v); err != nil {
 			return nil, err
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, invalid("%s", joinSentences(wrong))
+		return nil, invalid("%s", strings.Join(wrong, " "))
 	}
 	return values, nil
 }
@@ -258,22 +263,25 @@ func trashed() error {
 
 // decorate sets the icon and the cover that the body names.
 func (c *call) decorate(p *page) (*page, error) {
-	for key, field := range map[string]func(*page) *json.RawMessage{
-		"icon":  func(p *page) *json.RawMessage { return &p.Icon },
-		"cover": func(p *page) *json.RawMessage { return &p.Cover },
-	} {
-		n := c.body.get(key)
-		if !n.present {
-			continue
-		}
-		if !n.null() {
+	icon, cover := c.body.get("icon"), c.body.get("cover")
+	for _, n := range []node{icon, cover} {
+		if !n.absent() {
 			if _, err := n.object(); err != nil {
 				return nil, err
 			}
 		}
-		p = c.edit(p, func(p *page) { *field(p) = compact(n.value) })
 	}
-	return p, nil
+	if !icon.present && !cover.present {
+		return p, nil
+	}
+	return c.edit(p, func(p *page) {
+		if icon.present {
+			p.Icon = compact(icon.value)
+		}
+		if cover.present {
+			p.Cover = compact(cover.value)
+		}
+	}), nil
 }
 
 // encodePage shows a page; only lists the ids of the properties to show, none for all.

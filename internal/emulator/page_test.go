@@ -236,6 +236,14 @@ func TestPropertyItems(t *testing.T) {
 		t.Errorf("related pages (-want +got):\n%s", diff)
 	}
 
+	// A copy of the page has them all; those in the trash are in neither.
+	if err := a.e.TrashPage(at(related, 0, "id").(string)); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := a.e.Page(id); len(p.Relation("Relation")) != 29 || p.Relation("Relation")[0] != at(related, 1, "id") {
+		t.Errorf("a copy of the page has %d related pages, want 29", len(p.Relation("Relation")))
+	}
+
 	if n := item("Number", ""); n["object"] != "property_item" || n["type"] != "number" || n["number"] != 4.0 {
 		t.Errorf("Number is %v", n)
 	}
@@ -265,12 +273,13 @@ func TestBlockLimit(t *testing.T) {
 	a.refused("POST", pathPages, create, http.StatusForbidden, "restricted_resource", "")
 	a.refused("PATCH", "/v1/blocks/"+id+"/children", object{"children": list{paragraph}}, http.StatusForbidden, "restricted_resource", "")
 	a.ok("PATCH", pathPages+"/"+id, object{"properties": object{"Notes": text("still works")}})
+	a.row(dbs.Tasks, nil) // past the API there is no limit
 	if err := a.e.SetBlockLimit(-1); err != nil {
 		t.Fatal(err)
 	}
 	a.ok("POST", pathPages, create)
-	if n := len(a.e.Pages(dbs.Tasks)); n != 3 {
-		t.Errorf("%d pages, want 3", n)
+	if n := len(a.e.Pages(dbs.Tasks)); n != 4 {
+		t.Errorf("%d pages, want 4", n)
 	}
 }
 

@@ -3,6 +3,8 @@ package emulator_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -121,6 +123,27 @@ func TestCursorsSurviveEdits(t *testing.T) {
 			a.setStatus(id, "OPEN")
 		}
 	}
+}
+
+// The row that a page ended with is remembered as it was then: where it moves
+// to in the order does not move the cursor.
+func TestCursorsSurviveReordering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, db, _ := full(t)
+		ids := map[string]string{}
+		for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			ids[name] = a.row(db, object{"Name": title(name), "Number": object{"number": i}})
+		}
+		rows := a.all(db, object{"sorts": list{object{"property": "Number"}}, "page_size": 2}, func() {
+			time.Sleep(time.Second)
+			if err := a.e.EditPage(ids["b"], object{"Number": object{"number": 99}}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "f", "b"}, rows); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func (a *api) setStatus(id, status string) {

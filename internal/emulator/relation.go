@@ -28,7 +28,7 @@ func (tx *tx) decodeRelation(s *source, p *property, n node) error {
 	if !dual {
 		return nil
 	}
-	back := property{ID: newPropertyID(), Type: "relation", Link: &relation{Source: s.ID, Synced: p.ID}}
+	back := property{ID: target.newPropertyID(), Type: "relation", Link: &relation{Source: s.ID, Synced: p.ID}}
 	back.Name = "Related to " + plainText(s.Name) + " (" + p.Name + ")"
 	if name := n.get("dual_property").get("synced_property_name"); !name.absent() {
 		if back.Name, err = name.text(maxContent); err != nil {

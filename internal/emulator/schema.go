@@ -143,7 +143,7 @@ func (tx *tx) decodeSchema(s *source, n node) error {
 	}
 	titles := 0
 	for _, name := range sortedKeys(m) {
-		p, err := tx.decodeProperty(s, property{ID: newPropertyID(), Name: name}, n.get(name))
+		p, err := tx.decodeProperty(s, property{ID: s.newPropertyID(), Name: name}, n.get(name))
 		if err != nil {
 			return err
 		}

@@ -322,6 +322,15 @@ func TestRelationsNameTheirTarget(t *testing.T) {
 	if diff := cmp.Diff([]string{"Related to Agent Task Log (R2)"}, mirrors); diff != "" {
 		t.Errorf("mirroring properties (-want +got):\n%s", diff)
 	}
+	for _, name := range []string{"S1", "S2"} {
+		a.ok("PATCH", path, object{"properties": object{name: object{"relation": object{
+			"database_id": dbs.Tasks, "dual_property": object{"synced_property_name": "Notes"},
+		}}}})
+	}
+	props := a.ok("GET", "/v1/databases/"+dbs.Tasks, nil)["properties"]
+	if at(props, "Notes", "type") != "rich_text" || at(props, "Notes 1", "type") != "relation" || at(props, "Notes 2", "type") != "relation" {
+		t.Errorf("synced properties with a name that is taken: %v", props)
+	}
 	for _, relation := range []object{{"database_id": nobody}, {"data_source_id": nobody}} {
 		a.refused("PATCH", path, object{"properties": object{"R": object{"relation": relation}}}, http.StatusNotFound, "object_not_found", "")
 	}

@@ -104,7 +104,7 @@ func (tx *tx) updateProperty(s *source, key string, n node) error {
 		s.Properties = slices.DeleteFunc(s.Properties, func(p property) bool { return p.ID == old.ID })
 		return nil
 	}
-	p := property{ID: newPropertyID(), Name: key}
+	p := property{ID: s.newPropertyID(), Name: key}
 	if known {
 		p = old
 	}

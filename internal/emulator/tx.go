@@ -58,10 +58,10 @@ func (tx *tx) seq() int64 {
 	return tx.world.Seq
 }
 
-// takeBlocks counts n new blocks against the workspace's limit.
+// takeBlocks counts n new blocks, made through the API, against the limit.
 func (tx *tx) takeBlocks(n int) error {
 	left := tx.world.BlocksLeft
-	if tx.direct || left == nil {
+	if left == nil {
 		return nil
 	}
 	if n > *left {

@@ -32,24 +32,25 @@ var readOnly = []string{
 	"verification", "button", "place", "unsupported",
 }
 
-// decodeValue reads a property value as it is written: {"<type>": …}.
-func (tx *tx) decodeValue(s *source, p property, n node) (value, error) {
-	if a, ok := n.value.([]any); ok && p.Type == "title" {
-		// Notion takes a bare array for a title.
-		n = node{n.path, map[string]any{"title": a}, true}
+// valueOf finds, in a property value as it is written, {"<type>": …}, what
+// stands under the type; it does not fit if it is of another type.
+func valueOf(p property, n node) (v node, fits bool, err error) {
+	if _, ok := n.value.([]any); ok && p.Type == "title" {
+		return n, true, nil // Notion takes a bare array for a title
 	}
 	m, err := n.object()
 	if err != nil {
-		return value{}, err
+		return n, false, err
 	}
 	_, ok := m[p.Type]
 	if t := n.get("type"); !t.absent() && t.value != p.Type {
 		ok = false
 	}
-	if !ok {
-		return value{}, invalid("%s is expected to be %s.", p.Name, p.Type)
-	}
-	n = n.get(p.Type)
+	return n.get(p.Type), ok, nil
+}
+
+// decodeValue reads what stands under the type of a property value.
+func (tx *tx) decodeValue(s *source, p property, n node) (value, error) {
 	if slices.Contains(readOnly, p.Type) {
 		if !tx.direct {
 			return value{}, n.should("not present")
