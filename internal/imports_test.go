@@ -24,30 +24,33 @@ var allowed = map[string][]string{
 	"internal/claim":           {"internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/task"},
 
+	"internal/feed":    {"internal/claim", "internal/task"},
 	"internal/mirror":  {"internal/claim", "internal/task"},
 	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
-	"internal/broker":  {"internal/claim", "internal/sweep", "internal/task"},
+	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/claim", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
-	"internal/api":         {"internal/broker", "internal/claim", "internal/task"},
-	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/task"},
+	"internal/api":         {"internal/broker", "internal/claim", "internal/feed", "internal/task"},
+	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
 	"internal/api/apitest": {"internal/api/server", "internal/broker", "internal/claim", "internal/task"},
 
 	"internal/daemon": {
 		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/journal",
-		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog",
+		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
 	},
+	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/demo": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
 	},
+	"internal/simulate": {"internal/claim", "internal/claim/claimtest", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/emulator", "internal/task",
+		"internal/emulator", "internal/simulate", "internal/task",
 	},
 }
 

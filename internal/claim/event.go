@@ -27,6 +27,7 @@ const (
 	KindSwept      Kind = "swept"      // a stale claim of Holder, reopened
 	KindConflict   Kind = "conflict"   // a live claim was found overwritten and was repaired
 	KindContested  Kind = "contested"  // the refusals decided here against one claim, summed up at its end
+	KindExpiring   Kind = "expiring"   // the lease is about to end, and was not renewed
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the
@@ -58,6 +59,8 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
+	// Expires is when the lease of an expiring claim ends.
+	Expires time.Time `json:"expires_at,omitzero"`
 
 	// Count and Names sum up the refusals of a contested claim.
 	Count int      `json:"count,omitempty"`
@@ -79,14 +82,14 @@ const (
 )
 
 // Logs says which Notion logs the event becomes an entry of. Attempts refused
-// here without asking Notion, and renewals, stay in the local record.
+// here without asking Notion, renewals and warnings stay in the local record.
 func (e Event) Logs() []Log {
 	switch e.Kind {
 	case KindCompleted, KindOrphaned:
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}
-	case KindRenewed:
+	case KindRenewed, KindExpiring:
 		return nil
 	case KindDenied:
 		if !e.Remote {

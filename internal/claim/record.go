@@ -139,6 +139,9 @@ type Claim struct {
 	// Heartbeat is when the agent last showed that it is alive.
 	Heartbeat time.Time `json:"heartbeat_at,omitzero"`
 
+	// Warned is the end of the lease that the agent was warned of last.
+	Warned time.Time `json:"warned_at,omitzero"`
+
 	// Override is set when the claim was taken from a stale one.
 	Override bool `json:"override,omitempty"`
 	// Former is who held the task before, if it was overridden.

@@ -18,13 +18,18 @@ import (
 // it does not change any more.
 var ErrEnded = errors.New("the claim has ended already")
 
-// Save stores c and the events that go with the change, in the order given. See
-// [claim.Ledger].
+// Save stores c and the events that go with the change, in the order given, and
+// tells agents of what they are to know of it. See [claim.Ledger].
 //
 // A claim whose reservation was taken over gets it back if nobody has the task
 // by now.
 func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error { return save(ctx, tx, c, events...) })
+	err := j.write(ctx, func(tx *sql.Conn) error {
+		if err := save(ctx, tx, c, events...); err != nil {
+			return err
+		}
+		return tellOf(ctx, tx, events)
+	})
 	return j.failed(err, "saving claim %s", c.ID)
 }
 

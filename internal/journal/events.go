@@ -13,9 +13,15 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Record stores events that change no claim, in the order given.
+// Record stores events that change no claim, in the order given, and tells
+// agents of what they are to know of them.
 func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error { return insertEvents(ctx, tx, events...) })
+	err := j.write(ctx, func(tx *sql.Conn) error {
+		if err := insertEvents(ctx, tx, events...); err != nil {
+			return err
+		}
+		return tellOf(ctx, tx, events)
+	})
 	return j.failed(err, "recording events")
 }
 

@@ -1,0 +1,303 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+	"dibs/internal/task"
+)
+
+// FeedFilter chooses events of the feed; its zero value chooses all.
+type FeedFilter struct {
+	After int64 // only those with a higher id
+	Task  task.ID
+	Agent string // whom it concerns, or who is the other party
+	Claim claim.ID
+	Limit int // how many at most, 0 for any number
+}
+
+// Feed returns the events that f chooses, in the order of their ids, which is
+// also the one in which they became visible.
+func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]feed.Event, error) {
+	query, args := "SELECT id, body FROM feed WHERE id > ?", []any{f.After}
+	if f.Task != "" {
+		query, args = query+" AND task_id = ?", append(args, f.Task)
+	}
+	if f.Agent != "" {
+		query, args = query+" AND ? IN (agent, holder)", append(args, f.Agent)
+	}
+	if f.Claim != "" {
+		query, args = query+" AND claim_id = ? AND claim_id <> ''", append(args, f.Claim)
+	}
+	query, args = query+" ORDER BY id LIMIT ?", append(args, atMost(f.Limit))
+	events, err := collect(ctx, j.readers, scanFeed, query, args...)
+	return events, j.failed(err, "reading the feed")
+}
+
+func scanFeed(row scanner) (feed.Event, error) {
+	var e feed.Event
+	var body []byte
+	if err := row.Scan(&e.ID, &body); err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return e, fmt.Errorf("the body of an event: %w", err)
+	}
+	return e, nil
+}
+
+// FeedBounds returns the id of the last event of the feed, and of the last one
+// that is no longer kept; 0 for none.
+func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error) {
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0),
+		       coalesce((SELECT min(id) - 1 FROM feed), (SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0)`).
+		Scan(&last, &pruned)
+	return last, pruned, j.failed(err, "reading the feed")
+}
+
+// Untold returns the ids of tasks of which there may be something to tell, in
+// the order of their ids: the first ones after that one.
+func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
+	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM untold WHERE task_id > ? ORDER BY task_id LIMIT ?", after, atMost(limit))
+	out := make([]task.ID, len(ids))
+	for i, id := range ids {
+		out[i] = task.ID(id)
+	}
+	return out, j.failed(err, "reading what is to be told")
+}
+
+// Tell adds to the feed what became of the given tasks since they were told of
+// last, as the mirror has it, and returns whether there may be more to tell: of
+// tasks that depend on these. Tasks on which the protocol's business here is
+// not settled are left for later.
+//
+// Until Begin is called, the tasks are only taken note of.
+func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
+	err = j.write(ctx, func(tx *sql.Conn) error {
+		more = false
+		for _, id := range ids {
+			marked, err := tell(ctx, tx, id, at)
+			if err != nil {
+				return fmt.Errorf("task %s: %w", id, err)
+			}
+			more = more || marked
+		}
+		return nil
+	})
+	return more, j.failed(err, "telling of %d tasks", len(ids))
+}
+
+// metaFeed is the key under which it is kept that the feed has begun.
+const metaFeed = "feed.begun"
+
+// Begin ends the time in which tasks are taken note of without telling anybody:
+// what the mirror holds by now was there before.
+func (j *Journal) Begin(ctx context.Context) error { return j.SetMeta(ctx, metaFeed, "yes") }
+
+// tellOf stores what the protocol recorded for agents, and with it the changes
+// of state that it made.
+func tellOf(ctx context.Context, tx *sql.Conn, record []claim.Event) error {
+	for len(record) > 0 {
+		n := 1
+		for n < len(record) && record[n].Task == record[0].Task {
+			n++
+		}
+		if _, err := tell(ctx, tx, record[0].Task, record[0].At, record[:n]...); err != nil {
+			return err
+		}
+		record = record[n:]
+	}
+	return nil
+}
+
+// tell tells of one task, and what the protocol recorded of it. It returns
+// whether tasks that depend on it are to be told of next.
+func tell(ctx context.Context, tx *sql.Conn, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
+	before, err := lastTold(ctx, tx, id)
+	if err != nil {
+		return false, err
+	}
+	var after *feed.State
+	settled := false
+	// What was recorded without Notion says nothing of the page.
+	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Event) bool { return e.Remote }) {
+		if after, settled, err = current(ctx, tx, id, before); err != nil {
+			return false, err
+		}
+	}
+	news := after
+	if begun, err := scanString(tx.QueryRowContext(ctx, "SELECT count(*) FROM meta WHERE key = ?", metaFeed)); err != nil {
+		return false, err
+	} else if begun == "0" {
+		news = nil
+	}
+	if err := insertFeed(ctx, tx, at, feed.Tell(before, news, record...)); err != nil {
+		return false, err
+	}
+	switch {
+	case !settled:
+		return false, nil
+	case after == nil:
+		return false, forget(ctx, tx, id)
+	}
+	return remember(ctx, tx, at, before, *after)
+}
+
+// current returns the state of the task that is to be told, nil if there is
+// nothing to be told of it, and whether it is settled.
+func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) (after *feed.State, settled bool, err error) {
+	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && (before == nil || before.Status.Finished()):
+		return nil, true, nil // nobody knew it, or it was put away
+	case errors.Is(err, sql.ErrNoRows):
+		t = before.Task
+		t.Trashed = true
+	case err != nil:
+		return nil, false, err
+	}
+	live, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE task_id = ? AND state <> 'ended'", id)
+	if err != nil || !feed.Settled(t, live) {
+		return nil, false, err
+	}
+	var failed error
+	blockers := task.Unfinished(t, func(on task.ID) (task.Status, bool) {
+		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
+		if errors.Is(err, sql.ErrNoRows) {
+			return "", false
+		}
+		failed = errors.Join(failed, err)
+		return known.Status, !known.Trashed
+	})
+	return new(feed.NewState(t, blockers)), true, failed
+}
+
+func insertFeed(ctx context.Context, tx *sql.Conn, at time.Time, events []feed.Event) error {
+	for _, e := range events {
+		if e.At.IsZero() {
+			e.At = at
+		}
+		body, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO feed (at, task_id, claim_id, agent, holder, body)
+			VALUES (:at, :task, :claim, :agent, :holder, :body)`,
+			sql.Named("at", millis(e.At)), sql.Named("task", e.Task), sql.Named("claim", e.Claim),
+			sql.Named("agent", e.Agent), sql.Named("holder", e.Holder), sql.Named("body", string(body)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateBody is a state as its row's body holds it.
+type stateBody struct {
+	taskBody
+	Ready bool `json:"ready,omitempty"`
+}
+
+func lastTold(ctx context.Context, tx *sql.Conn, id task.ID) (*feed.State, error) {
+	var body []byte
+	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ?", id).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s stateBody
+	if err := json.Unmarshal(body, &s); err != nil {
+		return nil, fmt.Errorf("the body of a state: %w", err)
+	}
+	return &feed.State{Task: s.task(), Ready: s.Ready}, nil
+}
+
+// remember stores the state that was told, and marks the tasks that depend on
+// the task if they may be ready because of it, or no longer.
+func remember(ctx context.Context, tx *sql.Conn, at time.Time, before *feed.State, after feed.State) (marked bool, err error) {
+	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO told (task_id, at, body) VALUES (?, ?, ?)
+		    ON CONFLICT (task_id) DO UPDATE SET at = excluded.at, body = excluded.body`, after.ID, millis(at), string(body))
+	if err != nil {
+		return false, err
+	}
+	if err := forget(ctx, tx, after.ID); err != nil {
+		return false, err
+	}
+	if err := dependOn(ctx, tx, before, after); err != nil {
+		return false, err
+	}
+	if completed(before) == completed(&after) {
+		return false, nil
+	}
+	n, err := affect(ctx, tx, `
+		INSERT INTO untold SELECT task_id FROM dependencies WHERE on_id = ?
+		    ON CONFLICT DO NOTHING`, after.ID)
+	return n > 0, err
+}
+
+func completed(s *feed.State) bool {
+	return s != nil && !s.Trashed && s.Status == task.Completed
+}
+
+// dependOn notes what an unfinished task depends on.
+func dependOn(ctx context.Context, tx *sql.Conn, before *feed.State, after feed.State) error {
+	if before != nil && len(before.DependsOn) > 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
+			return err
+		}
+	}
+	if after.Trashed || after.Status.Finished() {
+		return nil
+	}
+	for _, on := range after.DependsOn {
+		_, err := tx.ExecContext(ctx, "INSERT INTO dependencies (on_id, task_id) VALUES (?, ?) ON CONFLICT DO NOTHING", on, after.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget takes the task off the list of those to be told of.
+func forget(ctx context.Context, tx *sql.Conn, id task.ID) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM untold WHERE task_id = ?", id)
+	return err
+}
+
+// PruneFeed removes what was told before that time, and what is remembered of
+// tasks that left the mirror before it. It returns how many events that were.
+func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
+	err = j.write(ctx, func(tx *sql.Conn) error {
+		// A feed is pruned from its beginning, so that what is left has no holes.
+		n, err := affect(ctx, tx, "DELETE FROM feed WHERE id < coalesce((SELECT min(id) FROM feed WHERE at >= ?), 9223372036854775807)", before.UnixMilli())
+		if err != nil {
+			return err
+		}
+		removed = int(n)
+		_, err = affect(ctx, tx, `
+			DELETE FROM told
+			 WHERE at < ? AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
+			   AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
+		return err
+	})
+	if err != nil {
+		return 0, j.failed(err, "pruning the feed")
+	}
+	return removed, nil
+}
