@@ -115,6 +115,8 @@ type Claim struct {
 // Sync sets how fresh the mirror is.
 type Sync struct {
 	Interval time.Duration `key:"interval"`
+	// KeepFinished is how long finished tasks stay in it after their last edit.
+	KeepFinished time.Duration `key:"keep_finished"`
 }
 
 // Schedule holds cron specifications.
@@ -169,7 +171,7 @@ func Default() Config {
 			Override:    OverrideAny,
 			MaxLifetime: 24 * time.Hour,
 		},
-		Sync:     Sync{Interval: 15 * time.Second},
+		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Log:      Log{Level: "info", Format: "text"},
 	}

@@ -26,6 +26,9 @@ func (c Config) Validate() error {
 	if c.Sync.Interval < time.Second {
 		errs = append(errs, fmt.Errorf("sync.interval: %v is too short: want at least 1s", c.Sync.Interval))
 	}
+	if c.Sync.KeepFinished < 0 {
+		errs = append(errs, fmt.Errorf("sync.keep_finished: %v: want 0 or more", c.Sync.KeepFinished))
+	}
 	errs = append(errs, c.Schedule.validate()...)
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))

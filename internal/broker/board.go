@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -11,28 +12,21 @@ import (
 
 // board is the mirror and the claims held here, as of one moment.
 type board struct {
-	tasks  []task.Task // in the order in which they are offered
-	byID   map[task.ID]task.Task
+	Mirror
+	tasks  iter.Seq[task.Task]     // in the order in which they are offered
 	claims map[task.ID]claim.Claim // those that keep a task from others
 	now    time.Time
 	policy claim.Policy
 }
 
 func (b *Broker) board(ctx context.Context) (*board, error) {
-	tasks, err := b.mirror.Tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
 	live, err := b.journal.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
 	bd := &board{
-		tasks: tasks, byID: make(map[task.ID]task.Task, len(tasks)), claims: make(map[task.ID]claim.Claim, len(live)),
+		Mirror: b.mirror, tasks: b.mirror.Tasks(), claims: make(map[task.ID]claim.Claim, len(live)),
 		now: b.now(), policy: b.claimer.Policy(),
-	}
-	for _, t := range tasks {
-		bd.byID[t.ID] = t
 	}
 	for _, c := range live {
 		if c.State.Reserves() {
@@ -45,7 +39,7 @@ func (b *Broker) board(ctx context.Context) (*board, error) {
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
 func (bd *board) waitsFor(t task.Task) []task.ID {
 	return task.Unfinished(t, func(id task.ID) (task.Status, bool) {
-		dep, ok := bd.byID[id]
+		dep, ok := bd.Task(id)
 		return dep.Status, ok && !dep.Trashed
 	})
 }
@@ -80,7 +74,7 @@ func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
 		return Listing{}, err
 	}
 	out := Listing{SyncedAt: b.mirror.SyncedAt(), Tasks: []View{}}
-	for _, t := range bd.tasks {
+	for t := range bd.tasks {
 		switch {
 		case t.Trashed,
 			f.Status != "" && t.Status != f.Status,
@@ -102,7 +96,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	t, ok := bd.byID[id]
+	t, ok := bd.Task(id)
 	if !ok {
 		return View{}, ErrNoTask
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,9 +14,9 @@ import (
 
 // Mirror is the local copy of the tasks database.
 type Mirror interface {
-	// Tasks returns all tasks, in the order in which they are offered.
-	Tasks(ctx context.Context) ([]task.Task, error)
-	Task(ctx context.Context, id task.ID) (task.Task, bool, error)
+	// Tasks yields all tasks, in the order in which they are offered.
+	Tasks() iter.Seq[task.Task]
+	Task(id task.ID) (task.Task, bool)
 	// SyncedAt is Notion's time of the last sync; zero if there was none.
 	SyncedAt() time.Time
 }
@@ -97,11 +98,7 @@ func (b *Broker) Local(t time.Time) time.Time {
 
 // Sweep puts the tasks with a stale claim back to OPEN.
 func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
-	tasks, err := b.mirror.Tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(tasks, b.now(), b.claimer.Policy()))
+	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
 	out := make([]Swept, 0, len(reopened))
 	for _, r := range reopened {
 		out = append(out, Swept{Task: r.Task.ID, Title: r.Task.Title, Former: r.Former})
@@ -128,11 +125,12 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 	}
 	p := b.claimer.Policy()
 	s := Status{
-		Mirror:   MirrorStatus{Tasks: len(board.tasks), SyncedAt: b.mirror.SyncedAt()},
+		Mirror:   MirrorStatus{SyncedAt: b.mirror.SyncedAt()},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
 	}
-	for _, t := range board.tasks {
+	for t := range board.tasks {
+		s.Mirror.Tasks++
 		if board.ready(t) {
 			s.Mirror.Ready++
 		}

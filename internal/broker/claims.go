@@ -60,7 +60,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	t, known := bd.byID[r.Task]
+	t, known := bd.Task(r.Task)
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
@@ -110,7 +110,7 @@ func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task,
 	if err != nil {
 		return task.Task{}, nil, err
 	}
-	for _, t := range bd.tasks {
+	for t := range bd.tasks {
 		if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
 			continue
 		}

@@ -145,7 +145,10 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 // build makes the parts that talk to each other.
 func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (err error) {
 	changed := func() { d.broker.Changed() } // the broker is made last
-	if d.mirror, err = mirror.New(ctx, source{d.tasks}, d.journal, d.log, changed); err != nil {
+	d.mirror, err = mirror.New(ctx, mirror.Config{
+		Source: source{d.tasks}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, OnChange: changed, Log: d.log,
+	})
+	if err != nil {
 		return err
 	}
 	led := ledger{Journal: d.journal, stored: d.wakeDrainer}

@@ -111,12 +111,12 @@ func (d *Daemon) syncLoop(ctx context.Context) {
 
 // sync brings the mirror up to date and looks after the claims held here.
 func (d *Daemon) sync(ctx context.Context, full bool) error {
-	changed, err := d.mirror.Sync(ctx, full)
+	result, err := d.mirror.Sync(ctx, full)
 	d.note(err)
 	if err != nil {
 		return err
 	}
-	for _, c := range changed {
+	for _, c := range result.Changed {
 		if _, err := d.claimer.Sighted(ctx, c.After.Token); err != nil {
 			return err
 		}
@@ -136,13 +136,11 @@ func (d *Daemon) guard(ctx context.Context, pages bool) error {
 		if cl.State != claim.Held {
 			continue
 		}
-		seen, ok, err := d.mirror.Task(ctx, cl.Task.ID)
-		if err == nil {
-			if pages || !ok {
-				err = d.claimer.Guard(ctx, cl.ID, nil)
-			} else {
-				err = d.claimer.Guard(ctx, cl.ID, &seen)
-			}
+		seen, ok := d.mirror.Task(cl.Task.ID)
+		if pages || !ok {
+			err = d.claimer.Guard(ctx, cl.ID, nil)
+		} else {
+			err = d.claimer.Guard(ctx, cl.ID, &seen)
 		}
 		var lost *claim.Lost
 		if errors.As(err, &lost) {

@@ -47,8 +47,8 @@ func agentsOf(c config.Config) []broker.Agent {
 // source is the tasks database as the mirror reads it.
 type source struct{ *notion.Tasks }
 
-func (s source) Unfinished(ctx context.Context) ([]task.Task, error) {
-	tasks, _, err := s.Query(ctx, notion.Query{UnfinishedOnly: true})
+func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]task.Task, error) {
+	tasks, _, err := s.Query(ctx, notion.Query{UnfinishedOnly: true, FinishedSince: since, Progress: read})
 	return tasks, err
 }
 

@@ -276,12 +276,12 @@ func TestCheck(t *testing.T) {
 	if err := j.Check(t.Context()); err != nil {
 		t.Errorf("Check of a sound journal: %v", err)
 	}
-	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO tasks VALUES ('a', 7, 0, '{}')")
+	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO outbox (event, log, state) VALUES (7, 'mesh', 'lost')")
 	err := j.Check(t.Context())
 	if err == nil {
 		t.Fatal("Check of a damaged journal succeeded")
 	}
-	for _, part := range []string{j.Path(), "damaged", "tasks", "move it"} {
+	for _, part := range []string{j.Path(), "damaged", "outbox", "move it"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not say %q", err, part)
 		}

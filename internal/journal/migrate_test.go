@@ -128,7 +128,7 @@ func TestMigrateKeepsWhatVersion1Holds(t *testing.T) {
 		Entry: claim.Event{ID: "01KAFQZ0000000000000000002", At: t0, Kind: claim.KindGranted, Task: "a"},
 		Log:   claim.MeshLog,
 	})
-	if _, err := j.PutTasks(t.Context(), []task.Task{want.Task}, t0); err != nil {
+	if err := j.PutTasks(t.Context(), []task.Task{want.Task}); err != nil {
 		t.Errorf("the mirror of a migrated journal: %v", err)
 	}
 }

@@ -1,5 +1,6 @@
 // Package mirror keeps the local copy of the tasks database, which answers
-// every question about tasks without asking Notion.
+// every question about tasks without asking Notion. It holds the tasks that are
+// not finished, those finished lately, and whatever these depend on.
 //
 // The mirror is a hint: a query may be stale, and a person may have edited a
 // task since. Whoever acts on a task reads its page first.
@@ -9,26 +10,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
-// overlap is how far before the last sync an incremental one begins. Notion
-// cuts edit times to the minute, and its queries have been seen to lag.
-const overlap = 2 * time.Minute
-
-// maxLookups bounds the pages fetched after one sync for dependencies that no
-// query lists, so that a full board cannot flood the budget.
-const maxLookups = 20
-
 // Source is the tasks database in Notion.
 type Source interface {
-	// Unfinished lists all tasks that are neither COMPLETED nor CANCELLED.
-	Unfinished(ctx context.Context) ([]task.Task, error)
+	// List lists all tasks that are neither COMPLETED nor CANCELLED, and the
+	// finished ones edited at since or later. It tells read, now and then, how
+	// many it has read so far.
+	List(ctx context.Context, since time.Time, read func(n int)) ([]task.Task, error)
 	// EditedSince lists the tasks edited at t or later, finished ones too.
 	EditedSince(ctx context.Context, t time.Time) ([]task.Task, error)
 	// Get reads one page; a *claim.StoreError of kind NotFound says there is none.
@@ -37,108 +34,134 @@ type Source interface {
 	Now() time.Time
 }
 
-// Storage keeps the rows across restarts. A row is never overwritten by one
-// that was read earlier.
+// Storage keeps the rows across restarts.
 type Storage interface {
-	PutTasks(ctx context.Context, tasks []task.Task, readAt time.Time) ([]task.Change, error)
-	ReplaceUnfinished(ctx context.Context, tasks []task.Task, readAt time.Time) (changed []task.Change, gone []task.Task, err error)
-	Task(ctx context.Context, id task.ID) (t task.Task, readAt time.Time, ok bool, err error)
 	Tasks(ctx context.Context) ([]task.Task, error)
+	// PutTasks adds tasks, or replaces those of the same id.
+	PutTasks(ctx context.Context, tasks []task.Task) error
+	DeleteTasks(ctx context.Context, ids []task.ID) error
 	Meta(ctx context.Context, key string) (string, error)
 	SetMeta(ctx context.Context, key, value string) error
 }
 
-// metaStamp is the key under which the last stamp of a sync is kept.
-const metaStamp = "mirror.stamp"
+// metaSynced is the key under which the time of the last sync is kept.
+const metaSynced = "mirror.synced"
+
+// Config is what a Mirror is made of.
+type Config struct {
+	Source  Source
+	Storage Storage
+	// Keep is how long a finished task stays after its last edit.
+	Keep time.Duration
+	// OnChange is called, without any lock held, whenever a task changed.
+	OnChange func()
+	Log      *slog.Logger
+}
 
 // Mirror is safe for concurrent use; one sync runs at a time.
 type Mirror struct {
 	source   Source
 	storage  Storage
-	log      *slog.Logger
+	keep     time.Duration
 	onChange func()
+	log      *slog.Logger
 
-	syncing sync.Mutex
+	rows  *index
+	stamp atomic.Int64
+	// turn is held by the sync that is under way.
+	turn chan struct{}
+	// applying is held while the rows and the storage change.
+	applying sync.Mutex
 
-	mu     sync.Mutex
-	stamp  time.Time            // the last one given out
-	synced time.Time            // Notion's time of the last successful sync
-	absent map[task.ID]struct{} // dependencies that Notion does not show us
+	mu       sync.Mutex
+	synced   time.Time            // Notion's time of the last successful sync
+	listed   bool                 // a full sync was made by this process
+	progress *Progress            // of the full sync under way
+	absent   map[task.ID]struct{} // dependencies that Notion does not show us
 }
 
-// New returns a mirror over what storage kept of an earlier run. onChange is
-// called, without any lock held, whenever a task changed.
-func New(ctx context.Context, source Source, storage Storage, log *slog.Logger, onChange func()) (*Mirror, error) {
-	m := &Mirror{
-		source: source, storage: storage, log: log, onChange: onChange,
-		absent: make(map[task.ID]struct{}),
+// New returns a mirror over what storage kept of an earlier run.
+func New(ctx context.Context, c Config) (*Mirror, error) {
+	tasks, err := c.Storage.Tasks(ctx)
+	if err != nil {
+		return nil, err
 	}
-	last, err := storage.Meta(ctx, metaStamp)
+	m := &Mirror{
+		source: c.Source, storage: c.Storage, keep: c.Keep, onChange: c.OnChange, log: c.Log,
+		rows: newIndex(tasks), turn: make(chan struct{}, 1), absent: make(map[task.ID]struct{}),
+	}
+	last, err := c.Storage.Meta(ctx, metaSynced)
 	if err != nil {
 		return nil, err
 	}
 	if last != "" {
-		if m.stamp, err = time.Parse(time.RFC3339Nano, last); err != nil {
-			return nil, fmt.Errorf("the mirror's last stamp: %w", err)
+		if m.synced, err = time.Parse(time.RFC3339Nano, last); err != nil {
+			return nil, fmt.Errorf("the time of the mirror's last sync: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// nextStamp orders readings: later calls get later stamps, even when the wall
-// clock is set back.
-func (m *Mirror) nextStamp() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now().Round(0).Truncate(time.Millisecond)
-	if !now.After(m.stamp) {
-		now = m.stamp.Add(time.Millisecond)
-	}
-	m.stamp = now
-	return now
-}
+// next begins a reading.
+func (m *Mirror) next() stamp { return stamp(m.stamp.Add(1)) }
 
 // Observe takes over a page that was read or written just now.
 func (m *Mirror) Observe(r claim.Reading) {
-	changed, err := m.storage.PutTasks(context.Background(), []task.Task{r.Task}, m.nextStamp())
+	changed, err := m.apply(context.Background(), []task.Task{r.Task}, m.next(), true)
 	if err != nil {
 		m.log.Warn("the mirror could not take over a page", "task", r.Task.ID, "error", err)
-		return
-	}
-	if len(changed) > 0 {
+	} else if len(changed) > 0 {
 		m.onChange()
 	}
 }
 
-// SyncedAt returns Notion's time of the last successful sync; zero if none.
+// apply takes over tasks read at s, and returns the changes that this makes.
+func (m *Mirror) apply(ctx context.Context, tasks []task.Task, s stamp, pages bool) ([]task.Change, error) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	changed := m.rows.compare(tasks, s, pages)
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	after := make([]task.Task, len(changed))
+	for i, c := range changed {
+		after[i] = c.After
+	}
+	if err := m.storage.PutTasks(ctx, after); err != nil {
+		return nil, err
+	}
+	m.rows.put(changed, s, pages)
+	return changed, nil
+}
+
+// SyncedAt returns Notion's time of the last successful sync, of an earlier run
+// perhaps; zero if there never was one.
 func (m *Mirror) SyncedAt() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.synced
 }
 
-// Tasks returns all tasks of the mirror, in the order in which they are offered.
-func (m *Mirror) Tasks(ctx context.Context) ([]task.Task, error) {
-	return m.storage.Tasks(ctx)
-}
+// Tasks yields all tasks of this moment, in the order in which they are offered.
+func (m *Mirror) Tasks() iter.Seq[task.Task] { return m.rows.all() }
+
+// Len is how many tasks the mirror has.
+func (m *Mirror) Len() int { return m.rows.len() }
 
 // Task returns one task of the mirror.
-func (m *Mirror) Task(ctx context.Context, id task.ID) (task.Task, bool, error) {
-	t, _, ok, err := m.storage.Task(ctx, id)
-	return t, ok, err
-}
+func (m *Mirror) Task(id task.ID) (task.Task, bool) { return m.rows.get(id) }
 
 // Blockers returns the dependencies of t that are not COMPLETED. A dependency
 // that the mirror does not know is fetched.
 func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 	var failed error
 	out := task.Unfinished(t, func(id task.ID) (task.Status, bool) {
-		known, ok, err := m.Task(ctx, id)
-		if err == nil && !ok {
-			known, ok, err = m.fetch(ctx, id)
-		}
-		if err != nil {
-			failed = err
+		known, ok := m.Task(id)
+		if !ok {
+			var err error
+			if known, ok, err = m.fetch(ctx, id); err != nil {
+				failed = err
+			}
 		}
 		return known.Status, ok && !known.Trashed
 	})
@@ -148,16 +171,12 @@ func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 // fetch reads a page that no query lists. ok is false if Notion shows no such
 // task; that is remembered until the next full sync.
 func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, err error) {
-	m.mu.Lock()
-	_, known := m.absent[id]
-	m.mu.Unlock()
-	if known {
+	if m.isAbsent(id) {
 		return task.Task{}, false, nil
 	}
 	r, err := m.source.Get(ctx, id)
-	var se *claim.StoreError
 	switch {
-	case errors.As(err, &se) && se.Kind == claim.NotFound:
+	case notFound(err):
 		m.mu.Lock()
 		m.absent[id] = struct{}{}
 		m.mu.Unlock()
@@ -169,92 +188,14 @@ func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, e
 	return r.Task, true, nil
 }
 
-// Sync brings the mirror up to date: with every unfinished task if full is set
-// or none was listed yet, else with what was edited since the last time. A
-// query that fails changes nothing. It returns what changed; a task that is no
-// longer among the unfinished ones is just gone from the mirror.
-func (m *Mirror) Sync(ctx context.Context, full bool) (changed []task.Change, err error) {
-	m.syncing.Lock()
-	defer m.syncing.Unlock()
-	// Both are taken before the question is asked: what is read or written while
-	// the answer is on its way is newer than the answer.
-	began, readAt, since := m.source.Now(), m.nextStamp(), m.SyncedAt()
-	gone := 0
-	if full || since.IsZero() {
-		changed, gone, err = m.syncAll(ctx, readAt)
-	} else {
-		changed, err = m.syncEdited(ctx, since.Add(-overlap).Truncate(time.Minute), readAt)
-	}
-	if err == nil {
-		err = m.storage.SetMeta(ctx, metaStamp, readAt.Format(time.RFC3339Nano))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the tasks could not be synced: %w", err)
-	}
+func (m *Mirror) isAbsent(id task.ID) bool {
 	m.mu.Lock()
-	m.synced = began
-	m.mu.Unlock()
-	if err := m.lookUp(ctx); err != nil {
-		m.log.Warn("dependencies could not be looked up", "error", err)
-	}
-	if len(changed)+gone > 0 {
-		m.onChange()
-	}
-	return changed, nil
+	defer m.mu.Unlock()
+	_, absent := m.absent[id]
+	return absent
 }
 
-func (m *Mirror) syncAll(ctx context.Context, readAt time.Time) (changed []task.Change, gone int, err error) {
-	tasks, err := m.source.Unfinished(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	m.mu.Lock()
-	clear(m.absent)
-	m.mu.Unlock()
-	changed, left, err := m.storage.ReplaceUnfinished(ctx, tasks, readAt)
-	return changed, len(left), err
-}
-
-func (m *Mirror) syncEdited(ctx context.Context, since, readAt time.Time) ([]task.Change, error) {
-	tasks, err := m.source.EditedSince(ctx, since)
-	if err != nil || len(tasks) == 0 {
-		return nil, err
-	}
-	return m.storage.PutTasks(ctx, tasks, readAt)
-}
-
-// lookUp fetches the dependencies of open tasks that the mirror does not know:
-// those finished before the mirror began.
-func (m *Mirror) lookUp(ctx context.Context) error {
-	tasks, err := m.storage.Tasks(ctx)
-	if err != nil {
-		return err
-	}
-	known := make(map[task.ID]bool, len(tasks))
-	for _, t := range tasks {
-		known[t.ID] = true
-	}
-	lookups := 0
-	for _, t := range tasks {
-		if t.Status.Finished() {
-			continue
-		}
-		for _, id := range t.DependsOn {
-			if known[id] || lookups == maxLookups {
-				continue
-			}
-			known[id] = true
-			m.mu.Lock()
-			_, absent := m.absent[id]
-			m.mu.Unlock()
-			if absent {
-				continue
-			}
-			lookups++
-			if _, _, err := m.fetch(ctx, id); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+func notFound(err error) bool {
+	var se *claim.StoreError
+	return errors.As(err, &se) && se.Kind == claim.NotFound
 }

@@ -16,8 +16,13 @@ import (
 type Query struct {
 	// UnfinishedOnly leaves out those that are COMPLETED or CANCELLED.
 	UnfinishedOnly bool
+	// FinishedSince lets those in all the same that were edited since, to the
+	// minute; zero for none.
+	FinishedSince time.Time
 	// EditedSince leaves out those not edited since, to the minute; zero for none.
 	EditedSince time.Time
+	// Progress, if set, is told after each answer how many rows there are so far.
+	Progress func(rows int)
 }
 
 // pageSize is the most rows that Notion puts into one answer.
@@ -27,53 +32,95 @@ const pageSize = 100
 // leaves out. Every row shows its task as it was at the time returned, or later;
 // Notion's queries may lag behind, so a row is a hint, and Get decides.
 //
-// Notion ends a query after 10,000 rows. Query then fails, as it does when any
-// other part is missing: it never returns fewer rows than there are.
+// Notion ends a query after 10,000 rows, and says so. Query then goes on with
+// another one, from where that one ended. It never returns fewer rows than there
+// are: if any part is missing, it fails.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
 	ctx = usually(ctx, LaneSync)
+	l := listing{query: q, seen: make(map[task.ID]int)}
+	for {
+		incomplete, err := t.list(ctx, &l)
+		if err != nil {
+			return nil, time.Time{}, storeError(err)
+		}
+		if incomplete == "" {
+			return l.rows, l.at, nil
+		}
+		if !l.last.After(l.from) {
+			return nil, time.Time{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
+				"Notion does not show all rows of the tasks database (%s), and most of them were created in the same minute: move finished tasks to another database", incomplete)
+		}
+		l.from = l.last
+	}
+}
+
+// listing is a list of rows in the making, in the order of their creation.
+type listing struct {
+	query Query
+	// from is when the rows that are asked for next were created, to the minute,
+	// or later; zero for all.
+	from time.Time
+	last time.Time // the minute in which the last row was created
+	rows []task.Task
+	seen map[task.ID]int // where in rows a task is
+	at   time.Time       // of the first answer
+}
+
+// list makes one query and adds its rows. incomplete says why they are not all
+// there are; it is empty if they are.
+func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err error) {
 	request := &notionapi.DatabaseQueryRequest{
-		Filter:   t.filter(q),
+		Filter:   t.filter(l.query, l.from),
 		PageSize: pageSize,
 		// Rows that are edited while the pages are read keep their places.
 		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
 	}
-	seen := make(map[task.ID]int)
 	for {
 		x := exchange{only: t.used()}
 		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(t.codec.database), request)
 		if err != nil {
-			return nil, time.Time{}, storeError(err)
+			return "", err
 		}
 		if x.incomplete != "" {
-			return nil, time.Time{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
-				"Notion does not show all rows of the tasks database (%s): move finished tasks to another database", x.incomplete)
+			incomplete = x.incomplete
 		}
-		if at.IsZero() {
-			at = x.at(t.client.clock)
+		if l.at.IsZero() {
+			l.at = x.at(t.client.clock)
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, &answer.Results[i], &x)
 			if err != nil {
-				return nil, time.Time{}, err
+				return "", err
 			}
-			if q.UnfinishedOnly && row.Status.Finished() {
-				continue // by a status that the filter could not name
-			}
-			if i, ok := seen[row.ID]; ok {
-				rows[i] = row
-				continue
-			}
-			seen[row.ID] = len(rows)
-			rows = append(rows, row)
+			l.add(row)
+		}
+		if l.query.Progress != nil {
+			l.query.Progress(len(l.rows))
 		}
 		if !answer.HasMore {
-			return rows, at, nil
+			return incomplete, nil
 		}
 		if answer.NextCursor == "" || answer.NextCursor == request.StartCursor {
-			return nil, time.Time{}, storeError(fmt.Errorf("after %d rows: %w", len(rows), errNoCursor))
+			return "", fmt.Errorf("after %d rows: %w", len(l.rows), errNoCursor)
 		}
 		request.StartCursor = answer.NextCursor
 	}
+}
+
+func (l *listing) add(row task.Task) {
+	if created := row.Created.Truncate(time.Minute); created.After(l.last) {
+		l.last = created
+	}
+	q := l.query
+	if q.UnfinishedOnly && row.Status.Finished() && (q.FinishedSince.IsZero() || row.Edited.Before(q.FinishedSince.Truncate(time.Minute))) {
+		return // by a status that the filter could not name
+	}
+	if i, ok := l.seen[row.ID]; ok {
+		l.rows[i] = row
+		return
+	}
+	l.seen[row.ID] = len(l.rows)
+	l.rows = append(l.rows, row)
 }
 
 // row reads a row of a query, and what the row does not show.
@@ -90,30 +137,47 @@ func (t *Tasks) row(ctx context.Context, page *notionapi.Page, x *exchange) (tas
 	return row, nil
 }
 
-// filter returns nil for a query of all rows.
-func (t *Tasks) filter(q Query) notionapi.Filter {
-	var all notionapi.AndCompoundFilter
+// filter returns nil for a query of all rows. Compound filters nest two deep, so
+// that what all rows have in common is said in each alternative.
+func (t *Tasks) filter(q Query, from time.Time) notionapi.Filter {
+	var common notionapi.AndCompoundFilter
+	if !q.EditedSince.IsZero() {
+		common = append(common, editedSince(q.EditedSince))
+	}
+	if !from.IsZero() {
+		common = append(common, notionapi.TimestampFilter{
+			Timestamp:   notionapi.TimestampCreated,
+			CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: minute(from)},
+		})
+	}
+	var unfinished notionapi.AndCompoundFilter
 	if q.UnfinishedOnly {
 		for _, status := range task.Statuses {
 			// Notion refuses a filter by an option that does not exist (yet).
 			if status.Finished() && slices.Contains(t.columns.status.Options, t.names[status]) {
-				all = append(all, t.not(status))
+				unfinished = append(unfinished, t.not(status))
 			}
 		}
 	}
-	if !q.EditedSince.IsZero() {
-		// Notion keeps the time of the last edit to the minute, cut off.
-		since := notionapi.Date(q.EditedSince.UTC().Truncate(time.Minute))
-		all = append(all, notionapi.TimestampFilter{
-			Timestamp:      notionapi.TimestampLastEdited,
-			LastEditedTime: &notionapi.DateFilterCondition{OnOrAfter: &since},
-		})
-	}
-	if len(all) == 0 {
+	all := append(unfinished, common...)
+	switch {
+	case len(all) == 0:
 		return nil
+	case len(unfinished) > 0 && !q.FinishedSince.IsZero():
+		return notionapi.OrCompoundFilter{all, append(notionapi.AndCompoundFilter{editedSince(q.FinishedSince)}, common...)}
 	}
 	return all
 }
+
+func editedSince(t time.Time) notionapi.Filter {
+	return notionapi.TimestampFilter{
+		Timestamp:      notionapi.TimestampLastEdited,
+		LastEditedTime: &notionapi.DateFilterCondition{OnOrAfter: minute(t)},
+	}
+}
+
+// minute is a time as Notion keeps and compares it: without its seconds.
+func minute(t time.Time) *notionapi.Date { return new(notionapi.Date(t.UTC().Truncate(time.Minute))) }
 
 // not filters for tasks that are not in that status.
 func (t *Tasks) not(status task.Status) notionapi.Filter {

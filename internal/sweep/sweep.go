@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"dibs/internal/claim"
@@ -15,9 +16,9 @@ import (
 // Plan returns the tasks that look as if their claim were stale at now: those
 // IN_PROGRESS with a lease that has run out. It judges by the mirror, so each
 // has to be read again before it is touched.
-func Plan(tasks []task.Task, now time.Time, p claim.Policy) []task.Task {
+func Plan(tasks iter.Seq[task.Task], now time.Time, p claim.Policy) []task.Task {
 	var out []task.Task
-	for _, t := range tasks {
+	for t := range tasks {
 		if !t.Trashed && t.Status == task.InProgress && p.Stale(t, now) {
 			out = append(out, t)
 		}
