@@ -179,7 +179,7 @@ func TestOpenRefuses(t *testing.T) {
 			},
 			[]string{"not a database", "move it"},
 		},
-		"overwritten in the middle": {
+		"overwritten at its end": {
 			func(t *testing.T, path string) {
 				j := open(t, path)
 				for range 100 {
@@ -192,7 +192,7 @@ func TestOpenRefuses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i := len(data) / 2; i < len(data); i++ {
+				for i := len(data) * 3 / 4; i < len(data); i++ { // behind the schema
 					data[i] ^= 0x55
 				}
 				write(t, path, data)
