@@ -22,6 +22,7 @@ import (
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/worklog"
+	"dibs/internal/workspace"
 )
 
 // Options is what a daemon is started with.
@@ -112,19 +113,11 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 // connect opens the three databases, which checks token, sharing and schema.
 func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[claim.Log]worklog.Writer, error) {
 	c := d.config
-	token, err := c.Notion.ReadToken(d.log)
-	if err != nil {
+	var err error
+	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, err
 	}
-	d.notion, err = notion.New(notion.Options{
-		Token: string(token), BaseURL: c.Notion.BaseURL,
-		Rate: c.Notion.Rate, Burst: c.Notion.Burst, Timeout: c.Notion.Timeout,
-		Transport: transport, Log: d.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if d.tasks, err = d.notion.Tasks(ctx, c.Databases.Tasks, schemaOf(c)); err != nil {
+	if d.tasks, err = d.notion.Tasks(ctx, c.Databases.Tasks, workspace.Schema(c)); err != nil {
 		return nil, fmt.Errorf("databases.tasks: %w", err)
 	}
 	logs := make(map[claim.Log]worklog.Writer)

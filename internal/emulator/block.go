@@ -187,7 +187,7 @@ func (c *call) listChildren() (render, error) {
 	if _, err := c.holder(id); err != nil {
 		return nil, err
 	}
-	return c.list("block", c.encodeBlocks(c.world.Children[id]), c.param)
+	return c.list("block", append(c.encodeBlocks(c.world.Children[id]), c.encodeBelow(id)...), c.param)
 }
 
 func (c *call) appendChildren() (render, error) {

@@ -127,26 +127,6 @@ func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 	return ctx, nil
 }
 
-// Bot is who the token belongs to.
-type Bot struct {
-	ID        string
-	Name      string
-	Workspace string
-}
-
-// Me asks Notion who the token belongs to.
-func (c *Client) Me(ctx context.Context) (Bot, error) {
-	user, err := c.api.User.Me(ctx)
-	if err != nil {
-		return Bot{}, storeError(err)
-	}
-	bot := Bot{ID: user.ID.String(), Name: user.Name}
-	if user.Bot != nil {
-		bot.Workspace = user.Bot.WorkspaceName
-	}
-	return bot, nil
-}
-
 // get makes a request that the library has no call for.
 func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
 	address := libraryURL + path

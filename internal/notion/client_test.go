@@ -64,7 +64,7 @@ func TestWrongToken(t *testing.T) {
 func TestMe(t *testing.T) {
 	inWorld(t, func(w *world) {
 		me, err := w.client.Me(w.Context())
-		if err != nil || me.ID == "" || me.Name == "" || me.Workspace == "" {
+		if err != nil || me.ID == "" || me.Name == "" || me.Workspace == "" || me.OwnedBy != "workspace" || me.MaxUpload != notion.FreeUpload {
 			w.Errorf("%+v, %v", me, err)
 		}
 	})

@@ -65,7 +65,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 func (c *codec) used() []string {
 	var ids []string
 	cols := &c.columns
-	for _, col := range []column{
+	for _, col := range []Column{
 		cols.title, cols.status, cols.claimedBy, cols.claimedAt,
 		cols.timeout, cols.token, cols.priority, cols.dependsOn,
 	} {
@@ -90,7 +90,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		byID[p.GetID()] = p
 	}
 	// A page that lost such a property must not look as if it were free.
-	for _, col := range []column{c.columns.status, c.columns.claimedBy, c.columns.claimedAt} {
+	for _, col := range []Column{c.columns.status, c.columns.claimedBy, c.columns.claimedAt} {
 		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
 				"page %s has no property %q of type %s any more: restore it, or restart after changing tasks.properties", id, col.Name, col.Type)

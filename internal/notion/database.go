@@ -3,6 +3,8 @@ package notion
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"net/url"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -10,33 +12,216 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// database is what a database says of itself.
-type database struct {
-	id      task.ID
-	title   string
-	columns map[string]column // by name
+// Database is what a database says of itself.
+type Database struct {
+	ID      task.ID
+	Title   string
+	Columns map[string]Column // by name
 }
 
-// database reads a database, by its id or URL.
-func (c *Client) database(ctx context.Context, id string) (database, error) {
+// Database reads a database, by its id or URL, with one request.
+func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
-		return database{}, claim.Errorf(claim.Refused, claim.LandedNo,
+		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"%q is not the id of a database: want its id or its URL", id)
 	}
 	var x exchange
 	db, err := c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
 	if err != nil {
-		return database{}, storeError(err)
+		return Database{}, storeError(err)
 	}
+	read := shown(canonical, db, &x)
+	if db.Archived {
+		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
+			"database %q is in the trash: restore it, or use another", read.Title)
+	}
+	return read, nil
+}
+
+// shown is the database that an answer shows.
+func shown(id task.ID, db *notionapi.Database, x *exchange) Database {
 	title := ""
 	for _, s := range db.Title {
 		title += s.PlainText
 	}
-	title = cmp.Or(title, string(canonical))
-	if db.Archived {
-		return database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"database %q is in the trash: restore it, or use another", title)
+	return Database{id, cmp.Or(title, string(id)), x.columns}
+}
+
+// Below lists the databases that lie directly on a page, by their ids, with
+// their titles.
+func (c *Client) Below(ctx context.Context, page task.ID) (map[task.ID]string, error) {
+	below := make(map[task.ID]string)
+	query := url.Values{"page_size": {"100"}}
+	for {
+		var blocks struct {
+			Results []struct {
+				ID            string `json:"id"`
+				ChildDatabase *struct {
+					Title string `json:"title"`
+				} `json:"child_database"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := c.get(ctx, "/v1/blocks/"+string(page)+"/children", query, &blocks); err != nil {
+			return nil, storeError(err)
+		}
+		for _, b := range blocks.Results {
+			if b.ChildDatabase == nil {
+				continue
+			}
+			id, err := task.ParseID(b.ID)
+			if err != nil {
+				return nil, storeError(err)
+			}
+			below[id] = b.ChildDatabase.Title
+		}
+		if !blocks.HasMore {
+			return below, nil
+		}
+		if blocks.NextCursor == "" || blocks.NextCursor == query.Get("start_cursor") {
+			return nil, storeError(errNoCursor)
+		}
+		query.Set("start_cursor", blocks.NextCursor)
 	}
-	return database{canonical, title, x.columns}, nil
+}
+
+// NewColumn is a property to be made.
+type NewColumn struct {
+	Name, Type string
+	// Options are those of a select or a status.
+	Options []string
+	// Prefix is that of a unique_id; it may be empty.
+	Prefix string
+}
+
+// CreateDatabase makes a database on a page, with one request that is sent at
+// most once. If its error leaves open whether the database was made, Below tells.
+func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string, columns ...NewColumn) (Database, error) {
+	var x exchange
+	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
+		Parent:     notionapi.Parent{Type: notionapi.ParentTypePageID, PageID: notionapi.PageID(page)},
+		Title:      new(spanWriter).write(title),
+		Properties: configs("", columns),
+	})
+	if err != nil {
+		return Database{}, storeError(err)
+	}
+	id, err := task.ParseID(db.ID.String())
+	if err != nil {
+		return Database{}, storeError(err)
+	}
+	return shown(id, db, &x), nil
+}
+
+// AddColumns adds those of the properties that the database does not have. To
+// name one that it has would change that one's type, so the database is read first.
+func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColumn) (Database, error) {
+	db, err := c.Database(ctx, string(id))
+	if err != nil {
+		return Database{}, err
+	}
+	var missing []NewColumn
+	for _, col := range columns {
+		if _, ok := db.Columns[col.Name]; !ok {
+			missing = append(missing, col)
+		}
+	}
+	if len(missing) == 0 {
+		return db, nil
+	}
+	if db, err = c.updateSchema(ctx, id, configs(id, missing)); err != nil {
+		return Database{}, err
+	}
+	for _, col := range missing {
+		if db.Columns[col.Name].Type != col.Type {
+			return db, claim.Errorf(claim.Refused, claim.LandedNo,
+				"Notion accepted property %q of type %s and did not add it: add it by hand", col.Name, col.Type)
+		}
+	}
+	return db, nil
+}
+
+// AddOptions adds options to a select or a status. Notion takes away the options
+// that a change does not name, so those that there are are read right before; one
+// that somebody adds in that moment is lost.
+func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, options ...string) (Database, error) {
+	db, err := c.Database(ctx, string(id))
+	if err != nil {
+		return Database{}, err
+	}
+	col, ok := db.Columns[column]
+	if !ok || col.Type != typeSelect && col.Type != typeStatus {
+		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
+			"property %q of database %q has no options that could be added to", column, db.Title)
+	}
+	missing := lacking(col.Options, options)
+	if len(missing) == 0 {
+		return db, nil
+	}
+	all := NewColumn{Name: column, Type: col.Type, Options: append(col.Options, missing...)}
+	if db, err = c.updateSchema(ctx, id, configs(id, []NewColumn{all})); err != nil {
+		return Database{}, err
+	}
+	if left := lacking(db.Columns[column].Options, all.Options); len(left) > 0 {
+		return db, claim.Errorf(claim.Refused, claim.LandedNo,
+			"property %q has no option %s although Notion accepted it: add it by hand", column, quotedList(left))
+	}
+	return db, nil
+}
+
+func (c *Client) updateSchema(ctx context.Context, id task.ID, columns notionapi.PropertyConfigs) (Database, error) {
+	var x exchange
+	db, err := c.api.Database.Update(x.in(ctx), notionapi.DatabaseID(id), &notionapi.DatabaseUpdateRequest{Properties: columns})
+	if err != nil {
+		return Database{}, storeError(err)
+	}
+	return shown(id, db, &x), nil
+}
+
+// newColumn is a property to be made in a database, as a request says it. The
+// library knows of fewer types, and cannot leave the groups of a status alone.
+type newColumn struct {
+	NewColumn
+	database task.ID
+}
+
+// configs makes a schema of columns; a relation relates to the database itself.
+func configs(database task.ID, columns []NewColumn) notionapi.PropertyConfigs {
+	schema := make(notionapi.PropertyConfigs, len(columns))
+	for _, col := range columns {
+		schema[col.Name] = newColumn{col, database}
+	}
+	return schema
+}
+
+// GetID implements notionapi.PropertyConfig. A property to be made has none.
+func (newColumn) GetID() notionapi.PropertyID { return "" }
+
+// GetType implements notionapi.PropertyConfig.
+func (n newColumn) GetType() notionapi.PropertyConfigType {
+	return notionapi.PropertyConfigType(n.Type)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n newColumn) MarshalJSON() ([]byte, error) {
+	config := make(map[string]any)
+	switch n.Type {
+	case typeSelect, typeStatus:
+		options := []named{}
+		for _, name := range n.Options {
+			options = append(options, named{name})
+		}
+		config["options"] = options
+	case typeRelation:
+		config["database_id"] = string(n.database)
+		config["type"] = "single_property"
+		config["single_property"] = struct{}{}
+	case typeUniqueID:
+		if n.Prefix != "" {
+			config["prefix"] = n.Prefix
+		}
+	}
+	return json.Marshal(map[string]any{n.Type: config})
 }

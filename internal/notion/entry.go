@@ -21,14 +21,14 @@ import (
 // matter, and that can hold the value. What finds none becomes a line of the
 // page's text.
 type layout struct {
-	title   column
-	entryID column            // without an id if the database has none
-	columns map[string]column // the others, by folded name
+	title   Column
+	entryID Column            // without an id if the database has none
+	columns map[string]Column // the others, by folded name
 	tasks   task.ID           // the database that a relation must relate to
 }
 
-func newLayout(columns map[string]column, tasks task.ID) layout {
-	l := layout{columns: make(map[string]column), tasks: tasks}
+func newLayout(columns map[string]Column, tasks task.ID) layout {
+	l := layout{columns: make(map[string]Column), tasks: tasks}
 	// Of several properties whose names fold to the same, the first is used.
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		col, folded := columns[name], fold(name)
@@ -76,32 +76,10 @@ func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	}
 	props[l.title.ID] = value{notionapi.PropertyTypeTitle, texts.write(title)}
 
-	placed := make([]bool, len(e.Fields))
-	place := func(i int, names ...string) {
-		for _, name := range names {
-			col := l.columns[fold(name)]
-			if placed[i] || col.ID == "" || props[col.ID] != nil {
-				continue
-			}
-			var content any
-			if content, placed[i] = l.content(col, e.Fields[i].Value, texts); placed[i] {
-				props[col.ID] = value{notionapi.PropertyType(col.Type), content}
-			}
-		}
-	}
-	for i, f := range e.Fields {
-		placed[i] = asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
-		place(i, f.Name)
-	}
-	for i, f := range e.Fields {
-		place(i, f.Aliases...)
-		if isPage(f.Value) { // a "task_id" may fill a relation "task"
-			place(i, strings.TrimSuffix(fold(f.Name), "id"))
-		}
-	}
+	in := l.fill(e, props, texts)
 	var lines []string
 	for i, f := range e.Fields {
-		if !placed[i] {
+		if in[i].ID == "" && !l.said(f) {
 			lines = append(lines, f.Name+": "+asText(f.Value))
 		}
 	}
@@ -110,6 +88,57 @@ func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 		request.Children = []notionapi.Block{paragraph(texts.write(strings.Join(lines, "\n")))}
 	}
 	return request
+}
+
+// said reports whether a field needs no place of its own: it says nothing, or is
+// the id, which has one.
+func (l layout) said(f worklog.Field) bool {
+	return asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
+}
+
+// fill puts the fields of an entry into properties, and returns for each field the
+// property that it went into, which has no id if there is none.
+func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWriter) []Column {
+	in := make([]Column, len(e.Fields))
+	place := func(i int, names ...string) {
+		for _, name := range names {
+			col := l.columns[fold(name)]
+			if in[i].ID != "" || col.ID == "" || props[col.ID] != nil || l.said(e.Fields[i]) {
+				continue
+			}
+			if content, ok := l.content(col, e.Fields[i].Value, texts); ok {
+				in[i] = col
+				props[col.ID] = value{notionapi.PropertyType(col.Type), content}
+			}
+		}
+	}
+	for i, f := range e.Fields {
+		place(i, f.Name)
+	}
+	for i, f := range e.Fields {
+		place(i, f.Aliases...)
+		if isPage(f.Value) { // a "task_id" may fill a relation "task"
+			place(i, strings.TrimSuffix(fold(f.Name), "id"))
+		}
+	}
+	return in
+}
+
+// Places says which property of a log database each field of an entry goes into,
+// by the field's name. A field that goes into the page's text is not listed. tasks
+// is the tasks database, to which a relation must relate.
+func (db Database) Places(e worklog.Entry, tasks task.ID) map[string]Column {
+	l := newLayout(db.Columns, tasks)
+	places := make(map[string]Column)
+	if l.entryID.ID != "" {
+		places[worklog.EntryID] = l.entryID
+	}
+	for i, col := range l.fill(e, make(notionapi.Properties), new(spanWriter)) {
+		if col.ID != "" {
+			places[e.Fields[i].Name] = col
+		}
+	}
+	return places
 }
 
 func paragraph(spans []notionapi.RichText) notionapi.Block {
@@ -147,7 +176,7 @@ func isPage(v any) bool {
 
 // content is what stands beside the type in a property's value, and false if the
 // property cannot hold it.
-func (l layout) content(col column, v any, texts *spanWriter) (any, bool) {
+func (l layout) content(col Column, v any, texts *spanWriter) (any, bool) {
 	said := asText(v)
 	switch notionapi.PropertyType(col.Type) {
 	case notionapi.PropertyTypeRichText:

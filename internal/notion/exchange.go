@@ -17,7 +17,7 @@ type exchange struct {
 	// incomplete says why a query's answers end before its results do.
 	incomplete string
 	// columns is a database's schema, by the properties' names.
-	columns map[string]column
+	columns map[string]Column
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }
@@ -25,8 +25,8 @@ type exchange struct {
 // relation is one relation property of one page.
 type relation struct{ page, property string }
 
-// column is a property of a database.
-type column struct {
+// Column is a property of a database: its schema, as far as anything here reads it.
+type Column struct {
 	ID   string
 	Name string
 	Type string

@@ -30,19 +30,19 @@ type Log struct {
 // property is filled in only if it relates to the tasks database that was opened
 // before.
 func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
-	db, err := c.database(usually(ctx, LaneLog), databaseID)
+	db, err := c.Database(usually(ctx, LaneLog), databaseID)
 	if err != nil {
 		return nil, err
 	}
-	return &Log{client: c, id: db.id, layout: c.layout(db)}, nil
+	return &Log{client: c, id: db.ID, layout: c.layout(db)}, nil
 }
 
-func (c *Client) layout(db database) layout {
+func (c *Client) layout(db Database) layout {
 	tasks := c.tasks.Load()
 	if tasks == nil {
 		tasks = new(task.ID)
 	}
-	return newLayout(db.columns, *tasks)
+	return newLayout(db.Columns, *tasks)
 }
 
 var _ worklog.Writer = (*Log)(nil)
@@ -95,7 +95,7 @@ func (l *Log) current(ctx context.Context) (layout, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale {
-		db, err := l.client.database(ctx, string(l.id))
+		db, err := l.client.Database(ctx, string(l.id))
 		if err != nil {
 			return layout{}, err
 		}

@@ -98,7 +98,7 @@ func repairAnswer(body []byte, x *exchange) ([]byte, error) {
 		return json.Marshal(page)
 	case kind.Object == "database":
 		return repairDatabase(body, x)
-	case kind.Object == "list" && kind.Type != "property_item":
+	case kind.Object == "list" && kind.Type != "property_item" && kind.Type != "block":
 		return repairQuery(body, x)
 	default:
 		return body, nil
@@ -197,7 +197,7 @@ func repairDatabase(body []byte, x *exchange) ([]byte, error) {
 		return nil, err
 	}
 	database.Archived = database.Archived || database.InTrash
-	x.columns = make(map[string]column, len(database.Properties))
+	x.columns = make(map[string]Column, len(database.Properties))
 	for name, data := range database.Properties {
 		x.columns[name] = readColumn(name, data)
 	}
@@ -207,8 +207,8 @@ func repairDatabase(body []byte, x *exchange) ([]byte, error) {
 
 // readColumn reads as much of a property's schema as it understands: of a property
 // without a type, or of a new one, that is little.
-func readColumn(name string, data json.RawMessage) column {
-	col := column{Name: name}
+func readColumn(name string, data json.RawMessage) Column {
+	col := Column{Name: name}
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(data, &raw) != nil ||
 		json.Unmarshal(raw["id"], &col.ID) != nil || json.Unmarshal(raw["type"], &col.Type) != nil {

@@ -196,7 +196,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameJSON(t, got, `{"object":"database","id":"d1","title":[{"plain_text":"Tasks"}],"archived":true,"in_trash":true,"properties":null,"url":""}`)
-	columns := map[string]column{
+	columns := map[string]Column{
 		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}},
 		"R": {ID: "b", Name: "R", Type: "relation", Database: "d1"},
 		"P": {ID: "c", Name: "P", Type: "place"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dibs/internal/claim"
@@ -22,6 +23,9 @@ type TaskSchema struct {
 	// NotionUsers holds the id of the Notion user that stands for an agent, for a
 	// claimed_by property of type people.
 	NotionUsers map[string]string
+	// Without lists those of the optional properties, by their keys in the
+	// configuration, that the database is said not to have. They are not looked for.
+	Without []string
 }
 
 // Properties holds the database's names of the properties.
@@ -45,27 +49,29 @@ const (
 	typeDate     = "date"
 	typePeople   = "people"
 	typeRelation = "relation"
+	typeUniqueID = "unique_id"
 )
-
-// wanted is a property that tasks need, or may have.
-type wanted struct {
-	key   string // its name in the configuration
-	name  string // and in the database, if configured
-	types []string
-	into  *column
-	// without says what cannot be done if the property is missing; empty if it must not be.
-	without string
-}
 
 // taskColumns are the properties of the tasks database that are used; those that
 // it lacks have no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn Column
+}
+
+// wanted is a property that tasks need, or may have.
+type wanted struct {
+	key   string // its name in the configuration
+	name  string // and in the database
+	types []string
+	into  *Column
+	// without says what cannot be done if the property is missing; empty if it must not be.
+	without string
 }
 
 // wants lists the properties, and where in c each one goes.
-func (p Properties) wants(c *taskColumns) []wanted {
-	return []wanted{
+func (s TaskSchema) wants(c *taskColumns) []wanted {
+	p := s.Properties
+	all := []wanted{
 		{key: "status", name: p.Status, types: []string{typeStatus, typeSelect}, into: &c.status},
 		{key: "claimed_by", name: p.ClaimedBy, types: []string{typeRichText, typeSelect, typePeople}, into: &c.claimedBy},
 		{key: "claimed_at", name: p.ClaimedAt, types: []string{typeDate}, into: &c.claimedAt},
@@ -86,51 +92,171 @@ func (p Properties) wants(c *taskColumns) []wanted {
 			without: "no task is known to wait for another",
 		},
 	}
+	for i := range all {
+		all[i].name = cmp.Or(all[i].name, all[i].key)
+	}
+	return slices.DeleteFunc(all, func(w wanted) bool { return w.without != "" && slices.Contains(s.Without, w.key) })
+}
+
+// Grade says how well a property fits what is wanted of it.
+type Grade int
+
+// The grades, the best first.
+const (
+	Fits     Grade = iota
+	Poor           // something cannot be done
+	Unusable       // nothing can be claimed
+)
+
+// Fit says how one property of a tasks database fits what is wanted of it.
+type Fit struct {
+	Key   string   // below tasks.properties in the configuration
+	Name  string   // in the database
+	Types []string // those that will do, the best first
+	Found string   // the type found; empty if the property is missing
+	Grade Grade
+	// Problem says what is amiss, and Remedy what to do about it; empty if the property fits.
+	Problem, Remedy string
+	// Missing are the names of statuses that are no options of the property.
+	Missing []string
+	// Similar names another property, which may be the one that was meant.
+	Similar string
+
+	column Column
+}
+
+// said is the problem and its remedy in one line.
+func (f Fit) said() string { return f.Problem + ": " + f.Remedy }
+
+// Examine says how each property that tasks need, or may have, fits.
+func (s TaskSchema) Examine(db Database) []Fit {
+	var fits []Fit
+	for _, w := range s.wants(new(taskColumns)) {
+		col, ok := db.Columns[w.name]
+		f := Fit{Key: w.key, Name: w.name, Types: w.types, column: col}
+		if ok {
+			f.Found = cmp.Or(col.Type, "unknown")
+		}
+		switch {
+		case !ok:
+			f.Problem = fmt.Sprintf("property %q is missing", w.name)
+			f.Remedy = fmt.Sprintf("add it with type %s, or name the right one in tasks.properties.%s", oneOf(w.types), w.key)
+			if f.Similar = similar(w.name, db.Columns); f.Similar != "" {
+				f.Remedy += fmt.Sprintf(" (there is %q)", f.Similar)
+			}
+		case !slices.Contains(w.types, col.Type):
+			f.Problem = fmt.Sprintf("property %q is of type %s, want %s", w.name, f.Found, oneOf(w.types))
+			f.Remedy = fmt.Sprintf("change its type, or name another one in tasks.properties.%s", w.key)
+		default:
+			s.examineUse(db, &f)
+			fits = append(fits, f)
+			continue
+		}
+		f.Grade = Unusable
+		if w.without != "" {
+			f.Grade = Poor
+			f.Remedy += "; until then " + w.without
+		}
+		fits = append(fits, f)
+	}
+	return fits
+}
+
+// examineUse says what is unwise or missing about a property of the right type.
+func (s TaskSchema) examineUse(db Database, f *Fit) {
+	col := f.column
+	switch {
+	case f.Key == "status":
+		s.examineStatuses(f)
+	case f.Key == "claimed_by" && col.Type == typePeople:
+		f.Grade = Poor
+		f.Problem = fmt.Sprintf("property %q is of type people", f.Name)
+		f.Remedy = "only agents that a Notion user stands for can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem"
+	case f.Key == "depends_on":
+		if relates, err := task.ParseID(col.Database); err == nil && relates != db.ID {
+			f.Grade = Poor
+			f.Problem = f.Name + " relates to another database"
+			f.Remedy = "a task that depends on something there is never ready"
+		}
+	}
+}
+
+// examineStatuses compares the statuses with the options that the property has.
+// Of a select, writing one makes it.
+func (s TaskSchema) examineStatuses(f *Fit) {
+	byName := make(map[string]task.Status)
+	var names []string
+	for _, status := range task.Statuses {
+		name := s.statusName(status)
+		if other, ok := byName[name]; ok {
+			f.Grade = Unusable
+			f.Problem = fmt.Sprintf("%s and %s are both named %q", other, status, name)
+			f.Remedy = "change tasks.statuses"
+			return
+		}
+		byName[name] = status
+		names = append(names, name)
+	}
+	if f.Missing = lacking(f.column.Options, names); len(f.Missing) == 0 {
+		return
+	}
+	f.Problem = fmt.Sprintf("property %q has no option %s", f.Name, quotedList(f.Missing))
+	if f.column.Type == typeStatus {
+		f.Grade, f.Remedy = Unusable, "add what is missing, or say in tasks.statuses what the options are called"
+	} else {
+		f.Grade, f.Remedy = Poor, "Notion adds an option when a task is first given it; if it goes by another name, set tasks.statuses"
+	}
 }
 
 // find finds the columns of tasks in a database, and says what is amiss with those
 // that it can do without. The error names everything that has to be changed.
-func (s TaskSchema) find(database string, columns map[string]column) (taskColumns, []string, error) {
+func (s TaskSchema) find(db Database) (taskColumns, []string, error) {
 	var found taskColumns
 	var problems, warnings []string
-	for _, col := range columns {
+	for _, col := range db.Columns {
 		if col.Type == typeTitle {
 			found.title = col
 		}
 	}
-	for _, w := range s.Properties.wants(&found) {
-		name := cmp.Or(w.name, w.key)
-		col, ok := columns[name]
-		var problem string
-		switch {
-		case !ok:
-			problem = fmt.Sprintf("property %q is missing: add it with type %s, or name the right one in tasks.properties.%s",
-				name, oneOf(w.types), w.key)
-			if other := similar(name, columns); other != "" {
-				problem += fmt.Sprintf(" (there is %q)", other)
-			}
-		case !slices.Contains(w.types, col.Type):
-			problem = fmt.Sprintf("property %q is of type %s, want %s: change its type, or name another one in tasks.properties.%s",
-				name, cmp.Or(col.Type, "unknown"), oneOf(w.types), w.key)
-		default:
-			*w.into = col
-			continue
-		}
-		if w.without == "" {
-			problems = append(problems, problem)
-		} else {
-			warnings = append(warnings, fmt.Sprintf("%s; until then %s", problem, w.without))
-		}
+	into := make(map[string]*Column)
+	for _, w := range s.wants(&found) {
+		into[w.key] = w.into
 	}
-	if len(problems) == 0 {
-		problem, warning := s.checkStatuses(found.status)
-		problems = append(problems, problem...)
-		warnings = append(warnings, warning...)
+	for _, f := range s.Examine(db) {
+		switch f.Grade {
+		case Unusable:
+			problems = append(problems, f.said())
+		case Poor:
+			warnings = append(warnings, f.said())
+		}
+		if slices.Contains(f.Types, f.Found) {
+			*into[f.Key] = f.column
+		}
 	}
 	if len(problems) > 0 {
-		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", database, strings.Join(problems, "; "))
+		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
 	}
-	return found, append(warnings, s.checkUse(found)...), nil
+	return found, warnings, nil
+}
+
+// lacking returns those of the wanted names that are not among what there is.
+func lacking(there, wanted []string) []string {
+	var missing []string
+	for _, name := range wanted {
+		if !slices.Contains(there, name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// quotedList names several things in a sentence.
+func quotedList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // statusName is the database's name of a status.
@@ -138,43 +264,8 @@ func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// checkStatuses compares the statuses with the options that the property has. Of
-// a select, writing one makes it.
-func (s TaskSchema) checkStatuses(col column) (problems, warnings []string) {
-	byName := make(map[string]task.Status)
-	var missing []string
-	for _, status := range task.Statuses {
-		name := s.statusName(status)
-		if other, ok := byName[name]; ok {
-			problems = append(problems, fmt.Sprintf("%s and %s are both named %q: change tasks.statuses", other, status, name))
-		}
-		byName[name] = status
-		if !slices.Contains(col.Options, name) {
-			missing = append(missing, fmt.Sprintf("%q", name))
-		}
-	}
-	if len(missing) == 0 {
-		return problems, nil
-	}
-	said := fmt.Sprintf("property %q has no option %s", col.Name, strings.Join(missing, ", "))
-	if col.Type == typeStatus {
-		return append(problems, said+": add what is missing, or say in tasks.statuses what the options are called"), nil
-	}
-	return problems, []string{said + ": Notion adds an option when a task is first given it; if it goes by another name, set tasks.statuses"}
-}
-
-// checkUse says what is unwise about columns that can be used.
-func (s TaskSchema) checkUse(found taskColumns) (warnings []string) {
-	if found.claimedBy.Type == typePeople {
-		warnings = append(warnings, fmt.Sprintf(
-			"property %q is of type people: only agents that a Notion user stands for can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem",
-			found.claimedBy.Name))
-	}
-	return warnings
-}
-
 // similar returns the name of a property that somebody may have meant.
-func similar(name string, columns map[string]column) string {
+func similar(name string, columns map[string]Column) string {
 	for _, other := range slices.Sorted(maps.Keys(columns)) {
 		if fold(other) == fold(name) {
 			return other

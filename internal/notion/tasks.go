@@ -31,23 +31,19 @@ var _ claim.Store = (*Tasks)(nil)
 // Tasks opens a tasks database, by its id or its URL, with one request. It fails
 // if the database lacks what claims cannot do without, and says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
-	db, err := c.database(ctx, databaseID)
+	db, err := c.Database(ctx, databaseID)
 	if err != nil {
 		return nil, err
 	}
-	columns, warnings, err := schema.find(db.title, db.columns)
+	columns, warnings, err := schema.find(db)
 	if err != nil {
 		return nil, err
 	}
-	if relates, err := task.ParseID(columns.dependsOn.Database); err == nil && relates != db.id {
-		warnings = append(warnings, columns.dependsOn.Name+
-			" relates to another database: a task that depends on something there is never ready")
-	}
-	codec, err := newCodec(db.id, schema, columns)
+	codec, err := newCodec(db.ID, schema, columns)
 	if err != nil {
 		return nil, err
 	}
-	c.tasks.Store(&db.id)
+	c.tasks.Store(&db.ID)
 	return &Tasks{codec: codec, client: c, warnings: warnings, long: make(map[task.ID][]task.ID)}, nil
 }
 

@@ -1,0 +1,61 @@
+// Package workspace says in the Notion adapter's terms what the configuration
+// says about a workspace: how to reach it, and what its tasks database calls things.
+package workspace
+
+import (
+	"log/slog"
+	"net/http"
+
+	"dibs/config"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+)
+
+// Connect returns a client of the workspace. It sends nothing. A transport of nil
+// is the network.
+func Connect(c config.Notion, transport http.RoundTripper, log *slog.Logger) (*notion.Client, error) {
+	token, err := c.ReadToken(log)
+	if err != nil {
+		return nil, err
+	}
+	return notion.New(notion.Options{
+		Token: string(token), BaseURL: c.BaseURL,
+		Rate: c.Rate, Burst: c.Burst, Timeout: c.Timeout,
+		Transport: transport, Log: log,
+	})
+}
+
+// Schema returns what the tasks database calls things.
+func Schema(c config.Config) notion.TaskSchema {
+	users := make(map[string]string)
+	for _, a := range c.Agents {
+		if a.NotionUser != "" {
+			users[a.Name] = a.NotionUser
+		}
+	}
+	p, s, prio := c.Tasks.Properties, c.Tasks.Statuses, c.Tasks.Priorities
+	schema := notion.TaskSchema{
+		Properties: notion.Properties{
+			Status: p.Status, ClaimedBy: p.ClaimedBy, ClaimedAt: p.ClaimedAt,
+			ClaimTimeoutMinutes: p.ClaimTimeoutMinutes, ClaimToken: p.ClaimToken,
+			Priority: p.Priority, DependsOn: p.DependsOn,
+		},
+		Statuses: map[task.Status]string{
+			task.Open: s.Open, task.InProgress: s.InProgress, task.Blocked: s.Blocked,
+			task.Completed: s.Completed, task.Cancelled: s.Cancelled,
+		},
+		Priorities: map[task.Priority][]string{
+			task.Critical: prio.Critical, task.High: prio.High, task.Medium: prio.Medium, task.Low: prio.Low,
+		},
+		NotionUsers: users,
+	}
+	for key, name := range map[string]string{
+		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "claim_token": p.ClaimToken,
+		"priority": p.Priority, "depends_on": p.DependsOn,
+	} {
+		if name == "" {
+			schema.Without = append(schema.Without, key)
+		}
+	}
+	return schema
+}
