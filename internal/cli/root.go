@@ -85,6 +85,7 @@ func (a *app) root() *cobra.Command {
 		a.serveCommand(),
 		a.demoCommand(),
 		a.emulatorCommand(),
+		a.simulateCommand(),
 		a.versionCommand(),
 	)
 	return root

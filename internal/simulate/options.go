@@ -1,0 +1,102 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+)
+
+// Range is a number that is drawn anew for each race.
+type Range struct{ Least, Most int }
+
+// ParseRange reads "4" or "2..8".
+func ParseRange(s string) (Range, error) {
+	least, most, two := strings.Cut(s, "..")
+	if !two {
+		most = least
+	}
+	var r Range
+	var err1, err2 error
+	r.Least, err1 = strconv.Atoi(least)
+	r.Most, err2 = strconv.Atoi(most)
+	if err1 != nil || err2 != nil {
+		return Range{}, fmt.Errorf("%q: want a number, or two as in 2..8", s)
+	}
+	return r, nil
+}
+
+func (r Range) String() string {
+	if r.Least == r.Most {
+		return strconv.Itoa(r.Least)
+	}
+	return fmt.Sprintf("%d..%d", r.Least, r.Most)
+}
+
+// The numbers of claimers that a race can have.
+const (
+	minClaimers = 2
+	maxClaimers = 8
+)
+
+// Options say which races are run.
+type Options struct {
+	Seed  uint64
+	Races int // for each row of the report
+	// Claimers is how many take part in a race.
+	Claimers Range
+	// Spread is the time within which they start, each at a time of its own.
+	Spread  time.Duration
+	Latency Profile
+	// Late is the share of claim writes, and of comments, that land late.
+	Late float64
+
+	WriteWindow time.Duration
+	// Settles are the settle waits that dibs is tried with.
+	Settles []time.Duration
+
+	// Workers is how many races run at a time; one a processor if zero.
+	Workers int
+	// Progress, if set, is called after each race. It is called by several
+	// goroutines at once.
+	Progress func()
+}
+
+// Total is the number of races that the options ask for.
+func (o Options) Total() int { return o.Races * len(o.contests()) }
+
+// Validate refuses options under which there is nothing to simulate.
+func (o Options) Validate() error {
+	switch {
+	case o.Races < 1:
+		return fmt.Errorf("%d races: want at least one", o.Races)
+	case o.Claimers.Least < minClaimers || o.Claimers.Most > maxClaimers || o.Claimers.Least > o.Claimers.Most:
+		return fmt.Errorf("%v claimers: want %d to %d", o.Claimers, minClaimers, maxClaimers)
+	case o.Spread < 0:
+		return fmt.Errorf("spread %v: must not be negative", o.Spread)
+	case o.Late < 0 || o.Late > 1:
+		return fmt.Errorf("late writes %v: want a share between 0 and 1", o.Late)
+	case len(o.Settles) == 0:
+		return fmt.Errorf("no settle wait to try")
+	}
+	for i, settle := range o.Settles {
+		if i > 0 && settle <= o.Settles[i-1] {
+			return fmt.Errorf("settle waits %v: want each longer than the one before", o.Settles)
+		}
+		if err := o.policy(settle).Validate(); err != nil {
+			return err
+		}
+	}
+	return o.Latency.Validate()
+}
+
+// policy is what a daemon goes by. One whose settle wait does not exceed the
+// window has to say that it is the only claimer, which here it is not.
+func (o Options) policy(settle time.Duration) claim.Policy {
+	p := claimtest.Policy()
+	p.WriteWindow, p.Settle, p.Exclusive = o.WriteWindow, settle, settle <= o.WriteWindow
+	return p
+}

@@ -1,0 +1,157 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+)
+
+// page is the task that a race is for.
+const page = task.ID("11111111-1111-1111-1111-111111111111")
+
+const (
+	// latest is how late a late write takes effect at most. Notion ends a
+	// request after a minute; half of it is late enough.
+	latest = 30 * time.Second
+	// aftermath is how long the world goes on after a race: long enough for
+	// late writes to land, to be seen, and for the grace of a withdrawal.
+	aftermath = latest + 2*time.Minute
+)
+
+// race is one race, inside its bubble.
+type race struct {
+	Options
+	contest
+	seed     uint64
+	register *claimtest.Register
+	thread   *thread
+	claimers int
+}
+
+// outcome is what came of a race.
+type outcome struct {
+	// granted holds how long each granted claim took.
+	granted []time.Duration
+	// overwritten is set if another claimer's write lay over a granted claim at
+	// some time after it was granted, lost if it did so at the end.
+	overwritten, lost bool
+}
+
+// entrant is a claimer in a race. Its store has its name.
+type entrant struct {
+	// claim goes for the task, once, and says whether it was granted.
+	claim func(context.Context) bool
+	// sync is what a daemon does every sync interval; nil if there is none.
+	sync func(context.Context)
+}
+
+// grant is a granted claim.
+type grant struct {
+	by   string // the entrant's store
+	at   time.Time
+	took time.Duration
+}
+
+// run runs the nth race of a contest.
+func (c contest) run(o Options, n int) (result outcome) {
+	inVirtualTime(func() {
+		// Every race has numbers of its own, whatever the contest.
+		draw := rand.New(rand.NewPCG(o.Seed, uint64(n)))
+		r := &race{
+			Options: o, contest: c, seed: draw.Uint64(),
+			register: claimtest.NewRegister(task.Task{ID: page, Title: "Mend the roof", Status: task.Open}),
+			claimers: o.Claimers.Least + draw.IntN(o.Claimers.Most-o.Claimers.Least+1),
+		}
+		r.thread = newThread(r.seed)
+		result = r.outcome(r.race(draw))
+	})
+	return result
+}
+
+// race has the claimers race, waits for the aftermath, and returns the claims
+// that were granted, in the order of the claimers.
+func (r *race) race(draw *rand.Rand) []grant {
+	ctx, over := context.WithCancel(context.Background())
+	defer over()
+	grants := make([]*grant, r.claimers)
+	var claims, syncs sync.WaitGroup
+	for i := range r.claimers {
+		e := r.enter(r, i)
+		start, phase := upTo(draw, r.Spread), upTo(draw, claimtest.SyncInterval)
+		claims.Go(func() {
+			time.Sleep(start)
+			began := time.Now()
+			if e.claim(ctx) {
+				grants[i] = &grant{by: name(i), at: time.Now(), took: time.Since(began)}
+			}
+		})
+		if e.sync != nil {
+			syncs.Go(func() {
+				for time.Sleep(phase); ctx.Err() == nil; time.Sleep(claimtest.SyncInterval) {
+					e.sync(ctx)
+				}
+			})
+		}
+	}
+	claims.Wait()
+	time.Sleep(aftermath)
+	over()
+	syncs.Wait()
+
+	var granted []grant
+	for _, g := range grants {
+		if g != nil {
+			granted = append(granted, *g)
+		}
+	}
+	return granted
+}
+
+// outcome reads from the register's history what became of the granted claims.
+func (r *race) outcome(grants []grant) outcome {
+	history := r.register.History(page)
+	var o outcome
+	for _, g := range grants {
+		o.granted = append(o.granted, g.took)
+		for i, v := range history {
+			last := i == len(history)-1
+			if v.By != "" && v.By != g.by && (last || history[i+1].From.After(g.at)) {
+				o.overwritten = true
+				o.lost = o.lost || last
+			}
+		}
+	}
+	return o
+}
+
+// name names a claimer and its store.
+func name(i int) string { return fmt.Sprint("claimer ", i+1) }
+
+func (r *race) storeOptions(i int) claimtest.StoreOptions {
+	return claimtest.StoreOptions{Name: name(i), Seed: r.seed, Latency: r.Latency.delay}
+}
+
+// late makes some of the claim writes of a store land late.
+func (r *race) late(i int) claimtest.Fault {
+	const steps = 30
+	var faults []claimtest.Fault
+	for step := range steps {
+		faults = append(faults, claimtest.Late(time.Duration(step+1)*latest/steps))
+	}
+	return claimtest.Sometimes(r.seed+uint64(i), r.Late, claimtest.Every(claimtest.Claims), faults...)
+}
+
+// store is a claimer's access to the register for a protocol by hand.
+func (r *race) store(i int) claim.Store {
+	return r.late(i)(r.register.Store(r.storeOptions(i)))
+}
+
+func upTo(r *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(r.Int64N(int64(most) + 1))
+}

@@ -1,0 +1,160 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Report is what came of a simulation. The same options give the same report.
+type Report struct {
+	Seed               uint64  `json:"seed"`
+	Races              int     `json:"races"` // for each row
+	Claimers           string  `json:"claimers"`
+	SpreadSeconds      float64 `json:"spread_seconds"`
+	Latency            string  `json:"latency"`
+	Late               float64 `json:"late_writes"`
+	WriteWindowSeconds float64 `json:"write_window_seconds"`
+	Rows               []Row   `json:"rows"`
+}
+
+// Row is how one way of claiming fared. Counts are of races.
+type Row struct {
+	Protocol string `json:"protocol"`
+	// SettleSeconds is the settle wait of dibs, missing for a protocol by hand.
+	SettleSeconds *float64 `json:"settle_seconds,omitempty"`
+	// Guaranteed says that dibs promises no double grants with these settings.
+	Guaranteed bool `json:"guaranteed"`
+
+	// DoubleGrants counts the races in which several claimers were granted the
+	// task.
+	DoubleGrants int     `json:"double_grants"`
+	DoubleRate   float64 `json:"double_grant_rate"`
+	// LostWrites counts the races in which another claimer's write lay over a
+	// granted claim, NotRepaired those in which it still did so at the end.
+	LostWrites      int     `json:"lost_writes"`
+	LostRate        float64 `json:"lost_write_rate"`
+	NotRepaired     int     `json:"not_repaired"`
+	NotRepairedRate float64 `json:"not_repaired_rate"`
+	// NoWinner counts the races in which nobody was granted the task.
+	NoWinner     int     `json:"no_winner"`
+	NoWinnerRate float64 `json:"no_winner_rate"`
+
+	// The time from asking to being granted, over all granted claims; 0 without any.
+	P50Seconds float64 `json:"claim_p50_seconds"`
+	P99Seconds float64 `json:"claim_p99_seconds"`
+}
+
+// Run runs the races that the options ask for. It stops early, with the cause,
+// if ctx ends.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if err := o.Validate(); err != nil {
+		return Report{}, err
+	}
+	report := Report{
+		Seed: o.Seed, Races: o.Races, Claimers: o.Claimers.String(), SpreadSeconds: o.Spread.Seconds(),
+		Latency: o.Latency.String(), Late: o.Late, WriteWindowSeconds: o.WriteWindow.Seconds(),
+	}
+	for _, c := range o.contests() {
+		t, err := c.races(ctx, o)
+		if err != nil {
+			return Report{}, err
+		}
+		report.Rows = append(report.Rows, c.row(o, t))
+	}
+	return report, nil
+}
+
+// tally counts the outcomes of races.
+type tally struct {
+	mu                              sync.Mutex
+	double, none, overwritten, lost int
+	took                            []time.Duration
+}
+
+func (t *tally) add(o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.took = append(t.took, o.granted...)
+	t.double += count(len(o.granted) > 1)
+	t.none += count(len(o.granted) == 0)
+	t.overwritten += count(o.overwritten)
+	t.lost += count(o.lost)
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// races runs the races of a contest, several at a time.
+func (c contest) races(ctx context.Context, o Options) (*tally, error) {
+	var t tally
+	var begun atomic.Int64
+	var workers sync.WaitGroup
+	for range cmp.Or(o.Workers, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				n := int(begun.Add(1))
+				if n > o.Races {
+					return
+				}
+				t.add(c.run(o, n))
+				if o.Progress != nil {
+					o.Progress()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return &t, context.Cause(ctx)
+}
+
+// row sums up a contest.
+func (c contest) row(o Options, t *tally) Row {
+	rate := func(n int) float64 { return float64(n) / float64(o.Races) }
+	slices.Sort(t.took)
+	row := Row{
+		Protocol:     c.protocol,
+		DoubleGrants: t.double, DoubleRate: rate(t.double),
+		LostWrites: t.overwritten, LostRate: rate(t.overwritten),
+		NotRepaired: t.lost, NotRepairedRate: rate(t.lost),
+		NoWinner: t.none, NoWinnerRate: rate(t.none),
+		P50Seconds: percentile(t.took, 50).Seconds(), P99Seconds: percentile(t.took, 99).Seconds(),
+	}
+	if c.settle != nil {
+		row.SettleSeconds = new(c.settle.Seconds())
+		row.Guaranteed = *c.settle > o.WriteWindow
+	}
+	return row
+}
+
+// percentile returns the smallest of the sorted times that p percent do not
+// exceed, to the millisecond; zero if there are none.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1].Round(time.Millisecond)
+}
+
+// Broken returns an error if dibs granted a task twice although it promised not
+// to. That would be a defect of dibs, which the seed reproduces.
+func (r Report) Broken() error {
+	for _, row := range r.Rows {
+		if row.Guaranteed && row.DoubleGrants > 0 {
+			return fmt.Errorf("dibs granted %d of %d tasks twice with settle %gs and write window %gs, which must not happen: please report it with the command line, --seed %d included",
+				row.DoubleGrants, r.Races, *row.SettleSeconds, r.WriteWindowSeconds, r.Seed)
+		}
+	}
+	return nil
+}
