@@ -21,11 +21,11 @@ func Diff(before *State, after State) []Event {
 		return nil
 	case after.Trashed:
 		e := about(after, Trashed)
-		e.Agent, e.Claim = before.holder(), before.claim()
+		e.Agent, e.Claim = before.holds()
 		return []Event{e}
 	case before.Trashed:
 		e := about(after, Restored)
-		e.Agent, e.Claim = after.holder(), after.claim()
+		e.Agent, e.Claim = after.holds()
 		return append([]Event{e}, changes(*before, after)...)
 	}
 	return changes(*before, after)
@@ -50,14 +50,11 @@ func changes(before, after State) []Event {
 	// Each event concerns the holder before, unless it says otherwise.
 	add := func(kind Kind) *Event {
 		e := about(after, kind)
-		e.Agent = before.holder()
-		if e.Agent != "" {
-			e.Claim = before.claim()
-		}
+		e.Agent, e.Claim = before.holds()
 		events = append(events, e)
 		return &events[len(events)-1]
 	}
-	byNow := func(e *Event) { e.Agent, e.Claim = after.holder(), after.claim() }
+	byNow := func(e *Event) { e.Agent, e.Claim = after.holds() }
 
 	moved := before.Status != after.Status
 	under := after.Status == task.Open || after.Status == task.InProgress // may be worked on

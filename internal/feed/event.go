@@ -112,3 +112,11 @@ func (s State) holder() string {
 
 // claim is the claim that the task shows, if it shows one of our form.
 func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }
+
+// holds is who has the task, and by which claim.
+func (s State) holds() (agent string, id claim.ID) {
+	if agent = s.holder(); agent != "" {
+		id = s.claim()
+	}
+	return agent, id
+}
