@@ -21,6 +21,8 @@ type Options struct {
 	// File is the configuration file. If empty, it is $DIBS_CONFIG, else
 	// dibs/config.yaml in $XDG_CONFIG_HOME if there is such a file.
 	File string
+	// New says that the file need not exist.
+	New bool
 	// Socket and StateDir, if set, come before everything else.
 	Socket, StateDir string
 }
@@ -28,7 +30,7 @@ type Options struct {
 // Load returns the configuration in effect. Its error tells everything that is
 // wrong, one line each.
 func Load(o Options) (Config, error) {
-	file, err := locate(o.File)
+	file, err := locate(o)
 	if err != nil {
 		return Config{}, err
 	}
@@ -97,12 +99,13 @@ func Keys() []string {
 }
 
 // locate returns the absolute path of the configuration file, or "" if there is none.
-func locate(file string) (string, error) {
-	if file = cmp.Or(file, os.Getenv("DIBS_CONFIG")); file != "" {
-		return filepath.Abs(file)
+func locate(o Options) (string, error) {
+	file, err := Path(o.File)
+	if err != nil {
+		return "", err
 	}
-	file = filepath.Join(xdg.ConfigHome, "dibs", "config.yaml")
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+	named := o.File != "" || os.Getenv("DIBS_CONFIG") != ""
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) && (o.New || !named) {
 		return "", nil
 	}
 	return file, nil

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/adrg/xdg"
+)
+
+// Path returns where the configuration file is, or would be: the one named, else
+// $DIBS_CONFIG, else dibs/config.yaml in $XDG_CONFIG_HOME.
+func Path(file string) (string, error) {
+	if file == "" {
+		file = os.Getenv("DIBS_CONFIG")
+	}
+	if file == "" {
+		file = filepath.Join(xdg.ConfigHome, "dibs", "config.yaml")
+	}
+	return filepath.Abs(file)
+}
+
+// YAML returns a configuration file that says what c says: the databases, and
+// whatever else differs from the defaults. The token is left out.
+func (c Config) YAML() ([]byte, error) {
+	plain := Default()
+	plain.complete()
+	defaults := fieldsOf(&plain)
+	var out bytes.Buffer
+	var section []string
+	for i, f := range fieldsOf(&c) {
+		value, initial := reflect.ValueOf(f.target).Elem(), reflect.ValueOf(defaults[i].target).Elem()
+		same := reflect.DeepEqual(value.Interface(), initial.Interface()) || value.Kind() == reflect.Slice && value.Len()+initial.Len() == 0
+		if f.key == "notion.token" || same && !strings.HasPrefix(f.key, "databases.") {
+			continue
+		}
+		written, err := written(value.Interface())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.key, err)
+		}
+		path := strings.Split(f.key, ".")
+		last := len(path) - 1
+		for depth, name := range path[:last] {
+			if depth >= len(section) || section[depth] != name {
+				fmt.Fprintf(&out, "%s%s:\n", strings.Repeat("  ", depth), name)
+				section = append(section[:depth:depth], name)
+			}
+		}
+		section = section[:last]
+		fmt.Fprintf(&out, "%s%s: %s\n", strings.Repeat("  ", last), path[last], written)
+	}
+	return out.Bytes(), nil
+}
+
+// bare matches texts that YAML reads as the texts they are.
+var bare = regexp.MustCompile(`^([A-Za-z_/][\w/.-]*|[0-9a-f]{8}-[0-9a-f-]{27})$`)
+
+// words are those of the texts that look bare and are not.
+var words = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|true|false|null)$`)
+
+// written is a value as YAML: whatever is not plain is JSON, which YAML includes.
+func written(value any) (string, error) {
+	switch v := value.(type) {
+	case time.Duration:
+		return v.String(), nil
+	case []Agent:
+		agents := make([]any, len(v))
+		for i, a := range v {
+			agents[i] = a.written()
+		}
+		value = agents
+	default:
+		if text := reflect.ValueOf(value); text.Kind() == reflect.String && bare.MatchString(text.String()) && !words.MatchString(text.String()) {
+			return text.String(), nil
+		}
+	}
+	data, err := json.Marshal(value)
+	return string(data), err
+}
+
+// written is the agent as the file says it: by its name alone, or in full.
+func (a Agent) written() any {
+	if len(a.UIDs) == 0 && a.NotionUser == "" {
+		return a.Name
+	}
+	full := map[string]any{"name": a.Name}
+	if len(a.UIDs) > 0 {
+		full["uids"] = a.UIDs
+	}
+	if a.NotionUser != "" {
+		full["notion_user"] = a.NotionUser
+	}
+	return full
+}
+
+// WriteFile writes c as YAML to a file that only this user can read, in a
+// directory that is made if need be. If replace is set, a file that is there is
+// kept beside it with .bak behind its name; else it is an error that there is one.
+func (c Config) WriteFile(path string, replace bool) error {
+	data, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("the directory of the configuration file: %w", err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".config-*.yaml") // 0600
+	if err != nil {
+		return fmt.Errorf("the configuration file: %w", err)
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(data)
+	if err == nil {
+		err = temporary.Sync()
+	}
+	if closed := temporary.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("the configuration file: %w", err)
+	}
+	if replace {
+		if err := os.Rename(path, path+".bak"); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("the configuration file: %w", err)
+		}
+	}
+	// Unlike Rename, Link fails if there is a file.
+	if err := os.Link(temporary.Name(), path); err != nil {
+		return fmt.Errorf("the configuration file: %w", err)
+	}
+	return nil
+}
