@@ -21,14 +21,21 @@ type Config struct {
 	Schedule Schedule `key:"schedule"`
 	// Socket is the path of the daemon's socket, where clients find it.
 	Socket string `key:"socket"`
+	// SocketGroup is the group, a name or a number, that may use the socket too;
+	// empty means that only the daemon's user may.
+	SocketGroup string `key:"socket_group"`
 	// StateDir holds what the daemon must not forget.
-	StateDir string `key:"state_dir"`
-	Log      Log    `key:"log"`
+	StateDir string  `key:"state_dir"`
+	Metrics  Metrics `key:"metrics"`
+	Log      Log     `key:"log"`
 }
 
 // Notion says how to reach Notion.
 type Notion struct {
 	Token Secret `key:"token"`
+	// TokenOrigin is the configuration file, if that is where Token is from. It is
+	// not a key.
+	TokenOrigin string
 	// TokenFile is a file that holds nothing but the token.
 	TokenFile string        `key:"token_file"`
 	BaseURL   string        `key:"base_url"`
@@ -123,6 +130,12 @@ type Sync struct {
 type Schedule struct {
 	Sweep    string `key:"sweep"`
 	FullSync string `key:"full_sync"`
+}
+
+// Metrics says where the metrics are, beside GET /metrics on the socket.
+type Metrics struct {
+	// Listen is a loopback address and a port; empty means nowhere.
+	Listen string `key:"listen"`
 }
 
 // Default returns the configuration of somebody who set nothing. Its paths are

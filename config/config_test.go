@@ -167,7 +167,9 @@ func TestEnvironment(t *testing.T) {
 		"schedule.sweep":                         "@every 2m",
 		"schedule.full_sync":                     "@every 2h",
 		"socket":                                 "/run/d.sock",
+		"socket_group":                           "agents",
 		"state_dir":                              "/var/lib/d",
+		"metrics.listen":                         "[::1]:9464",
 		"log.level":                              "warn",
 		"log.format":                             "json",
 	}
@@ -206,11 +208,13 @@ func TestEnvironment(t *testing.T) {
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
 			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour,
 		},
-		Sync:     config.Sync{Interval: time.Minute, KeepFinished: 48 * time.Hour},
-		Schedule: config.Schedule{Sweep: "@every 2m", FullSync: "@every 2h"},
-		Socket:   "/run/d.sock",
-		StateDir: "/var/lib/d",
-		Log:      config.Log{Level: "warn", Format: "json"},
+		Sync:        config.Sync{Interval: time.Minute, KeepFinished: 48 * time.Hour},
+		Schedule:    config.Schedule{Sweep: "@every 2m", FullSync: "@every 2h"},
+		Socket:      "/run/d.sock",
+		StateDir:    "/var/lib/d",
+		SocketGroup: "agents",
+		Metrics:     config.Metrics{Listen: "[::1]:9464"},
+		Log:         config.Log{Level: "warn", Format: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

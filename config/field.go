@@ -19,7 +19,11 @@ func fieldsOf(c *Config) []field {
 	var walk func(prefix string, v reflect.Value)
 	walk = func(prefix string, v reflect.Value) {
 		for i := range v.NumField() {
-			key := prefix + v.Type().Field(i).Tag.Get("key")
+			name, isKey := v.Type().Field(i).Tag.Lookup("key")
+			if !isKey {
+				continue
+			}
+			key := prefix + name
 			if f := v.Field(i); f.Kind() == reflect.Struct {
 				walk(key+".", f)
 			} else {

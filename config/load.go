@@ -60,6 +60,9 @@ func Load(o Options) (Config, error) {
 			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, cmp.Or(variable, file)))
 			continue
 		}
+		if f.target == &c.Notion.Token && variable == "" && c.Notion.Token != "" {
+			c.Notion.TokenOrigin = file
+		}
 		if f.isPath() {
 			dir := filepath.Dir(file)
 			if variable != "" {

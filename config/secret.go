@@ -34,6 +34,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // It fails if there is none: only the daemon needs one, so Load does not ask.
 func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	if n.Token != "" {
+		if n.TokenOrigin != "" {
+			warnIfReadable(n.TokenOrigin, log)
+		}
 		return n.Token, nil
 	}
 	if n.TokenFile == "" {
@@ -50,9 +53,14 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	case strings.ContainsAny(token, " \t\r\n"):
 		return "", fmt.Errorf("notion.token_file: %s holds more than one word: it must hold nothing but the token", n.TokenFile)
 	}
-	if info, err := os.Stat(n.TokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		log.Warn("other users of this machine may be able to read the Notion token: run chmod 600",
-			"file", n.TokenFile, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
-	}
+	warnIfReadable(n.TokenFile, log)
 	return Secret(token), nil
+}
+
+// warnIfReadable warns of a file with a token that others may read.
+func warnIfReadable(file string, log *slog.Logger) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		log.Warn("other users of this machine may be able to read the Notion token: run chmod 600",
+			"file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
+	}
 }

@@ -33,9 +33,12 @@ func TestToken(t *testing.T) {
 		want         config.Secret
 		wantErr      string
 		wantWarning  string
+		fileMode     os.FileMode // of the configuration file, which is then warned of
 	}{
 		{name: "none", wantErr: "no Notion token: set NOTION_TOKEN, notion.token or notion.token_file"},
 		{name: "in the file", config: "notion: {token: ntn_inline}", want: "ntn_inline"},
+		{name: "in a readable file", config: "notion: {token: ntn_inline}", want: "ntn_inline", fileMode: 0o640},
+		{name: "not the one of a readable file", config: "notion: {token: ntn_inline}", env: map[string]string{"NOTION_TOKEN": "ntn_env"}, want: "ntn_env"},
 		{name: "NOTION_TOKEN", config: "notion: {token: ntn_inline}", env: map[string]string{"NOTION_TOKEN": "ntn_env"}, want: "ntn_env"},
 		{
 			name: "DIBS_NOTION_TOKEN wins over NOTION_TOKEN",
@@ -55,7 +58,14 @@ func TestToken(t *testing.T) {
 			for name, value := range tt.env {
 				t.Setenv(name, value)
 			}
-			c, err := load(t, tt.config)
+			path := write(t, tt.config)
+			if tt.fileMode != 0 {
+				if err := os.Chmod(path, tt.fileMode); err != nil {
+					t.Fatal(err)
+				}
+				tt.wantWarning = path
+			}
+			c, err := config.Load(config.Options{File: path})
 			if err != nil {
 				t.Fatal(err) // clients need no token
 			}

@@ -3,7 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"time"
 
 	"dibs/internal/task"
@@ -33,6 +36,7 @@ func (c Config) Validate() error {
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}
+	errs = append(errs, c.Metrics.validate()...)
 	errs = append(errs, c.Log.validate()...)
 	return errors.Join(errs...)
 }
@@ -181,6 +185,20 @@ func (s Schedule) validate() []error {
 		}
 	}
 	return errs
+}
+
+func (m Metrics) validate() []error {
+	if m.Listen == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(m.Listen)
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+		return []error{fmt.Errorf("metrics.listen: %q is not an address and a port: want one such as 127.0.0.1:9464", m.Listen)}
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return []error{fmt.Errorf("metrics.listen: %q can be reached from other machines, or may be: want a loopback address such as 127.0.0.1:9464", m.Listen)}
+	}
+	return nil
 }
 
 func positive(key string, d time.Duration) []error {

@@ -48,6 +48,11 @@ func TestMistakes(t *testing.T) {
 		{name: "environment, list", env: map[string]string{"DIBS_AGENTS": "[Sandman"}, want: []string{"agents: want names with commas between them or a JSON array"}},
 		{name: "two tokens", file: "notion: {token: a, token_file: b}", want: []string{"notion.token and notion.token_file are both set"}},
 
+		{name: "metrics without a port", file: "metrics: {listen: 127.0.0.1}", want: []string{`metrics.listen: "127.0.0.1" is not an address and a port`}},
+		{name: "metrics on all addresses", file: "metrics: {listen: ':9464'}", want: []string{`metrics.listen: ":9464" can be reached from other machines, or may be: want a loopback address`}},
+		{name: "metrics on the network", file: "metrics: {listen: '192.168.1.2:9464'}", want: []string{"metrics.listen: ", "want a loopback address"}},
+		{name: "metrics on any name", file: "metrics: {listen: 'example.com:9464'}", want: []string{"metrics.listen: ", "want a loopback address"}},
+		{name: "metrics on a named port", file: "metrics: {listen: '127.0.0.1:http'}", want: []string{"metrics.listen: ", "want one such as 127.0.0.1:9464"}},
 		{name: "base URL", file: "notion: {base_url: api.notion.com}", want: []string{"notion.base_url: ", "not an http or https URL"}},
 		{name: "rate", file: "notion: {rate: 0}", want: []string{"notion.rate: 0 requests a second"}},
 		{name: "rate, not a number", file: "notion: {rate: .nan}", want: []string{"notion.rate: NaN"}},

@@ -36,6 +36,8 @@ func TestCodes(t *testing.T) {
 		api.CodeWrongMethod:                     {405, 2},
 		api.CodeWrongMediaType:                  {415, 2},
 		api.CodeNoRoute:                         {404, 2},
+		api.CodeWrongHost:                       {421, 2},
+		api.CodeBusy:                            {503, 5},
 		api.CodeStopping:                        {503, 5},
 		api.CodeInternal:                        {500, 1},
 		api.CodeUnreachable:                     {0, 5},

@@ -25,6 +25,8 @@ const (
 	CodeWrongMethod    Code = "wrong_method"
 	CodeWrongMediaType Code = "wrong_media_type"
 	CodeNoRoute        Code = "no_route"
+	CodeWrongHost      Code = "wrong_host"
+	CodeBusy           Code = "busy"
 	CodeNotionRefused  Code = "notion_refused"
 	CodeStopping       Code = "stopping"
 	CodeInternal       Code = "internal"
@@ -77,6 +79,8 @@ var meanings = map[Code]meaning{
 	CodeWrongMethod:    {http.StatusMethodNotAllowed, ExitUsage, "The method is not allowed here"},
 	CodeWrongMediaType: {http.StatusUnsupportedMediaType, ExitUsage, "The body is not JSON"},
 	CodeNoRoute:        {http.StatusNotFound, ExitUsage, "No such address"},
+	CodeWrongHost:      {http.StatusMisdirectedRequest, ExitUsage, "The request is meant for another server"},
+	CodeBusy:           {http.StatusServiceUnavailable, ExitUnreachable, "The daemon has too many connections"},
 	CodeStopping:       {http.StatusServiceUnavailable, ExitUnreachable, "The daemon is stopping"},
 	CodeInternal:       {http.StatusInternalServerError, ExitFailure, "Something went wrong in the daemon"},
 

@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	d.cleanup = append(d.cleanup, unlock)
 	if d.listen == nil {
-		if d.listen, err = server.Listen(o.Config.Socket); err != nil {
+		if d.listen, err = server.Listen(o.Config.Socket, o.Config.SocketGroup); err != nil {
 			return nil, err
 		}
 	}

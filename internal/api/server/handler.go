@@ -19,14 +19,15 @@ import (
 func (s *Server) handler(version string) http.Handler {
 	mux := http.NewServeMux()
 	s.routes(mux, version)
-	return s.observed(routed(mux, withBody(s.keyed(mux))))
+	return s.observed(addressed(routed(mux, withBody(s.keyed(mux)))))
 }
 
 // observed logs requests, and answers for handlers that panic.
 func (s *Server) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		answer := &observedWriter{ResponseWriter: w}
+		answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
+		answer.connection.SetWriteDeadline(time.Time{}) // of the request before it
 		defer func() {
 			if cause := recover(); cause != nil {
 				if cause == http.ErrAbortHandler {
@@ -46,16 +47,20 @@ func (s *Server) observed(next http.Handler) http.Handler {
 	})
 }
 
-// observedWriter remembers the status of an answer.
+// observedWriter remembers the status of an answer, and gives the caller a
+// limited time to take each piece of it: one that reads nothing must not keep
+// its connection for ever.
 type observedWriter struct {
 	http.ResponseWriter
-	status int // zero until there is one
+	connection *http.ResponseController
+	status     int // zero until there is one
 }
 
 func (w *observedWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
+	w.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -63,6 +68,7 @@ func (w *observedWriter) Write(data []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	w.connection.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return w.ResponseWriter.Write(data)
 }
 

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -15,11 +17,16 @@ import (
 // dialTimeout is how long a daemon that is there may take to accept.
 const dialTimeout = time.Second
 
-// Listen listens on a unix socket that only this user can reach. Its directory
+// Listen listens on a unix socket that only this user can reach, and, unless
+// group is empty, the members of that group, a name or a number. Its directory
 // is made if it is missing. A socket that an earlier daemon left behind is
 // replaced; anything else that stands at the path is left alone.
-func Listen(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+func Listen(path, group string) (net.Listener, error) {
+	gid, err := groupID(group)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeDirectory(filepath.Dir(path), group, gid); err != nil {
 		return nil, fmt.Errorf("the directory of the socket: %w", err)
 	}
 	if err := makeRoom(path); err != nil {
@@ -32,11 +39,60 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := fs.FileMode(0o600)
+	if gid != nobody {
+		// The group first: no other group gets to see the wider mode.
+		err, mode = os.Chown(path, -1, gid), 0o660
+	}
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("the socket: %w", err)
 	}
 	return l, nil
+}
+
+// nobody is no group.
+const nobody = -1
+
+func groupID(group string) (int, error) {
+	if group == "" {
+		return nobody, nil
+	}
+	if gid, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(gid), nil
+	}
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, fmt.Errorf("socket_group: %w", err)
+	}
+	return strconv.Atoi(found.Gid)
+}
+
+// makeDirectory makes the directory of a socket, for this user and, to pass
+// through, the group. One that is there must let the group through, and must
+// not let everybody replace what is in it.
+func makeDirectory(dir, group string, gid int) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(dir, 0o700); err != nil || gid == nobody {
+			return err
+		}
+		return errors.Join(os.Chown(dir, -1, gid), os.Chmod(dir, 0o710))
+	}
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("every user of this machine could put another socket into %s: set socket to a path in a directory of your own, or run: chmod o-w %[1]s", dir)
+	case gid != nobody && info.Mode().Perm()&0o001 == 0 && (info.Mode().Perm()&0o010 == 0 || groupOf(info) != gid):
+		return fmt.Errorf("the group %s cannot pass through %s: run: chgrp %[1]s %[2]s && chmod g+x %[2]s", group, dir)
+	}
+	return nil
 }
 
 // makeRoom removes a socket that nobody listens on any more.

@@ -30,12 +30,27 @@ func socketPath(t *testing.T) string {
 
 func listen(t *testing.T, path string) net.Listener {
 	t.Helper()
-	l, err := server.Listen(path)
+	return listenFor(t, path, "")
+}
+
+// listenFor listens for the members of a group, too.
+func listenFor(t *testing.T, path, group string) net.Listener {
+	t.Helper()
+	l, err := server.Listen(path, group)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// tryListen returns why one cannot listen there.
+func tryListen(path, group string) error {
+	l, err := server.Listen(path, group)
+	if err == nil {
+		l.Close()
+	}
+	return err
 }
 
 func TestListenModes(t *testing.T) {
@@ -65,7 +80,7 @@ func TestListenModes(t *testing.T) {
 func TestListenOnLive(t *testing.T) {
 	path := socketPath(t)
 	first := listen(t, path)
-	_, err := server.Listen(path)
+	_, err := server.Listen(path, "")
 	want := "a daemon is already serving on " + path
 	if runtime.GOOS == "linux" || runtime.GOOS == "darwin" {
 		want += fmt.Sprintf(" (pid %d)", os.Getpid())
@@ -109,7 +124,7 @@ func TestListenOnOther(t *testing.T) {
 		if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.Listen(path); err == nil || !strings.Contains(err.Error(), path+" is there and is not a socket") {
+		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), path+" is there and is not a socket") {
 			t.Errorf("Listen = %v", err)
 		}
 		if data, err := os.ReadFile(path); string(data) != "precious" {
@@ -126,7 +141,7 @@ func TestListenOnOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer packets.Close()
-		if _, err := server.Listen(path); err == nil || !strings.Contains(err.Error(), "cannot be told") {
+		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), "cannot be told") {
 			t.Errorf("Listen = %v", err)
 		}
 		if _, err := os.Stat(path); err != nil {
@@ -138,13 +153,13 @@ func TestListenOnOther(t *testing.T) {
 		if err := os.WriteFile(filepath.Dir(path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := server.Listen(path); err == nil || !strings.Contains(err.Error(), "the directory of the socket: ") {
+		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), "the directory of the socket: ") {
 			t.Errorf("Listen = %v", err)
 		}
 	})
 	t.Run("path too long", func(t *testing.T) {
 		path := filepath.Join(socketPath(t), strings.Repeat("s", 120))
-		if _, err := server.Listen(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := server.Listen(path, ""); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("Listen = %v", err)
 		}
 	})

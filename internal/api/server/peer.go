@@ -13,6 +13,9 @@ var unknownPeer = peer{uid: -1, pid: -1}
 
 // peerOf asks the kernel who is at the other end of a unix socket.
 func peerOf(c net.Conn) peer {
+	if known, ok := c.(*countedConn); ok {
+		return known.peer
+	}
 	socket, ok := c.(*net.UnixConn)
 	if !ok {
 		return unknownPeer

@@ -56,6 +56,10 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "no media type", method: "POST", path: claims, body: `{"agent":"Sandman"}`, header: []string{"Content-Type", "-"}, status: 415, code: api.CodeWrongMediaType, want: "without a Content-Type"},
 		{name: "too large", method: "POST", path: claims, body: `{"agent":"` + strings.Repeat("S", 64<<10) + `"}`, status: 413, code: api.CodeTooLarge, want: "more than 64 KiB"},
 
+		{name: "another host", method: "GET", path: "/v1/status", header: []string{"Host", "evil.example"}, status: 421, code: api.CodeWrongHost, want: `the request is for the host "evil.example"`},
+		{name: "another host, no such address", method: "GET", path: "/", header: []string{"Host", "evil.example:80"}, status: 421, code: api.CodeWrongHost, want: "ask for http://dibs"},
+		{name: "another machine", method: "POST", path: "/v1/sweep", header: []string{"Host", "192.168.1.2"}, status: 421, code: api.CodeWrongHost, want: "192.168.1.2"},
+		{name: "a name that begins like ours", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost.evil.example"}, status: 421, code: api.CodeWrongHost, want: "localhost.evil.example"},
 		{name: "wrong method", method: "DELETE", path: claims, status: 405, code: api.CodeWrongMethod, want: "does not answer DELETE: use GET, HEAD, POST"},
 		{name: "no such address", method: "GET", path: "/v2/claims", status: 404, code: api.CodeNoRoute, want: "there is no /v2/claims here"},
 
@@ -276,6 +280,85 @@ func TestDebugLog(t *testing.T) {
 		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 		if want := "method=POST path=/v1/claims status=409 uid=-1 took="; !strings.Contains(f.logged(), want) {
 			t.Errorf("logged %q, want %q", f.logged(), want)
+		}
+	})
+}
+
+// TestHostsAccepted is the counterpart of the hosts that are refused.
+func TestHostsAccepted(t *testing.T) {
+	for _, host := range []string{"dibs", "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} {
+		inBubble(t, host, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(apitest.Call{Method: "Status"})
+			if got := f.must("GET", "/v1/status", "", "Host", host); got.status != 200 {
+				t.Errorf("answered %d %s, want 200", got.status, got.body)
+			}
+		})
+	}
+	inBubble(t, "none", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Status"})
+		if got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200 ") {
+			t.Errorf("answered %q, want 200", got)
+		}
+	})
+}
+
+// raw sends what it is given and returns all that comes back.
+func (f *fixture) raw(request string) string {
+	f.t.Helper()
+	conn, err := f.pipe.Dial(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	go io.WriteString(conn, request)
+	reply, err := io.ReadAll(conn)
+	if err != nil {
+		f.t.Errorf("after %q: %v", reply, err)
+	}
+	return string(reply)
+}
+
+// TestLargeHeader sends a header that is larger than any has to be.
+func TestLargeHeader(t *testing.T) {
+	inBubble(t, "large", func(t *testing.T) {
+		f := start(t)
+		reply := f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\nX: " + strings.Repeat("x", 24<<10) + "\r\n\r\n")
+		if !strings.HasPrefix(reply, "HTTP/1.1 431 ") {
+			t.Errorf("answered %.100q, want a 431", reply)
+		}
+	})
+}
+
+// TestSlowHeader never gets to the end of its header.
+func TestSlowHeader(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		begin := time.Now()
+		f.raw("GET /v1/status HTTP/1.1\r\nHost: dibs\r\n")
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("the connection was closed after %v, want 5s", took)
+		}
+	})
+}
+
+// TestSlowReader never reads its answer.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, "slow", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(apitest.Call{Method: "Status"})
+		conn, err := f.pipe.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: dibs\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if reply, err := io.ReadAll(conn); len(reply) > 0 {
+			t.Errorf("read %q, %v after a minute: want a closed connection", reply, err)
 		}
 	})
 }

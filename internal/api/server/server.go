@@ -19,6 +19,8 @@ const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
+	// writeTimeout is how long a caller may take to read each piece of an answer.
+	writeTimeout = 30 * time.Second
 	// flushTimeout is for answers to requests that a shutdown cut off.
 	flushTimeout = time.Second
 )
@@ -59,7 +61,8 @@ func New(o Options) *Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		// There is no write timeout: a request for a claim may wait for api.MaxWait.
+		// There is no write timeout here, because a request for a claim may wait for
+		// api.MaxWait; observedWriter has one for what is written.
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: withCaller,
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
@@ -69,7 +72,7 @@ func New(o Options) *Server {
 
 // Serve answers requests on the listener, which it closes, until Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limit(l, s.log)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -126,6 +126,9 @@ func exchange(ctx context.Context, dial func(context.Context) (net.Conn, error),
 		if req.Header.Set(header[i], header[i+1]); header[i+1] == "-" {
 			req.Header.Del(header[i])
 		}
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package server
+
+import "io/fs"
+
+func groupOf(fs.FileInfo) int { return nobody }

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"dibs/internal/api"
+)
+
+// addressed lets only requests through that name this machine, or the daemon,
+// as their host. A browser that a hostile page made to ask here, through
+// whatever forwards a port to the socket, names the page's host.
+func addressed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isLocal(r.Host) {
+			writeProblem(w, api.NewProblem(api.CodeWrongHost, fmt.Sprintf("the request is for the host %.100q: ask for http://dibs or http://localhost", r.Host)))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLocal reports whether a Host header, of which HTTP/1.0 has none, can mean
+// this daemon.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	switch strings.ToLower(host) {
+	case "", "dibs", "localhost":
+		return true
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.IsLoopback()
+}

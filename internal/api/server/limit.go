@@ -1,0 +1,152 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+)
+
+const (
+	// maxConns is how many connections there may be at a time. An agent that
+	// waits for a task keeps one.
+	maxConns = 512
+	// maxConnsOfOther is how many of them one user may have who is not the
+	// daemon's own, so that nobody can keep the others out.
+	maxConnsOfOther = 128
+	// maxLeaving is how many callers at a time are told why they are turned away.
+	maxLeaving = 16
+	// leaveTime is how long that may take.
+	leaveTime = time.Second
+)
+
+// limitedListener hands out a limited number of connections at a time, and
+// turns further callers away: were they left to wait, nobody could ask anything.
+type limitedListener struct {
+	net.Listener
+	log     *slog.Logger
+	own     int // this process's user
+	refusal []byte
+	leaving chan struct{}
+
+	mu    sync.Mutex
+	total int
+	of    map[int]int // by user
+	full  bool        // since the last connection that was let in
+}
+
+func limit(l net.Listener, log *slog.Logger) *limitedListener {
+	return &limitedListener{
+		Listener: l, log: log, own: os.Getuid(), refusal: refusal(),
+		leaving: make(chan struct{}, maxLeaving), of: make(map[int]int),
+	}
+}
+
+// Accept waits for the next connection that is let in.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		caller := peerOf(conn)
+		if l.enter(caller.uid) {
+			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.uid) })}, nil
+		}
+		l.turnAway(conn)
+	}
+}
+
+func (l *limitedListener) enter(uid int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := uid != l.own && uid != unknownPeer.uid; l.total >= maxConns || other && l.of[uid] >= maxConnsOfOther {
+		if !l.full {
+			l.log.Warn("too many connections: callers are turned away", "connections", l.total, "uid", uid, "of_uid", l.of[uid])
+		}
+		l.full = true
+		return false
+	}
+	l.full = false
+	l.total++
+	l.of[uid]++
+	return true
+}
+
+func (l *limitedListener) leave(uid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.of[uid]--; l.of[uid] == 0 {
+		delete(l.of, uid)
+	}
+}
+
+// turnAway answers before anything is asked, and closes the connection.
+func (l *limitedListener) turnAway(conn net.Conn) {
+	select {
+	case l.leaving <- struct{}{}:
+	default:
+		conn.Close()
+		return
+	}
+	go func() {
+		defer func() { conn.Close(); <-l.leaving }()
+		conn.SetDeadline(time.Now().Add(leaveTime))
+		conn.Write(l.refusal)
+		closeWrite(conn)
+		// Closed with something unread, the connection would break before the
+		// answer was seen.
+		io.CopyN(io.Discard, conn, maxHeader+maxBody)
+	}()
+}
+
+// refusal is the answer to those who are turned away, as it goes over the wire.
+func refusal() []byte {
+	p := api.NewProblem(api.CodeBusy, "the daemon has as many connections as it takes: ask again in a moment")
+	p.RetryIn(time.Second)
+	var body, answer bytes.Buffer
+	if err := encode(&body, p); err != nil {
+		panic(err) // it is made of constants
+	}
+	fmt.Fprintf(&answer, "HTTP/1.1 %d %s\r\n", p.Status, http.StatusText(p.Status))
+	header := problemHeader(p)
+	header.Set("Content-Type", api.ProblemType)
+	header.Set("Content-Length", fmt.Sprint(body.Len()))
+	header.Set("Connection", "close")
+	header.Write(&answer)
+	answer.WriteString("\r\n")
+	body.WriteTo(&answer)
+	return answer.Bytes()
+}
+
+// countedConn is a connection that was let in.
+type countedConn struct {
+	net.Conn
+	peer  peer
+	leave func()
+}
+
+// Close makes room for another connection.
+func (c *countedConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// CloseWrite lets the server end an answer before it closes the connection.
+func (c *countedConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite ends what is written to a connection, where that can be done.
+func closeWrite(conn net.Conn) error {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}

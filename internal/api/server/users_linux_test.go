@@ -1,0 +1,238 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/broker"
+
+	"golang.org/x/sys/unix"
+)
+
+// The users of these tests exist by their numbers only.
+const (
+	hostile = 64001
+	member  = 64002
+	group   = 64100
+)
+
+// as runs do as another user, who is in a group. Only root can do so.
+func as(t *testing.T, uid, gid int, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	done := make(chan error)
+	go func() {
+		// The thread is somebody else's from here on, and ends with the goroutine.
+		runtime.LockOSThread()
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS},
+			{unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)},
+			{unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				done <- errno
+				return
+			}
+		}
+		do()
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open returns a path for a socket in a directory that all users may enter.
+func open(t *testing.T) string {
+	t.Helper()
+	path := socketPath(t)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// dialer connects, as the thread's user, for a request that is made from
+// another thread.
+func dialer(path string) func(context.Context) (net.Conn, error) {
+	conn, err := net.Dial("unix", path)
+	return func(context.Context) (net.Conn, error) { return conn, err }
+}
+
+// connect tries to connect.
+func connect(path string) error {
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
+func TestOtherUsersCannotConnect(t *testing.T) {
+	path := open(t)
+	listen(t, path)
+	as(t, hostile, group, func() {
+		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("another user: %v, want permission denied", err)
+		}
+	})
+	// Not even where the directory lets them pass.
+	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	as(t, hostile, group, func() {
+		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("another user, in an open directory: %v, want permission denied", err)
+		}
+	})
+}
+
+func TestSocketGroup(t *testing.T) {
+	gid := os.Getgid()
+	if os.Getuid() == 0 {
+		gid = group
+	}
+	path := open(t)
+	f := start(t)
+	f.serve(listenFor(t, path, strconv.Itoa(gid)))
+	for name, want := range map[string]fs.FileMode{
+		path:               fs.ModeSocket | 0o660,
+		filepath.Dir(path): fs.ModeDir | 0o710,
+	} {
+		var stat unix.Stat_t
+		info, err := os.Stat(name)
+		if err := errors.Join(err, unix.Stat(name, &stat)); err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want || int(stat.Gid) != gid {
+			t.Errorf("%s has mode %v and group %d, want %v and %d", name, info.Mode(), stat.Gid, want, gid)
+		}
+	}
+	as(t, hostile, 64999, func() {
+		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("a user who is not in the group: %v, want permission denied", err)
+		}
+	})
+	// The kernel says who calls; what the caller says does not matter.
+	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
+	f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
+	as(t, member, group, func() {
+		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
+		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
+			t.Errorf("answered %d %s, %v; want forbidden_agent", got.status, got.body, err)
+		}
+	})
+}
+
+// TestClaimOfAnotherUser uses the id of a claim that is another user's agent's.
+func TestClaimOfAnotherUser(t *testing.T) {
+	path := open(t)
+	f := start(t)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
+	for _, verb := range []string{"renew", "complete", "release", "block", "fail"} {
+		// The agent that the caller says it is does not help.
+		for _, body := range []string{"", `{"agent":"Oracle"}`} {
+			ref := broker.Ref{Claim: string(claimID)}
+			if body != "" {
+				ref.Agent = "Oracle"
+				f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Oracle", member}})
+			}
+			f.broker.Expect(found(ref), apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
+			as(t, member, group, func() {
+				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
+				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
+					t.Errorf("%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
+				}
+			})
+		}
+	}
+}
+
+// TestOneUserCannotKeepOthersOut has another user open all the connections it gets.
+func TestOneUserCannotKeepOthersOut(t *testing.T) {
+	path := open(t)
+	f := start(t)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	var busy api.Code
+	as(t, member, group, func() {
+		for range 128 {
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+		}
+		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		busy = problemIn(t, got).Code
+
+		f.broker.Expect(apitest.Call{Method: "Status"})
+		done := make(chan struct{})
+		go func() { // by the daemon's own user, on another thread
+			defer close(done)
+			if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err != nil || got.status != 200 {
+				t.Errorf("the daemon's user was answered %d %s, %v", got.status, got.body, err)
+			}
+		}()
+		<-done
+	})
+	if busy != api.CodeBusy {
+		t.Errorf("the user with too many connections got %q, want busy", busy)
+	}
+}
+
+func TestDirectoriesOfSocketsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		mode  fs.FileMode
+		group string
+		want  string
+	}{
+		{"open to everybody", 0o777, "", "every user of this machine could put another socket into "},
+		{"closed to the group", 0o700, strconv.Itoa(os.Getgid()), "cannot pass through "},
+		{"open to another group", 0o710, strconv.Itoa(os.Getgid() + 1), "cannot pass through "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := socketPath(t)
+			dir := filepath.Dir(path)
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, tt.mode)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tryListen(path, tt.group); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
+				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
+			}
+		})
+	}
+	t.Run("no such group", func(t *testing.T) {
+		if err := tryListen(socketPath(t), "no-such-group"); err == nil || !strings.Contains(err.Error(), "socket_group: ") {
+			t.Errorf("Listen = %v", err)
+		}
+	})
+	t.Run("sticky", func(t *testing.T) {
+		path := socketPath(t)
+		dir := filepath.Dir(path)
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777|fs.ModeSticky)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tryListen(path, ""); err != nil {
+			t.Error(err)
+		}
+	})
+}
