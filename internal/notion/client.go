@@ -53,6 +53,7 @@ type Client struct {
 	http    *http.Client
 	token   string
 	permits *permits
+	breaker *breaker
 	meter   *meter
 	clock   *clock
 	// tasks is the tasks database that was opened last, if any.
@@ -100,6 +101,8 @@ func New(o Options) (*Client, error) {
 	chain = &typed{next: chain}
 	chain = &measured{next: chain, meter: c.meter}
 	chain = &pace{next: chain, permits: c.permits, log: o.Log}
+	c.breaker = &breaker{next: chain, log: o.Log}
+	chain = c.breaker
 	chain = &retry{next: chain, base: 500 * time.Millisecond}
 	chain = &repair{next: chain}
 	c.http = &http.Client{Transport: chain}
@@ -115,11 +118,15 @@ func (c *Client) Now() time.Time { return c.clock.now() }
 
 // Permit waits until n requests may be sent with nothing waiting between them,
 // and returns a context that carries those permits: a request made with it goes
-// out at once. Permits that are not used when ctx ends, or a few seconds later,
+// out at once. It fails at once while Notion is down, or asked to be left alone
+// for longer than a few seconds, and the error says when to try again. Permits that are not used when ctx ends, or a few seconds later,
 // are given back, and a request that comes after that waits in line again. So
 // whoever may not use all of them should take them with a context of its own and
 // cancel that when done.
 func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
+	if err := c.breaker.check(); err != nil {
+		return nil, heldBack(err)
+	}
 	ctx, err := c.permits.grant(ctx, n)
 	if err != nil {
 		return nil, heldBack(err)

@@ -9,6 +9,7 @@
 //
 //	repair    shapes requests and answers so that the library can carry them
 //	retry     sends a failed read again, each time with its whole body
+//	breaker   sends nothing while Notion is down
 //	pace      waits for a permit; pauses everything when Notion asks for it
 //	meter     counts and logs every request that is sent
 //	typed     turns whatever is not a good answer into a typed error
@@ -19,7 +20,8 @@
 // The order follows from who needs to know what. Repair is outermost because it
 // works once on a request, not once on each sending, and only on good answers.
 // Retry lies outside pace so that every sending has a permit of its own and waits
-// for a pause like any other request; the time limit lies inside pace so that
+// for a pause like any other request; the breaker lies between them so that it
+// counts every sending, and what it refuses takes no permit. The time limit lies inside pace so that
 // waiting in line does not count against it. Everything above typed sees good
 // answers and typed errors only, and never a status code. The clock lies below
 // typed because failed answers tell the time, too.

@@ -42,7 +42,7 @@ func (p *permits) grant(ctx context.Context, n int) (context.Context, error) {
 	}
 	g := &grant{permits: p, ctx: ctx}
 	p.mu.Lock()
-	if err := p.wait(ctx, &waiter{n: n, grant: g, patient: true}); err != nil {
+	if err := p.wait(ctx, &waiter{n: n, grant: g, patience: grantPatience}); err != nil {
 		return nil, err
 	}
 	return context.WithValue(ctx, grantKey{}, g), nil

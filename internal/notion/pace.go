@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 )
@@ -17,6 +18,8 @@ const (
 	blockedPause = time.Minute
 	// longestPause is the longest that Notion is believed to have meant.
 	longestPause = 15 * time.Minute
+	// anyPause is the patience of those who wait for the end of every pause.
+	anyPause time.Duration = math.MaxInt64
 )
 
 // errHeldBack is the error of requests that were not sent because of a pause.
@@ -29,13 +32,16 @@ func (e *pausedError) Error() string {
 	return fmt.Sprintf("not sent: Notion asked for a pause, which ends in %s", e.left.Round(time.Second))
 }
 
+func (e *pausedError) retryAfter() time.Duration { return e.left }
+
 func (e *pausedError) Is(target error) bool { return target == errHeldBack }
 
 // pace sends a request when it has a permit, and stops everything when Notion
-// answers 429 or 529. Reads wait for the end of a pause. Writes do not: a claim's
-// write must follow its read at once, and after a wait would follow it too late,
-// so whoever made it has to start over with the read. Nothing comes before the
-// entry of a log, so that waits like a read.
+// answers 429 or 529. Reads wait for the end of a pause, except that those for
+// which an agent waits, as part of a step with permits of its own, do so for a
+// short one only. Writes do not wait: a claim's write must follow its read at once,
+// and after a wait would follow it too late, so whoever made it has to start over
+// with the read. Nothing comes before the entry of a log, so that waits like a read.
 type pace struct {
 	next    http.RoundTripper
 	permits *permits
@@ -44,8 +50,14 @@ type pace struct {
 
 func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	patient := isRead(req) || laneOf(ctx) == LaneLog
-	if err := p.permits.admit(ctx, patient); err != nil {
+	patience := time.Duration(0)
+	switch {
+	case isRead(req) && grantOf(ctx) != nil:
+		patience = grantPatience
+	case isRead(req), laneOf(ctx) == LaneLog:
+		patience = anyPause
+	}
+	if err := p.permits.admit(ctx, patience); err != nil {
 		closeBody(req)
 		failed := unsent(req, err)
 		var paused *pausedError

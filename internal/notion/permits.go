@@ -17,6 +17,9 @@ const (
 	// jitterAllowance is by how much the times that two requests take to get to
 	// Notion may differ: as much longer the window may be at this end.
 	jitterAllowance = 1500 * time.Millisecond
+	// grantPatience is how long a pause those wait for who take permits together:
+	// whoever waits for them is better told to come back.
+	grantPatience = 5 * time.Second
 	// grantLife is how long permits taken together are kept for their taker.
 	grantLife = 5 * time.Second
 )
@@ -47,12 +50,12 @@ type permits struct {
 // waiter stands in line for n permits. Those that it does not use at once become
 // its grant's.
 type waiter struct {
-	n       int
-	use     int
-	grant   *grant
-	patient bool
-	until   time.Time // the end of its patience; zero for never
-	done    chan error
+	n        int
+	use      int
+	grant    *grant
+	patience time.Duration // how long a pause it waits for
+	until    time.Time     // when its context ends; zero for never
+	done     chan error
 }
 
 func newPermits(perSecond float64, burst int) (*permits, error) {
@@ -70,14 +73,14 @@ func newPermits(perSecond float64, burst int) (*permits, error) {
 }
 
 // admit returns when a request may be sent, or why it may not.
-func (p *permits) admit(ctx context.Context, patient bool) error {
+func (p *permits) admit(ctx context.Context, patience time.Duration) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	now := time.Now()
 	p.expire(now)
-	w := &waiter{n: 1, use: 1, patient: patient}
+	w := &waiter{n: 1, use: 1, patience: patience}
 	if g := grantOf(ctx); g != nil && g.left > 0 {
 		if g.live {
 			g.spend()
@@ -138,7 +141,7 @@ func (p *permits) leave(lane Lane, w *waiter) {
 // refuse says whether there is a pause that w will not wait for.
 func (p *permits) refuse(w *waiter, now time.Time) error {
 	left := p.until.Sub(now)
-	if left <= 0 || w.patient && (w.until.IsZero() || !w.until.Before(p.until)) {
+	if left <= 0 || left <= w.patience && (w.until.IsZero() || !w.until.Before(p.until)) {
 		return nil
 	}
 	return &pausedError{left}

@@ -169,7 +169,7 @@ func order(t *testing.T, p *pace, want int, waiting map[Lane]int) []Lane {
 	for lane, n := range waiting {
 		for range n {
 			group.Go(func() {
-				if err := p.permits.admit(InLane(ctx, lane), true); err != nil {
+				if err := p.permits.admit(InLane(ctx, lane), anyPause); err != nil {
 					return
 				}
 				mu.Lock()
@@ -338,7 +338,7 @@ func TestPermitOfThoseWhoTurnAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
-			if err := p.permits.admit(ctx, true); !errors.Is(err, context.Canceled) {
+			if err := p.permits.admit(ctx, anyPause); !errors.Is(err, context.Canceled) {
 				t.Errorf("err = %v, want that of the context", err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"time"
 
 	"dibs/internal/claim"
 )
@@ -67,9 +68,9 @@ func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
 // heldBack is the error of a wait for permits that came to nothing.
 func heldBack(err error) *claim.StoreError {
 	held := &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, Err: err}
-	var paused *pausedError
-	if errors.As(err, &paused) {
-		held.RetryAfter = paused.left
+	var later interface{ retryAfter() time.Duration }
+	if errors.As(err, &later) {
+		held.RetryAfter = later.retryAfter()
 	}
 	return held
 }

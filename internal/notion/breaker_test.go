@@ -1,0 +1,121 @@
+package notion_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+)
+
+// refused returns when to try again, if err says that nothing was sent because
+// Notion is down.
+func refused(err error) (time.Duration, bool) {
+	var held *claim.StoreError
+	ok := errors.As(err, &held) && held.Kind == claim.Unavailable && held.Landed == claim.LandedNo &&
+		strings.Contains(err.Error(), "Notion has been down")
+	if !ok {
+		return 0, false
+	}
+	return held.RetryAfter, true
+}
+
+func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
+	for _, kind := range []emulator.FaultKind{
+		emulator.DropRequest, emulator.DropAnswer, emulator.HTML502, emulator.Error500, emulator.Error503, emulator.Error504,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tasks := w.tasks(notion.TaskSchema{})
+				id := w.page(props{})
+				up := w.emulator.Inject(emulator.Fault{Kind: kind})
+				if _, err := tasks.Get(w.Context(), id); err == nil {
+					w.Fatal("a read succeeded")
+				}
+				w.emulator.ResetRequests()
+				start := time.Now()
+				_, permit := tasks.Permit(w.Context(), 2)
+				_, get := tasks.Get(w.Context(), id)
+				_, write := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
+				for _, err := range []error{permit, get, write} {
+					if again, ok := refused(err); !ok || again <= 0 || again > 30*time.Second {
+						w.Errorf("err = %v (again in %s), want a refusal and when to try again", err, again)
+					}
+				}
+				if took := time.Since(start); took != 0 {
+					w.Errorf("to be refused took %s", took)
+				}
+				if n := len(w.emulator.Requests()); n != 0 {
+					w.Errorf("%d requests were sent", n)
+				}
+
+				// An hour costs two requests a minute and some, and nobody but a
+				// read without permits makes them.
+				for end := time.Now().Add(time.Hour); time.Now().Before(end); time.Sleep(time.Second) {
+					if _, err := tasks.Permit(w.Context(), 1); err == nil {
+						w.Fatal("a permit was given")
+					}
+					if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
+						w.Fatal("a query succeeded")
+					}
+				}
+				if n := len(w.emulator.Requests()); n < 60 || n > 130 {
+					w.Errorf("%d requests in an hour, want about two a minute", n)
+				}
+
+				up()
+				start = time.Now()
+				for {
+					if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
+						break
+					}
+					time.Sleep(time.Second)
+				}
+				if took := time.Since(start); took > 31*time.Second {
+					w.Errorf("noticed after %s that Notion is back", took)
+				}
+				w.get(tasks, id)
+			})
+		})
+	}
+}
+
+// What Notion says of a request, however often, does not mean that it is down;
+// nor do writes that fail, nor callers that go away.
+func TestNotionIsNotDown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		id := w.page(props{})
+		for range 10 {
+			if _, err := tasks.Get(w.Context(), "11111111-2222-3333-4444-555555555555"); err == nil {
+				w.Fatal("read a page that is not there")
+			}
+		}
+		w.get(tasks, id)
+
+		remove := w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.Error503})
+		for range 10 {
+			if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
+				w.Fatal("wrote to a failing server")
+			}
+		}
+		remove()
+		w.get(tasks, id)
+
+		remove = w.emulator.Inject(emulator.Fault{Kind: emulator.Delay, Delay: 8 * time.Second})
+		for range 10 {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			if _, err := tasks.Get(ctx, id); err == nil {
+				w.Fatal("read from a server that did not answer")
+			}
+			cancel()
+		}
+		remove()
+		w.get(tasks, id)
+	})
+}
