@@ -30,8 +30,10 @@
 //
 // The seed decides the number of claimers of each race, when they start, every
 // latency, and which writes come late, in which order; tasks, names and tokens
-// play no part. The same options therefore give the same report, on any machine
-// and with any number of races at a time, as long as the code and the Go
-// release's math/rand/v2 stay the same. The nth race draws the same numbers for
+// play no part. The same options therefore give the same report, however many
+// races run at a time. The order in which goroutines run does not matter, as
+// nothing happens at the same nanosecond but by a rare chance. Another kind of
+// processor may round the logarithm of a latency differently, and with it, in a
+// great many races, the outcome of one. The nth race draws the same numbers for
 // every protocol and every settle wait, so that rows can be compared.
 package simulate

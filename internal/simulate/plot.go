@@ -137,12 +137,17 @@ func (p panel) draw(d *drawing, x axis, settles []float64, window float64) {
 	d.line(plotLeft, p.bottom, plotRight, p.bottom, stroke{black, 1, ""})
 	d.line(plotLeft, p.top, plotLeft, p.bottom, stroke{black, 1, ""})
 
+	// The first series matters most and lies on top.
+	for _, g := range slices.Backward(p.groups) {
+		for _, s := range slices.Backward(g.series) {
+			s.draw(d, x, y, settles)
+		}
+	}
 	at := p.top + 5
 	for _, g := range p.groups {
 		d.text(legendLeft, at, fromStart, g.heading, `font-weight="bold"`)
 		at += 20
 		for _, s := range g.series {
-			s.draw(d, x, y, settles)
 			d.line(legendLeft, at-4, legendLeft+26, at-4, s.stroke)
 			d.text(legendLeft+34, at, fromStart, s.label)
 			at += 20
