@@ -395,7 +395,7 @@ func TestTouchedWhileSettling(t *testing.T) {
 	}{
 		{"overwritten", func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", rival }, "Oracle"},
 		{"overwritten under the same name", func(t *task.Task) { t.Token = rival }, "Sandman"},
-		{"marked void", func(t *task.Task) { t.Token = "void " + rival }, "Sandman"},
+		{"marked void", func(t *task.Task) { t.Token = "void " + rival }, ""},
 		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
 		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, "Maria"},
 		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,6 +119,18 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 			return c.lose(ctx, cl, holder, detail)
 		case s == gone:
 			return c.lose(ctx, cl, holder, detail)
+		case c.policy.Over(r.Task, r.At):
+			// Somebody may be about to override it: only who has a live claim
+			// can take it off the page without harm to others.
+			renewed, err := c.renew(ctx, cl)
+			var lost *Lost
+			if errors.As(err, &lost) {
+				return Claim{}, err
+			} else if err != nil {
+				return owed(err)
+			}
+			cl = renewed
+			continue
 		}
 		if watch.elapsed() >= c.policy.WriteWindow {
 			continue

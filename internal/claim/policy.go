@@ -84,6 +84,13 @@ func (p Policy) LeaseEnd(t task.Task) time.Time {
 	return t.ClaimedAt.Truncate(time.Minute).Add(time.Minute + p.LeaseOf(t))
 }
 
+// Over reports whether the lease of the claim that t shows has ended at now, so
+// that it is, or soon will be, stale.
+func (p Policy) Over(t task.Task, now time.Time) bool {
+	end := p.LeaseEnd(t)
+	return !end.IsZero() && !now.Before(end)
+}
+
 // Stale reports whether the claim that t shows may be overridden at now.
 func (p Policy) Stale(t task.Task, now time.Time) bool {
 	return t.ClaimedBy != "" && !t.ClaimedAt.IsZero() && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))

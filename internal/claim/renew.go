@@ -67,10 +67,6 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	}
 	if s, _, _ := c.look(cl, r.Task, r.At); s != mine {
 		return c.mend(ctx, permit, watch, cl, r)
-	} else if !cl.Suspect.IsZero() {
-		if cl, err = c.stands(ctx, cl, r.Task, ""); err != nil {
-			return Claim{}, err
-		}
 	}
 	if watch.elapsed() >= c.policy.WriteWindow {
 		return Claim{}, Errorf(Unavailable, LandedNo, "claim %s was not renewed: Notion answered too slowly; try again", cl.ID)

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dibs/internal/task"
@@ -10,8 +11,14 @@ import (
 // Sweep puts one task with a stale claim back to OPEN and clears the claim,
 // after reading the page: only a task that is IN_PROGRESS, and whose lease is
 // stale at that moment, is touched. It returns who held the task, and false if
-// there was nothing to do. A finish that is owed to Notion is left to be
-// delivered first.
+// there was nothing to do, or if RunDue is to see to the rest of it. A finish
+// that is owed to Notion is left to be delivered first.
+//
+// Somebody may be about to override a stale claim, and a task that is reopened
+// under a new holder would be claimed by a third. So a sweep competes for the
+// task like a claim, with a void mark of its own that makes the stale claim
+// live: once the mark has settled nobody else has the task or will get it, and
+// the claim can be cleared. A mark that lands late is withdrawn like a claim.
 func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error) {
 	unlock, err := c.locks.lock(ctx, id)
 	if err != nil {
@@ -39,36 +46,52 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 		return "", false, err
 	}
 
-	w := clearWrite(task.Open)
-	answer, err := c.write(permit, id, w)
-	if (err != nil && landed(err) != LandedNo) || (err == nil && !w.shows(answer.Task, c.policy.NoToken)) {
-		// Its fate is unknown: the page tells, once it had time to settle.
-		if err := pause(ctx, c.policy.Settle); err != nil {
-			return "", false, err
-		}
-		if answer, err = c.read(ctx, id); err == nil && !w.shows(answer.Task, c.policy.NoToken) {
-			return "", false, nil // the next sweep sees to it
-		}
+	now := c.store.Now()
+	cl := Claim{
+		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, ClaimedAt: now, Due: now.Add(c.policy.Grace),
+		Finish: &Finish{As: EndSwept, Summary: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339), At: now},
 	}
-	if err != nil {
+	if err := c.save(ctx, cl); err != nil {
 		return "", false, err
 	}
+	mark := voidMark(cl)
+	mark.ClaimedBy, mark.ClaimedAt = new(cl.Agent), new(now) // so that nobody's claim shows in part
+	answer, err := c.write(permit, id, mark)
+	switch {
+	case err != nil && landed(err) == LandedNo:
+		_, eerr := c.end(ctx, cl, EndNotGranted, err.Error())
+		return "", false, errors.Join(err, eerr)
+	case err != nil || watch.elapsed() > c.policy.WriteWindow || !mark.shows(answer.Task, c.policy.NoToken):
+		cl.Due = c.store.Now()
+		return "", false, errors.Join(err, c.save(ctx, cl))
+	}
+	if err := pause(ctx, c.policy.Settle); err != nil {
+		return "", false, err
+	}
+	if swept, err = c.reopenMarked(ctx, cl); !swept {
+		return "", false, err
+	}
+	return t.ClaimedBy, true, nil
+}
 
-	now := c.store.Now()
-	gone := local
-	if gone.ID == "" {
-		gone = Claim{ID: ParseToken(t.Token).ID}
+// reopenMarked reopens the task of a sweep whose mark has settled.
+func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
+	permit, err := c.store.Permit(ctx, 2)
+	if err != nil {
+		return false, err
 	}
-	gone.Task = t
-	e := gone.event(KindSwept, now)
-	e.Agent, e.Holder, e.Remote = t.ClaimedBy, t.ClaimedBy, true
-	e.Detail = "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339)
-	if local.ID != "" {
-		_, err = c.end(ctx, local, EndSwept, e.Detail, e)
-	} else {
-		err = c.ledger.Record(context.WithoutCancel(ctx), e)
+	watch := startWatch()
+	r, err := c.get(permit, cl.Task.ID)
+	switch {
+	case err != nil:
+		return false, err
+	case c.token(cl, r.Task).ID != cl.ID:
+		return false, c.overtaken(ctx, cl)
+	case r.Task.Trashed || r.Task.Status != task.InProgress || watch.elapsed() >= c.policy.WriteWindow:
+		return false, nil // RunDue sees to it
 	}
-	return t.ClaimedBy, true, err
+	cl.State = Voided
+	return c.takeOff(ctx, permit, cl, r.Task)
 }
 
 // held returns the claim that t shows, if it is one that an agent here has; a

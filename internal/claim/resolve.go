@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -113,7 +114,7 @@ func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
 // so far; a zero one if there is none.
 func (c *Claimer) unseen(ctx context.Context, token string) (Claim, error) {
 	tok := ParseToken(token)
-	if tok.ID == "" || tok.Void || tok.Done {
+	if tok.ID == "" || tok.Done {
 		return Claim{}, nil
 	}
 	cl, err := c.ledger.Claim(ctx, tok.ID)
@@ -143,7 +144,8 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 
 // void marks an abandoned claim, so that nobody takes the task for held by a
 // live agent for longer than needed, and a holder whose claim it covers can
-// write its own back first.
+// write its own back first. A claim whose lease is over is left to be overridden
+// or swept.
 func (c *Claimer) void(ctx context.Context, cl Claim) error {
 	r, permit, ok, err := c.revisit(ctx, &cl)
 	if !ok {
@@ -155,10 +157,10 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 		// Not there, or no longer: somebody wrote over it, or it may still come.
 		cl.Due = time.Time{}
 		return c.save(ctx, cl)
-	case tok.Done || r.Task.ClaimedBy != cl.Agent:
+	case tok.Done || r.Task.ClaimedBy != cl.Agent || c.policy.Over(r.Task, r.At):
 		return c.overtaken(ctx, cl)
 	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
-		mark := Write{Token: new(voidPrefix + string(cl.ID))}
+		mark := voidMark(cl)
 		if answer, err := c.write(permit, cl.Task.ID, mark); err != nil || !mark.shows(answer.Task, false) {
 			return c.postpone(ctx, cl, err)
 		}
@@ -167,47 +169,60 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 	return c.save(ctx, cl)
 }
 
-// unvoid reopens the task of a voided claim, if the mark is still there.
+// unvoid reopens the task of a voided claim, if the mark is still there, and
+// still live: once it is stale, somebody may be about to override it.
 func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	r, permit, ok, err := c.revisit(ctx, &cl)
 	if !ok {
 		return err
 	}
 	tok := c.token(cl, r.Task)
-	w := clearWrite(task.Open)
-	if r.Task.Status != task.InProgress {
-		w.Status = nil // a person set it; only the claim is taken off
-	}
 	switch {
 	case r.Task.ClaimedBy == "" && r.Task.Token == "":
 		return c.withdrawn(ctx, cl) // the write that did it was not answered
-	case tok.ID != cl.ID || tok.Done || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed:
+	case tok.ID != cl.ID || tok.Done || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed || c.policy.Over(r.Task, r.At):
 		return c.overtaken(ctx, cl)
-	case !tok.Void && !c.policy.NoToken:
-		cl.State, cl.Due = Abandoned, c.store.Now() // the mark did not take
-		return c.save(ctx, cl)
 	}
-	answer, err := c.write(permit, cl.Task.ID, w)
-	if err != nil {
-		return c.postpone(ctx, cl, err)
-	}
-	if !w.shows(answer.Task, c.policy.NoToken) {
-		return c.postpone(ctx, cl, nil)
-	}
-	return c.withdrawn(ctx, cl)
-}
-
-// withdrawn closes a claim that is off its page.
-func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
-	e := cl.event(KindWithdrawn, c.store.Now())
-	e.Remote, e.Detail = true, cl.Detail
-	_, err := c.end(ctx, cl, EndNotGranted, cl.Detail, e)
+	_, err = c.takeOff(ctx, permit, cl, r.Task)
 	return err
 }
 
-// overtaken closes a claim whose page somebody else had a hand in meanwhile.
+// takeOff clears a voided claim from the page that shows t, and reports whether
+// that is known to be done; if not, it is tried again.
+func (c *Claimer) takeOff(ctx, permit context.Context, cl Claim, t task.Task) (bool, error) {
+	w := clearWrite(task.Open)
+	if t.Status != task.InProgress {
+		w.Status = nil // a person set it; only the claim is taken off
+	}
+	answer, err := c.write(permit, cl.Task.ID, w)
+	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
+		return false, c.postpone(ctx, cl, err)
+	}
+	return true, c.withdrawn(ctx, cl)
+}
+
+// withdrawn closes a claim that is off its page. If it was that of a sweep, it
+// closes the claim that was swept.
+func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
+	if cl.Finish == nil {
+		e := cl.event(KindWithdrawn, c.store.Now())
+		e.Remote, e.Detail = true, cl.Detail
+		_, err := c.end(ctx, cl, EndNotGranted, cl.Detail, e)
+		return err
+	}
+	local, err := c.held(ctx, cl.Task)
+	if err == nil && local.State == Held {
+		_, err = c.end(ctx, local, EndSwept, cl.Finish.Summary)
+	}
+	e := cl.event(KindSwept, c.store.Now())
+	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Finish.Summary
+	_, eerr := c.end(ctx, cl, EndSwept, cl.Finish.Summary, e)
+	return errors.Join(err, eerr)
+}
+
+// overtaken closes a claim that is not this daemon's to withdraw any more.
 func (c *Claimer) overtaken(ctx context.Context, cl Claim) error {
-	_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back or changed before the withdrawal was complete")
+	_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back, changed or free to be taken before the withdrawal was complete")
 	return err
 }
 

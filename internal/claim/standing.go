@@ -16,8 +16,8 @@ const (
 	// done: the page shows that the task was completed by this claim, whatever
 	// became of it since.
 	done
-	// covered: a claim being withdrawn lies over this one; its writer abandoned
-	// it and means no harm.
+	// covered: a claim being withdrawn lies over this live one; its writer
+	// abandoned it and means no harm.
 	covered
 	// suspect: another live token lies over this live claim. A follower of the
 	// protocol would have skipped the task, so it is probably a late write,
@@ -55,10 +55,12 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		return gone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s", t.ClaimedBy)
 	case t.ClaimedBy == "":
 		return gone, "", "its claim was cleared"
-	case tok.Void && tok.ID != cl.ID:
+	case tok.Void && tok.ID != cl.ID && now.Before(cl.StaleAt):
 		return covered, t.ClaimedBy, fmt.Sprintf("an abandoned claim of %s lies over it", t.ClaimedBy)
 	case tok.ID != "" && tok.ID != cl.ID && !tok.Done && now.Before(cl.StaleAt):
 		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
+	case tok.Void && tok.ID != cl.ID:
+		return gone, "", "it was marked to be reopened"
 	case t.ClaimedBy != cl.Agent:
 		return gone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
 	}
@@ -109,6 +111,9 @@ func restoreWrite(cl Claim, t task.Task) Write {
 	}
 	return w
 }
+
+// voidMark is the write that marks cl as being withdrawn.
+func voidMark(cl Claim) Write { return Write{Token: new(voidPrefix + string(cl.ID))} }
 
 // clearWrite takes a claim off a page and leaves it in the given status.
 func clearWrite(s task.Status) Write {

@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -149,39 +150,90 @@ func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 	})
 }
 
+// Whatever becomes of the two writes of a sweep, the task is reopened, and that
+// is logged once.
 func TestFateOfTheSweep(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault claimtest.Fault
-		swept bool // known at once
 	}{
-		{"answer dropped", claimtest.AnswerDropped, true},
-		{"saved but 503", claimtest.SavedBut503, true},
-		{"409, saved", claimtest.Fails(409, true), true},
-		{"landing during the settle wait", claimtest.Late(time.Second), true},
-		{"answered late", claimtest.Slow(0, 5*time.Second), true},
-		{"request dropped", claimtest.RequestDropped, false},
-		{"504", claimtest.Fails(504, false), false},
-		{"not applied", claimtest.NotApplied, false},
-		{"turned away", claimtest.TurnedAway(429, time.Second), false},
-		{"landing later", claimtest.Late(20 * time.Second), false},
+		{"none", claimtest.Slow(0, 0)},
+		{"answer dropped", claimtest.AnswerDropped},
+		{"saved but 503", claimtest.SavedBut503},
+		{"409, saved", claimtest.Fails(409, true)},
+		{"landing during the settle wait", claimtest.Late(time.Second)},
+		{"landing later", claimtest.Late(20 * time.Second)},
+		{"landing while another sweep settles", claimtest.Late(62 * time.Second)},
+		{"applied late", claimtest.AppliedLate(20 * time.Second)},
+		{"answered late", claimtest.Slow(0, 5*time.Second)},
+		{"landing and answered late", claimtest.Slow(5*time.Second, 0)},
+		{"request dropped", claimtest.RequestDropped},
+		{"504", claimtest.Fails(504, false)},
+		{"not applied", claimtest.NotApplied},
+		{"turned away", claimtest.TurnedAway(429, time.Second)},
+		{"refused", claimtest.WriteRefused},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, staleTask(), func(w *world) {
-				d := w.daemon("a", claimtest.InTurn(claimtest.Openings, tt.fault))
-				_, swept, _ := d.Sweep(w.ctx, page)
-				if swept != tt.swept {
-					t.Fatalf("swept = %v, want %v", swept, tt.swept)
-				}
-				for range 3 { // the next ones see to it
-					time.Sleep(time.Minute)
-					_, _, err := d.Sweep(w.ctx, page)
-					w.ok(err)
-				}
-				w.shows(task.Open, "", "")
+	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+		for _, tt := range tests {
+			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
+				inWorld(t, staleTask(), func(w *world) {
+					d := w.daemon("a", claimtest.InTurn(step, tt.fault))
+					for range 10 {
+						_, swept, err := d.Sweep(w.ctx, page)
+						if swept && (err != nil || w.Page(page).Status != task.Open) {
+							t.Errorf("swept, error %v, and the page is %s", err, w.Page(page).Status)
+						}
+						w.sync(time.Minute, d)
+					}
+					w.shows(task.Open, "", "")
+					if diff := cmp.Diff([]claim.Kind{claim.KindSwept}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+					if got := d.Ledger.Events()[0]; got.Agent != "Ghost" || got.Holder != "Ghost" || got.Claim != ghost || !got.Remote {
+						t.Errorf("event %+v, want Ghost's claim swept", got)
+					}
+					time.Sleep(24 * time.Hour)
+					w.sync(time.Minute, d)
+					w.none(d)
+				})
 			})
-		})
+		}
+	}
+}
+
+// A sweep and an override compete for a stale task. However slow the sweep's
+// writes are, whoever is granted the task keeps it.
+func TestSlowSweepAgainstAnOverride(t *testing.T) {
+	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
+			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
+				inWorld(t, staleTask(), func(w *world) {
+					sweeper := w.daemon("a", claimtest.On(claimtest.Every(step), claimtest.Slow(slow, 0)))
+					b, c := w.start(steady("b")), w.start(steady("c"))
+					var wg sync.WaitGroup
+					wg.Go(func() { _, _, _ = sweeper.Sweep(w.ctx, page) })
+					var granted []claim.Claim
+					time.Sleep(after)
+					for len(granted) == 0 {
+						granted = w.race(entrant{daemon: b, agent: "Oracle"})
+						w.sync(time.Second, sweeper, b)
+					}
+					wg.Wait()
+					// Should both fail, the task is open after a grace.
+					if took := time.Since(bubbleStart); took > 2*time.Minute {
+						t.Errorf("%s slow by %v, override after %v: granted only after %v", step, slow, after, took)
+					}
+					for range 12 {
+						w.sync(claimtest.SyncInterval, sweeper, b)
+						w.deny(c, "Hypnos", claim.CodeHeld)
+					}
+					if got := w.only(b).State; got != claim.Held {
+						t.Errorf("%s slow by %v, override after %v: the claim is %s, want held", step, slow, after, got)
+					}
+					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
+				})
+			}
+		}
 	}
 }
 

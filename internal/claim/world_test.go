@@ -26,12 +26,15 @@ func openTask() task.Task {
 	return task.Task{ID: page, Title: "Mend the roof", URL: "https://notion.example/roof", Status: task.Open}
 }
 
+// ghost is the claim that a stale task shows.
+var ghost = claim.NewID(bubbleStart.Add(-2 * time.Hour))
+
 // staleTask is a task that was claimed, by a program unknown here, two hours
 // before the bubble began.
 func staleTask() task.Task {
 	t := openTask()
 	t.Status, t.ClaimedBy, t.ClaimedAt = task.InProgress, "Ghost", bubbleStart.Add(-2*time.Hour)
-	t.Token = string(claim.NewID(t.ClaimedAt))
+	t.Token = string(ghost)
 	return t
 }
 
