@@ -2,6 +2,7 @@ package notion
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ const longestTimeout = 365 * 24 * time.Hour
 type codec struct {
 	database task.ID
 	columns  taskColumns
+	warnings []string // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
 	names      map[task.Status]string   // the reverse
@@ -64,16 +66,17 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 // used lists the ids of the properties that a task is read from.
 func (c *codec) used() []string {
 	var ids []string
-	cols := &c.columns
-	for _, col := range []Column{
-		cols.title, cols.status, cols.claimedBy, cols.claimedAt,
-		cols.timeout, cols.token, cols.priority, cols.dependsOn,
-	} {
-		if col.ID != "" {
-			ids = append(ids, col.ID)
-		}
+	for _, col := range c.columns.inUse() {
+		ids = append(ids, col.ID)
 	}
 	return ids
+}
+
+// inUse lists the properties that the database has.
+func (c *taskColumns) inUse() []Column {
+	return slices.DeleteFunc([]Column{
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn,
+	}, func(col Column) bool { return col.ID == "" })
 }
 
 // task reads a page. Of a relation it has as much as the page shows.
@@ -89,11 +92,11 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	for _, p := range page.Properties {
 		byID[p.GetID()] = p
 	}
-	// A page that lost such a property must not look as if it were free.
-	for _, col := range []Column{c.columns.status, c.columns.claimedBy, c.columns.claimedAt} {
+	// A page that lost a property must not look as if it were free, or waited for
+	// nothing.
+	for _, col := range c.columns.inUse() {
 		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {
-			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
-				"page %s has no property %q of type %s any more: restore it, or restart after changing tasks.properties", id, col.Name, col.Type)
+			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
 		}
 	}
 	t := task.Task{

@@ -21,8 +21,8 @@ type Log struct {
 
 	mu     sync.Mutex
 	layout layout
-	// stale is set when Notion refused an entry: somebody may have changed the
-	// database, so it is read again before the next one.
+	// stale is set before the database was read, and when Notion refused an entry:
+	// somebody may have changed it, so it is read again before the next one.
 	stale bool
 }
 
@@ -35,6 +35,13 @@ func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
 		return nil, err
 	}
 	return &Log{client: c, id: db.ID, layout: c.layout(db)}, nil
+}
+
+// RecallLog opens a log database without a request. It is read before its first
+// use.
+func (c *Client) RecallLog(databaseID string) (*Log, error) {
+	id, err := task.ParseID(databaseID)
+	return &Log{client: c, id: id, stale: true}, err
 }
 
 func (c *Client) layout(db Database) layout {

@@ -35,13 +35,20 @@ const pageSize = 100
 // Notion ends a query after 10,000 rows, and says so. Query then goes on with
 // another one, from where that one ended. It never returns fewer rows than there
 // are: if any part is missing, it fails.
+//
+// If the schema may have changed, Query reads it first, with one more request.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
 	ctx = usually(ctx, LaneSync)
-	l := listing{query: q, seen: make(map[task.ID]int)}
+	if t.Broken() != nil || t.doubtful.Load() {
+		if err := t.Check(ctx); err != nil {
+			return nil, time.Time{}, err
+		}
+	}
+	l := listing{query: q, codec: t.codec.Load(), seen: make(map[task.ID]int)}
 	for {
 		incomplete, err := t.list(ctx, &l)
 		if err != nil {
-			return nil, time.Time{}, storeError(err)
+			return nil, time.Time{}, t.noted(err)
 		}
 		if incomplete == "" {
 			return l.rows, l.at, nil
@@ -57,6 +64,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 // listing is a list of rows in the making, in the order of their creation.
 type listing struct {
 	query Query
+	codec *codec
 	// from is when the rows that are asked for next were created, to the minute,
 	// or later; zero for all.
 	from time.Time
@@ -70,14 +78,14 @@ type listing struct {
 // there are; it is empty if they are.
 func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err error) {
 	request := &notionapi.DatabaseQueryRequest{
-		Filter:   t.filter(l.query, l.from),
+		Filter:   l.codec.filter(l.query, l.from),
 		PageSize: pageSize,
 		// Rows that are edited while the pages are read keep their places.
 		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
 	}
 	for {
-		x := exchange{only: t.used()}
-		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(t.codec.database), request)
+		x := exchange{only: l.codec.used()}
+		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.codec.database), request)
 		if err != nil {
 			return "", err
 		}
@@ -88,7 +96,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 			l.at = x.at(t.client.clock)
 		}
 		for i := range answer.Results {
-			row, err := t.row(ctx, &answer.Results[i], &x)
+			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
 			if err != nil {
 				return "", err
 			}
@@ -124,13 +132,13 @@ func (l *listing) add(row task.Task) {
 }
 
 // row reads a row of a query, and what the row does not show.
-func (t *Tasks) row(ctx context.Context, page *notionapi.Page, x *exchange) (task.Task, error) {
-	row, err := t.task(page)
+func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
+	row, err := c.task(page)
 	if err != nil {
 		return row, err
 	}
-	if x.truncated[t.dependencies(page)] {
-		if row.DependsOn, err = t.related(ctx, row.ID); err != nil {
+	if x.truncated[c.dependencies(page)] {
+		if row.DependsOn, err = t.related(ctx, c, row.ID); err != nil {
 			return row, storeError(err)
 		}
 	}
@@ -139,7 +147,7 @@ func (t *Tasks) row(ctx context.Context, page *notionapi.Page, x *exchange) (tas
 
 // filter returns nil for a query of all rows. Compound filters nest two deep, so
 // that what all rows have in common is said in each alternative.
-func (t *Tasks) filter(q Query, from time.Time) notionapi.Filter {
+func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	var common notionapi.AndCompoundFilter
 	if !q.EditedSince.IsZero() {
 		common = append(common, editedSince(q.EditedSince))
@@ -154,8 +162,8 @@ func (t *Tasks) filter(q Query, from time.Time) notionapi.Filter {
 	if q.UnfinishedOnly {
 		for _, status := range task.Statuses {
 			// Notion refuses a filter by an option that does not exist (yet).
-			if status.Finished() && slices.Contains(t.columns.status.Options, t.names[status]) {
-				unfinished = append(unfinished, t.not(status))
+			if status.Finished() && slices.Contains(c.columns.status.Options, c.names[status]) {
+				unfinished = append(unfinished, c.not(status))
 			}
 		}
 	}
@@ -180,12 +188,12 @@ func editedSince(t time.Time) notionapi.Filter {
 func minute(t time.Time) *notionapi.Date { return new(notionapi.Date(t.UTC().Truncate(time.Minute))) }
 
 // not filters for tasks that are not in that status.
-func (t *Tasks) not(status task.Status) notionapi.Filter {
-	f := notionapi.PropertyFilter{Property: t.columns.status.ID}
-	if t.columns.status.Type == typeSelect {
-		f.Select = &notionapi.SelectFilterCondition{DoesNotEqual: t.names[status]}
+func (c *codec) not(status task.Status) notionapi.Filter {
+	f := notionapi.PropertyFilter{Property: c.columns.status.ID}
+	if c.columns.status.Type == typeSelect {
+		f.Select = &notionapi.SelectFilterCondition{DoesNotEqual: c.names[status]}
 	} else {
-		f.Status = &notionapi.StatusFilterCondition{DoesNotEqual: t.names[status]}
+		f.Status = &notionapi.StatusFilterCondition{DoesNotEqual: c.names[status]}
 	}
 	return f
 }

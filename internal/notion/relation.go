@@ -12,16 +12,16 @@ import (
 )
 
 // dependencies names the relation of a page that holds its dependencies.
-func (t *Tasks) dependencies(page *notionapi.Page) relation {
-	return relation{page.ID.String(), t.columns.dependsOn.ID}
+func (c *codec) dependencies(page *notionapi.Page) relation {
+	return relation{page.ID.String(), c.columns.dependsOn.ID}
 }
 
 // related reads all dependencies of a task, of which a page's answer shows 25 at
 // most, and remembers them.
-func (t *Tasks) related(ctx context.Context, id task.ID) ([]task.ID, error) {
-	plain, err := url.PathUnescape(t.columns.dependsOn.ID)
+func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, error) {
+	plain, err := url.PathUnescape(c.columns.dependsOn.ID)
 	if err != nil {
-		plain = t.columns.dependsOn.ID
+		plain = c.columns.dependsOn.ID
 	}
 	path := "/v1/pages/" + string(id) + "/properties/" + url.PathEscape(plain)
 	query := url.Values{"page_size": {"100"}}

@@ -26,6 +26,9 @@ type TaskSchema struct {
 	// Without lists those of the optional properties, by their keys in the
 	// configuration, that the database is said not to have. They are not looked for.
 	Without []string
+	// Known is what Tasks.Known returned of the same database in an earlier run. A
+	// property that was renamed since is found by its id.
+	Known string
 }
 
 // Properties holds the database's names of the properties.
@@ -209,8 +212,17 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 }
 
 // find finds the columns of tasks in a database, and says what is amiss with those
-// that it can do without. The error names everything that has to be changed.
-func (s TaskSchema) find(db Database) (taskColumns, []string, error) {
+// that it can do without. A column that is known is found by its id, or else by its
+// name like the others. The error names everything that has to be changed.
+func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string, error) {
+	db.Columns = maps.Clone(db.Columns)
+	for _, w := range s.wants(&known) {
+		for _, col := range db.Columns {
+			if col.ID == w.into.ID && col.ID != "" {
+				db.Columns[w.name] = col
+			}
+		}
+	}
 	var found taskColumns
 	var problems, warnings []string
 	for _, col := range db.Columns {

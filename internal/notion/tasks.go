@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -14,10 +15,18 @@ import (
 
 // Tasks is a tasks database. It implements claim.Store, and is where the mirror
 // reads its rows from. It is safe for concurrent use.
+//
+// The properties in use are those found when it was opened. They may be renamed.
+// Once one is found to be gone or of another type, nothing can be claimed, and
+// requests for permits fail and say why, until Query finds it mended.
 type Tasks struct {
-	*codec
-	client   *Client
-	warnings []string
+	client *Client
+	schema TaskSchema
+	codec  atomic.Pointer[codec]
+	// broken is why the database cannot be used at present, or nil.
+	broken atomic.Pointer[claim.StoreError]
+	// doubtful is set when something suggests that the schema was changed.
+	doubtful atomic.Bool
 
 	mu sync.Mutex
 	// long holds the dependencies, as last read, of the few tasks that have more
@@ -35,27 +44,37 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 	if err != nil {
 		return nil, err
 	}
-	columns, warnings, err := schema.find(db)
+	columns, warnings, err := schema.find(db, schema.recalled())
 	if err != nil {
 		return nil, err
 	}
-	codec, err := newCodec(db.ID, schema, columns)
+	return c.open(db.ID, schema, columns, warnings)
+}
+
+func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, warnings []string) (*Tasks, error) {
+	codec, err := newCodec(database, schema, columns)
 	if err != nil {
 		return nil, err
 	}
-	c.tasks.Store(&db.ID)
-	return &Tasks{codec: codec, client: c, warnings: warnings, long: make(map[task.ID][]task.ID)}, nil
+	codec.warnings = warnings
+	c.tasks.Store(&database)
+	t := &Tasks{client: c, schema: schema, long: make(map[task.ID][]task.ID)}
+	t.codec.Store(codec)
+	return t, nil
 }
 
 // Warnings says what cannot be done because the database lacks properties, one
 // line each.
-func (t *Tasks) Warnings() []string { return slices.Clone(t.warnings) }
+func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warnings) }
 
 // HasToken reports whether the database keeps claim tokens.
-func (t *Tasks) HasToken() bool { return t.columns.token.ID != "" }
+func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
 // Permit implements claim.Store, see Client.Permit.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
+	if err := t.Broken(); err != nil {
+		return nil, err
+	}
 	return t.client.Permit(ctx, n)
 }
 
@@ -70,29 +89,30 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, storeError(err)
 	}
-	read, err := t.row(ctx, page, &x)
+	read, err := t.row(ctx, t.codec.Load(), page, &x)
 	if err != nil {
-		return claim.Reading{}, err
+		return claim.Reading{}, t.noted(err)
 	}
 	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
 }
 
 // Write implements claim.Store.
 func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
-	props, err := t.properties(w)
+	c := t.codec.Load()
+	props, err := c.properties(w)
 	if err != nil {
 		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 	}
 	var x exchange
 	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
 	if err != nil {
-		return claim.Reading{}, storeError(err)
+		return claim.Reading{}, t.noted(err)
 	}
-	written, err := t.task(page)
+	written, err := c.task(page)
 	if err != nil {
-		return claim.Reading{}, err
+		return claim.Reading{}, t.noted(err)
 	}
-	if x.truncated[t.dependencies(page)] {
+	if x.truncated[c.dependencies(page)] {
 		written.DependsOn = t.recall(written.ID, written.DependsOn)
 	}
 	return claim.Reading{Task: written, At: x.at(t.client.clock)}, nil
