@@ -44,13 +44,16 @@ var allowed = map[string][]string{
 		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
+	"internal/setup": {
+		"config", "internal/claim", "internal/notion", "internal/task", "internal/worklog", "internal/workspace",
+	},
 	"internal/demo": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
 	},
 	"internal/simulate": {"internal/claim", "internal/claim/claimtest", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/emulator", "internal/simulate", "internal/task",
+		"internal/emulator", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
 	},
 }
 

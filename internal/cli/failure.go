@@ -18,8 +18,16 @@ import (
 // notClaimed is a claim that was asked for and not granted.
 type notClaimed struct{ *api.Problem }
 
+// ended is the exit code of a command that has said all there is to say.
+type ended struct{ code int }
+
+func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
 // fail tells why a command failed and returns its exit code.
 func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
+	if e, ok := errors.AsType[ended](err); ok {
+		return e.code
+	}
 	p := problemOf(ctx, cmd, err)
 	exit := p.Code.Exit()
 	if _, ok := errors.AsType[notClaimed](err); ok && p.Code == api.Code(claim.CodeNotFound) {

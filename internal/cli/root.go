@@ -82,6 +82,7 @@ func (a *app) root() *cobra.Command {
 		a.statusCommand(),
 		a.logCommand(),
 		a.sweepCommand(),
+		a.initCommand(),
 		a.serveCommand(),
 		a.demoCommand(),
 		a.emulatorCommand(),

@@ -144,7 +144,8 @@ func (s TaskSchema) Examine(db Database) []Fit {
 		case !ok:
 			f.Problem = fmt.Sprintf("property %q is missing", w.name)
 			f.Remedy = fmt.Sprintf("add it with type %s, or name the right one in tasks.properties.%s", oneOf(w.types), w.key)
-			if f.Similar = similar(w.name, db.Columns); f.Similar != "" {
+			if other, ok := db.Similar(w.name); ok {
+				f.Similar = other.Name
 				f.Remedy += fmt.Sprintf(" (there is %q)", f.Similar)
 			}
 		case !slices.Contains(w.types, col.Type):
@@ -276,14 +277,20 @@ func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// similar returns the name of a property that somebody may have meant.
-func similar(name string, columns map[string]Column) string {
-	for _, other := range slices.Sorted(maps.Keys(columns)) {
-		if fold(other) == fold(name) {
-			return other
-		}
+// Similar returns the first of some names that differs from name in case, spaces,
+// "_" and "-" only, which may be the one that was meant; empty if there is none.
+func Similar(name string, among []string) string {
+	i := slices.IndexFunc(among, func(other string) bool { return fold(other) == fold(name) })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return among[i]
+}
+
+// Similar returns a property whose name is similar.
+func (db Database) Similar(name string) (Column, bool) {
+	col, ok := db.Columns[Similar(name, slices.Sorted(maps.Keys(db.Columns)))]
+	return col, ok
 }
 
 // fold makes names equal that differ in case, spaces, "_" and "-" only.

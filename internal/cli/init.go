@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/setup"
+	"dibs/internal/task"
+	"dibs/internal/workspace"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var given config.Databases
+	var parent string
+	var dryRun, force bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the databases in Notion, or add what they lack",
+		Long: "Make the three databases on a page in Notion, or add to databases that there are what dibs needs,\n" +
+			"and write the configuration file. Nothing that is there is changed or removed. The plan is shown\n" +
+			"first. Running it again goes on where it stopped, or finds nothing to do. The token comes from\n" +
+			"NOTION_TOKEN or notion.token_file, and is not written into the file.",
+		Example: "  NOTION_TOKEN=ntn_… dibs init --parent https://www.notion.so/Team-9c1f0b6e2a4781d0b3c57e6d5f4a3b21 --dry-run\n" +
+			"  dibs init --tasks https://www.notion.so/2f835e812bbb81b69700e18108a40b1f --parent 9c1f0b6e2a4781d0b3c57e6d5f4a3b21",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o := setup.Options{Replace: force, Given: given}
+			for _, id := range []*string{&o.Given.Tasks, &o.Given.TaskLog, &o.Given.MeshLog, &parent} {
+				if *id == "" {
+					continue
+				}
+				canonical, err := taskID(*id)
+				if err != nil {
+					return err
+				}
+				*id = string(canonical)
+			}
+			o.Parent = task.ID(parent)
+			return a.init(cmd, o, dryRun)
+		},
+	}
+	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to make databases on")
+	cmd.Flags().StringVar(&given.Tasks, "tasks", "", "the tasks `database`, by id or URL, if there is one")
+	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
+	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, and do nothing")
+	cmd.Flags().BoolVar(&force, "force", false, "replace a configuration file that says otherwise, and keep it as FILE.bak")
+	return cmd
+}
+
+// made is what `init --json` prints.
+type made struct {
+	Steps     []setup.Step `json:"steps"`
+	Problems  []string     `json:"problems"`
+	Notes     []string     `json:"notes"`
+	Done      bool         `json:"done"`
+	Databases databases    `json:"databases"`
+	Config    string       `json:"config"`
+}
+
+// databases are the ids of the databases; those yet to be made have none.
+type databases struct {
+	Tasks   string `json:"tasks,omitempty"`
+	TaskLog string `json:"task_log,omitempty"`
+	MeshLog string `json:"mesh_log,omitempty"`
+}
+
+func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error) {
+	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
+		return err
+	}
+	if o.File, err = config.Path(a.config); err != nil {
+		return err
+	}
+	if o.Client, err = workspace.Connect(o.Config.Notion, nil, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	plan, err := setup.New(cmd.Context(), o)
+	if err != nil {
+		return a.adviseParent(o, err)
+	}
+	if err := a.showPlan(plan); err != nil {
+		return err
+	}
+	stop := dryRun || len(plan.Problems) > 0
+	if !stop {
+		noted := len(plan.Notes)
+		if err := plan.Apply(cmd.Context(), func(s setup.Step) { a.say("done  %s", clean(s.String())) }); err != nil {
+			return err
+		}
+		for _, note := range plan.Notes[noted:] {
+			a.say("note  %s", clean(note))
+		}
+	}
+	result := made{
+		Steps: append([]setup.Step{}, plan.Steps...), Problems: append([]string{}, plan.Problems...), Notes: append([]string{}, plan.Notes...),
+		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File,
+	}
+	if err := a.print(result, func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
+		return err
+	}
+	if len(plan.Problems) > 0 {
+		return ended{api.ExitFailure}
+	}
+	return nil
+}
+
+// showPlan shows people what is going to be done.
+func (a *app) showPlan(p *setup.Plan) error {
+	if a.json {
+		return nil
+	}
+	return a.print(nil, func(w io.Writer) {
+		if len(p.Steps) == 0 && len(p.Problems) == 0 {
+			row(w, "nothing to do")
+		}
+		for _, s := range p.Steps {
+			row(w, string(s.Action), s.Database, clean(s.What))
+		}
+		for _, problem := range p.Problems {
+			row(w, "problem", "", clean(problem))
+		}
+		for _, note := range p.Notes {
+			row(w, "note", "", clean(note))
+		}
+	})
+}
+
+// showMade says what there is now, and how to go on.
+func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
+	if stopped || len(p.Steps) == 0 {
+		return
+	}
+	row(w)
+	d := p.Config.Databases
+	row(w, "tasks", d.Tasks)
+	row(w, "task_log", d.TaskLog)
+	row(w, "mesh_log", d.MeshLog)
+	row(w)
+	if p.Config.Notion.TokenFile == "" {
+		row(w, "The token is not in the file: keep NOTION_TOKEN set, or put it into a file and name that in notion.token_file.")
+	}
+	row(w, "Try: dibs doctor, then dibs serve")
+}
+
+// adviseParent adds how to make new databases to the error about ones that are
+// not there, unless that is what was asked for.
+func (a *app) adviseParent(o setup.Options, err error) error {
+	var failed *claim.StoreError
+	if o.Parent == "" && errors.As(err, &failed) && failed.Kind == claim.NotFound {
+		return fmt.Errorf("%w; to make new databases, share a page with the connection and give --parent PAGE", err)
+	}
+	return err
+}

@@ -1,0 +1,295 @@
+// Package setup makes the databases that dibs works with, or completes those that
+// there are: it adds what is missing, and never changes or removes anything. What
+// is to be done is planned first, from reads alone.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+	"dibs/internal/workspace"
+)
+
+// Options say what is wanted.
+type Options struct {
+	Client *notion.Client
+	// Config is the configuration in effect, and File where its file is or would be.
+	Config config.Config
+	File   string
+	// Given are the ids of databases that were named. For one that was not, the
+	// configured one is used, or, if there is a Parent and nothing is configured,
+	// one that is found on that page, or made there.
+	Given  config.Databases
+	Parent task.ID
+	// Replace says that a configuration file that says otherwise may be replaced.
+	Replace bool
+}
+
+// Plan is what is to be done.
+type Plan struct {
+	Steps []Step
+	// Problems are what keeps the plan from being carried out, a line each.
+	Problems []string
+	// Notes are what is not as it should be and can stay so, a line each.
+	Notes []string
+	// Config is what the configuration file shall say. The ids of databases that
+	// are yet to be made are empty until they are.
+	Config config.Config
+	File   string
+
+	client  *notion.Client
+	parent  task.ID
+	replace bool
+}
+
+// Action is what a step does.
+type Action string
+
+// The actions.
+const (
+	CreateDatabase Action = "create"
+	AddProperties  Action = "add"
+	AddOptions     Action = "extend" // a property by options
+	WriteConfig    Action = "write"
+)
+
+// Step is one thing to be done.
+type Step struct {
+	Action Action `json:"action"`
+	// Database is the key of the database below databases; empty for the file.
+	Database string `json:"database,omitempty"`
+	// What says what is made, to people.
+	What string `json:"what"`
+
+	title    string
+	columns  []notion.NewColumn
+	optional bool // goes without if Notion refuses
+}
+
+func (s Step) String() string {
+	where := ""
+	if s.Database != "" {
+		where = " " + s.Database + ":"
+	}
+	return string(s.Action) + where + " " + s.What
+}
+
+// kind is one of the three databases.
+type kind struct {
+	key, title string
+	log        claim.Log // empty for the tasks
+	id         func(*config.Databases) *string
+}
+
+var kinds = []kind{
+	{"tasks", "Tasks", "", func(d *config.Databases) *string { return &d.Tasks }},
+	{"task_log", "Agent Task Log", claim.TaskLog, func(d *config.Databases) *string { return &d.TaskLog }},
+	{"mesh_log", "Mesh Communication Log", claim.MeshLog, func(d *config.Databases) *string { return &d.MeshLog }},
+}
+
+// New reads what there is and plans what is missing.
+func New(ctx context.Context, o Options) (*Plan, error) {
+	p := &Plan{Config: o.Config, File: o.File, client: o.Client, parent: o.Parent, replace: o.Replace}
+	var below map[task.ID]string
+	for _, k := range kinds {
+		id := o.choose(k)
+		if id == "" && below == nil {
+			var err error
+			if below, err = o.Client.Below(ctx, o.Parent); err != nil {
+				return nil, fmt.Errorf("the page for the databases: %w", err)
+			}
+		}
+		db, err := p.locate(ctx, k, id, below)
+		if err != nil {
+			return nil, fmt.Errorf("databases.%s: %w", k.key, err)
+		}
+		*k.id(&p.Config.Databases) = string(db.ID)
+		made := id == "" // by this command, now or earlier
+		if k.log == "" {
+			p.planTasks(k, db, made)
+		} else {
+			p.planLog(k, db)
+		}
+	}
+	p.planFile(o)
+	return p, nil
+}
+
+// choose returns the id of the database to use; empty if it has to be found or made.
+func (o Options) choose(k kind) string {
+	if given := *k.id(&o.Given); given != "" {
+		return given
+	}
+	standard := config.Default().Databases
+	configured := *k.id(&o.Config.Databases)
+	if o.Parent != "" && configured == *k.id(&standard) {
+		return ""
+	}
+	return configured
+}
+
+// locate reads a database. Without an id it looks for the one that an earlier run
+// made on the page, and returns a database without an id if there is none.
+func (p *Plan) locate(ctx context.Context, k kind, id string, below map[task.ID]string) (notion.Database, error) {
+	if id != "" {
+		return p.client.Database(ctx, id)
+	}
+	var found []notion.Database
+	for candidate, title := range below {
+		if title != k.title {
+			continue
+		}
+		db, err := p.client.Database(ctx, string(candidate))
+		if err != nil {
+			return notion.Database{}, err
+		}
+		if p.isOurs(k, db) {
+			found = append(found, db)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return notion.Database{Title: k.title}, nil
+	case 1:
+		return found[0], nil
+	default:
+		return notion.Database{}, fmt.Errorf("the page holds %d databases called %q that could be meant: say which with --%s",
+			len(found), k.title, strings.ReplaceAll(k.key, "_", "-"))
+	}
+}
+
+// isOurs reports whether a database looks like one that was made here: people have
+// databases called Tasks, too.
+func (p *Plan) isOurs(k kind, db notion.Database) bool {
+	names := p.Config.Tasks.Properties
+	marks := []string{names.ClaimedBy, names.ClaimedAt}
+	if k.log != "" {
+		marks = []string{worklog.EntryID}
+	}
+	for _, name := range marks {
+		if _, ok := db.Columns[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// planTasks plans what the tasks database lacks.
+func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
+	p.adopt(db)
+	var plain, special []notion.NewColumn
+	var options []string
+	var status string
+	for _, f := range workspace.Schema(p.Config).Examine(db) {
+		switch {
+		case f.Found == "":
+			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
+			if f.Similar != "" && db.ID != "" {
+				p.note("database %q: %q is of type %s, so %q is added beside it", db.Title, f.Similar, db.Columns[f.Similar].Type, f.Name)
+			}
+			if col.Type == "status" || col.Type == "relation" {
+				special = append(special, col)
+			} else {
+				plain = append(plain, col)
+			}
+		case len(f.Missing) > 0:
+			status, options = f.Name, f.Missing
+		case f.Grade == notion.Unusable:
+			p.problem("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
+		case f.Grade == notion.Poor:
+			p.note("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
+		}
+	}
+	if made && !slices.ContainsFunc(slices.Collect(columnTypes(db)), func(t string) bool { return t == "unique_id" }) {
+		special = append(special, notion.NewColumn{Name: "ID", Type: "unique_id", Prefix: "TASK"})
+	}
+	p.make(k, db, plain)
+	for _, col := range special {
+		// One by one: Notion did not always take these.
+		p.step(Step{Action: AddProperties, Database: k.key, What: describe(col), columns: []notion.NewColumn{col}, optional: col.Type == "unique_id"})
+	}
+	if len(options) > 0 {
+		p.step(Step{
+			Action: AddOptions, Database: k.key, What: fmt.Sprintf("%s by %s", status, strings.Join(options, ", ")),
+			columns: []notion.NewColumn{{Name: status, Options: options}},
+		})
+	}
+}
+
+// planLog plans what a log database lacks.
+func (p *Plan) planLog(k kind, db notion.Database) {
+	example := worklog.Example(k.log)
+	places := db.Places(example, task.ID(p.Config.Databases.Tasks))
+	var missing []notion.NewColumn
+	for _, f := range example.Fields {
+		if _, ok := places[f.Name]; ok {
+			continue
+		}
+		if there, ok := db.Similar(f.Name); ok {
+			p.note("database %q: property %q is of type %s, which cannot hold %s: it goes into the text of the page", db.Title, there.Name, there.Type, f.Name)
+			continue
+		}
+		missing = append(missing, notion.NewColumn{Name: f.Name, Type: columnType(f)})
+	}
+	p.make(k, db, missing)
+}
+
+// make plans a database, or, if there is one, what it lacks.
+func (p *Plan) make(k kind, db notion.Database, columns []notion.NewColumn) {
+	var names []string
+	if db.ID == "" {
+		columns = append([]notion.NewColumn{{Name: "Name", Type: "title"}}, columns...)
+	}
+	for _, col := range columns {
+		names = append(names, describe(col))
+	}
+	switch what := strings.Join(names, ", "); {
+	case db.ID == "":
+		p.step(Step{
+			Action: CreateDatabase, Database: k.key, What: fmt.Sprintf("%q with %s", k.title, what),
+			title: k.title, columns: columns,
+		})
+	case len(columns) > 0:
+		p.step(Step{Action: AddProperties, Database: k.key, What: fmt.Sprintf("%s to %q", what, db.Title), columns: columns})
+	}
+}
+
+// planFile plans the configuration file.
+func (p *Plan) planFile(o Options) {
+	switch _, err := os.Stat(p.File); {
+	case errors.Is(err, fs.ErrNotExist):
+		p.step(Step{Action: WriteConfig, What: p.File})
+	case err != nil:
+		p.problem("%v", err)
+	case p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
+		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses:
+	case p.replace:
+		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
+		if o.Config.Notion.Token != "" && os.Getenv("NOTION_TOKEN") == "" && os.Getenv("DIBS_NOTION_TOKEN") == "" {
+			p.note("the token stays behind in %s.bak: put it into a file of its own, and name that in notion.token_file", p.File)
+		}
+		p.step(Step{Action: WriteConfig, What: what})
+	default:
+		p.problem("%s is there and says otherwise: give --force to replace it, or name another file with --config", p.File)
+	}
+}
+
+func (p *Plan) step(s Step) { p.Steps = append(p.Steps, s) }
+
+func (p *Plan) problem(format string, args ...any) {
+	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
+}
+
+func (p *Plan) note(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,440 @@
+package setup_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+	"dibs/internal/setup"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+	"dibs/internal/workspace"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// world is a workspace with a page and nothing on it, in a bubble where time is
+// virtual.
+type world struct {
+	*testing.T
+	notion    *emulator.Emulator
+	transport http.RoundTripper
+	page      task.ID
+	options   setup.Options
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		em, err := emulator.New(emulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer em.Close()
+		w := &world{T: t, notion: em, transport: em.Client().Transport}
+		defer w.transport.(*http.Transport).CloseIdleConnections()
+		var page struct {
+			ID task.ID `json:"id"`
+		}
+		w.ask("POST", "/v1/pages", `{"parent":{"workspace":true},"properties":{"title":{"title":[{"text":{"content":"Team"}}]}}}`, &page)
+		w.page = page.ID
+		em.ResetRequests()
+
+		c := config.Default()
+		c.Notion.Token = config.Secret(em.Token())
+		w.options = setup.Options{Config: c, File: filepath.Join(t.TempDir(), "dibs", "config.yaml"), Parent: page.ID}
+		test(w)
+	})
+}
+
+// ask sends a request as another client of the workspace would.
+func (w *world) ask(method, path, body string, answer any) {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), method, "http://notion"+path, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.notion.Token())
+	req.Header.Set("Notion-Version", "2022-06-28")
+	resp, err := w.notion.Client().Transport.RoundTrip(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil || resp.StatusCode != 200 {
+		w.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
+	}
+}
+
+func (w *world) client() *notion.Client {
+	w.Helper()
+	client, err := workspace.Connect(w.options.Config.Notion, w.transport, slog.New(slog.DiscardHandler))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return client
+}
+
+// plan makes a plan, which must not change anything.
+func (w *world) plan() *setup.Plan {
+	w.Helper()
+	w.options.Client = w.client()
+	w.notion.ResetRequests()
+	p, err := setup.New(w.Context(), w.options)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if changes := w.changes(); len(changes) > 0 {
+		w.Errorf("planning sent %v", changes)
+	}
+	return p
+}
+
+// changes are the requests that could have changed something.
+func (w *world) changes() []string {
+	var out []string
+	for _, r := range w.notion.Requests() {
+		if r.Method != "GET" {
+			out = append(out, r.Method+" "+r.Path)
+		}
+	}
+	return out
+}
+
+func (w *world) apply(p *setup.Plan) {
+	w.Helper()
+	if err := p.Apply(w.Context(), func(setup.Step) {}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// again takes over what the plan wrote, as the next run would find it.
+func (w *world) again(p *setup.Plan) {
+	w.Helper()
+	c, err := config.Load(config.Options{File: p.File})
+	if err != nil {
+		w.Fatal(err)
+	}
+	c.Notion.Token = config.Secret(w.notion.Token())
+	w.options.Config = c
+}
+
+// complete checks that nothing is missing from the databases of a plan.
+func (w *world) complete(p *setup.Plan) {
+	w.Helper()
+	client := w.client()
+	tasks, err := client.Tasks(w.Context(), p.Config.Databases.Tasks, workspace.Schema(p.Config))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if warnings := tasks.Warnings(); len(warnings) > 0 {
+		w.Errorf("the tasks database: %q", warnings)
+	}
+	for log, id := range map[claim.Log]string{claim.TaskLog: p.Config.Databases.TaskLog, claim.MeshLog: p.Config.Databases.MeshLog} {
+		db, err := client.Database(w.Context(), id)
+		if err != nil {
+			w.Fatal(err)
+		}
+		example := worklog.Example(log)
+		places := db.Places(example, task.ID(p.Config.Databases.Tasks))
+		for _, f := range example.Fields {
+			if _, ok := places[f.Name]; !ok {
+				w.Errorf("the %s log has no place for %s", log, f.Name)
+			}
+		}
+	}
+}
+
+func actions(p *setup.Plan) []string {
+	out := []string{}
+	for _, s := range p.Steps {
+		out = append(out, string(s.Action)+" "+s.Database)
+	}
+	return out
+}
+
+func TestFromNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.plan()
+		want := []string{"create tasks", "add tasks", "add tasks", "add tasks", "create task_log", "create mesh_log", "write "}
+		if diff := cmp.Diff(want, actions(p)); diff != "" {
+			w.Fatalf("plan (-want +got):\n%s", diff)
+		}
+		w.apply(p)
+		w.complete(p)
+		db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks)
+		if err != nil || db.Columns["status"].Type != "status" || db.Columns["ID"].Type != "unique_id" || db.Columns["depends_on"].Database != string(db.ID) {
+			w.Errorf("the tasks database is %+v, err = %v", db, err)
+		}
+
+		w.again(p)
+		if again := w.plan(); len(again.Steps)+len(again.Problems)+len(again.Notes) > 0 {
+			w.Errorf("a second run would %v, problems %q, notes %q", again.Steps, again.Problems, again.Notes)
+		}
+	})
+}
+
+// TestEveryInterruption lets each change fail in each way, and runs it again.
+func TestEveryInterruption(t *testing.T) {
+	for _, kind := range []emulator.FaultKind{emulator.Error500, emulator.DropAnswer, emulator.SavedBut503, emulator.RateLimited429} {
+		for skip := range 6 {
+			t.Run(fmt.Sprint(kind, skip), func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					remove := w.notion.Inject(emulator.Fault{
+						Match: func(r *http.Request, _ []byte) bool { return r.Method != "GET" },
+						Skip:  skip, Times: 1, Kind: kind,
+					})
+					p := w.plan()
+					err := p.Apply(w.Context(), func(setup.Step) {})
+					if err == nil || !strings.Contains(err.Error(), "run the same again") {
+						w.Fatalf("err = %v, want advice to run it again", err)
+					}
+					if _, err := os.Stat(w.options.File); err == nil {
+						w.Error("the configuration was written although a step failed")
+					}
+					remove()
+					time.Sleep(10 * time.Minute) // as long as any pause
+					p = w.plan()
+					w.apply(p)
+					w.complete(p)
+					below, err := w.client().Below(w.Context(), w.page)
+					if err != nil || len(below) != 3 {
+						w.Errorf("the page holds %v, err = %v, want three databases", below, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestStatusThatNotionDoesNotAccept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		next := w.transport
+		w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method == "PATCH" {
+				body, err := io.ReadAll(req.Body)
+				if err != nil {
+					return nil, err
+				}
+				if bytes.Contains(body, []byte(`"status":{"options"`)) || bytes.Contains(body, []byte(`"unique_id"`)) {
+					answer := `{"object":"error","status":400,"code":"validation_error","message":"body.properties.status should be something else","request_id":"r"}`
+					return &http.Response{
+						StatusCode: 400, Header: http.Header{"Content-Type": {"application/json"}},
+						Body: io.NopCloser(strings.NewReader(answer)), Request: req,
+					}, nil
+				}
+				req.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			return next.RoundTrip(req)
+		})
+		p := w.plan()
+		w.apply(p)
+		w.complete(p)
+		db, err := w.client().Database(w.Context(), p.Config.Databases.Tasks)
+		if err != nil || db.Columns["status"].Type != "select" || len(db.Columns["status"].Options) != 5 {
+			w.Errorf("status is %+v, err = %v, want a select", db.Columns["status"], err)
+		}
+		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "is a select") || !strings.Contains(notes, "ID (unique_id) was left out") {
+			w.Errorf("notes: %q", notes)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// schemaOf is a database's schema as the API shows it.
+func (w *world) schemaOf(id string) map[string]map[string]any {
+	w.Helper()
+	var db struct {
+		Properties map[string]map[string]any `json:"properties"`
+	}
+	w.ask("GET", "/v1/databases/"+id, "", &db)
+	return db.Properties
+}
+
+func (w *world) database(title string, schema map[string]any) string {
+	w.Helper()
+	id, err := w.notion.CreateDatabase(title, schema)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+func of(kind string, options ...string) any {
+	config := map[string]any{}
+	if len(options) > 0 {
+		var list []any
+		for i, name := range options {
+			list = append(list, map[string]any{"name": name, "color": []string{"red", "blue", "pink"}[i%3]})
+		}
+		config["options"] = list
+	}
+	return map[string]any{kind: config}
+}
+
+func TestUpgradeChangesNothingThatIsThere(t *testing.T) {
+	for _, kind := range []string{"status", "select"} {
+		t.Run(kind, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.options.Parent = ""
+				given := &w.options.Given
+				given.Tasks = w.database("Backlog", map[string]any{
+					"Task": of("title"), "Status": of(kind, "Idea", "Open", "In progress", "Completed"), "Claimed By": of("rich_text"),
+					"priority": of("number"), "Owner": of("people"), "Place": of("place"),
+				})
+				given.TaskLog = w.database("Work", map[string]any{"What": of("title"), "Result": of("select", "completed"), "Started": of("date"), "summary": of("number")})
+				given.MeshLog = w.database("Mesh", map[string]any{"Name": of("title")})
+				before := make(map[string]map[string]map[string]any)
+				for _, id := range []string{given.Tasks, given.TaskLog, given.MeshLog} {
+					before[id] = w.schemaOf(id)
+				}
+
+				p := w.plan()
+				if len(p.Problems) > 0 {
+					w.Fatalf("problems: %q", p.Problems)
+				}
+				w.apply(p)
+				for id, was := range before {
+					is := w.schemaOf(id)
+					for name, property := range was {
+						if name == "Status" { // has more options now, behind those it had
+							had, has := optionsOf(property, kind), optionsOf(is[name], kind)
+							if diff := cmp.Diff(had, has[:len(had)]); diff != "" {
+								w.Errorf("options (-before +after):\n%s", diff)
+							}
+							continue
+						}
+						if diff := cmp.Diff(property, is[name]); diff != "" {
+							w.Errorf("%s (-before +after):\n%s", name, diff)
+						}
+					}
+				}
+				for _, name := range []string{"status", "claimed_by", "started", "outcome"} {
+					for id := range before {
+						if _, ok := w.schemaOf(id)[name]; ok {
+							w.Errorf("%s was added beside one of a similar name", name)
+						}
+					}
+				}
+				var names []string
+				for _, o := range optionsOf(w.schemaOf(given.Tasks)["Status"], kind) {
+					names = append(names, o.(map[string]any)["name"].(string))
+				}
+				if diff := cmp.Diff([]string{"Idea", "Open", "In progress", "Completed", "BLOCKED", "CANCELLED"}, names); diff != "" {
+					w.Errorf("options (-want +got):\n%s", diff)
+				}
+				tasks, err := w.client().Tasks(w.Context(), given.Tasks, workspace.Schema(p.Config))
+				if err != nil || len(tasks.Warnings()) != 1 || !strings.Contains(tasks.Warnings()[0], "priority") {
+					w.Errorf("err = %v, warnings %q, want one of the priority", err, tasks.Warnings())
+				}
+
+				w.again(p)
+				w.options.Given = config.Databases{}
+				if again := w.plan(); len(again.Steps)+len(again.Problems) > 0 {
+					w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
+				}
+			})
+		})
+	}
+}
+
+func optionsOf(property map[string]any, kind string) []any {
+	return property[kind].(map[string]any)["options"].([]any)
+}
+
+func TestWhatKeepsAPlanFromBeingCarriedOut(t *testing.T) {
+	tests := map[string]struct {
+		prepare func(w *world)
+		says    string
+	}{
+		"a property of another type": {
+			func(w *world) {
+				w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title"), "claimed_at": of("rich_text")})
+			},
+			`"claimed_at" is of type rich_text, want date`,
+		},
+		"a configuration that says otherwise": {
+			func(w *world) {
+				if err := os.MkdirAll(filepath.Dir(w.options.File), 0o700); err != nil {
+					w.Fatal(err)
+				}
+				if err := os.WriteFile(w.options.File, []byte("# mine\n"), 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			"is there and says otherwise: give --force",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tt.prepare(w)
+				p := w.plan()
+				if len(p.Problems) != 1 || !strings.Contains(p.Problems[0], tt.says) {
+					w.Errorf("problems: %q, want %q", p.Problems, tt.says)
+				}
+				err := p.Apply(w.Context(), func(setup.Step) {})
+				if err == nil || len(w.changes()) > 0 {
+					w.Errorf("err = %v, sent %v, want a refusal and nothing sent", err, w.changes())
+				}
+			})
+		})
+	}
+}
+
+// A person's database that happens to be called Tasks is left alone.
+func TestNamesakes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var theirs struct {
+			ID string `json:"id"`
+		}
+		w.ask("POST", "/v1/databases", fmt.Sprintf(`{"parent":{"page_id":%q},"title":[{"text":{"content":"Tasks"}}],"properties":{"Name":{"title":{}}}}`, w.page), &theirs)
+		before := w.schemaOf(theirs.ID)
+		p := w.plan()
+		w.apply(p)
+		w.complete(p)
+		if diff := cmp.Diff(before, w.schemaOf(theirs.ID)); diff != "" || p.Config.Databases.Tasks == theirs.ID {
+			w.Errorf("somebody's own database was used (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestReplaceKeepsWhatElseIsConfigured(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Config.Claim.Settle = 7 * time.Second
+		w.options.Config.Agents = []config.Agent{{Name: "Sandman"}}
+		w.options.Replace = true
+		if err := os.MkdirAll(filepath.Dir(w.options.File), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		if err := os.WriteFile(w.options.File, []byte("claim: {settle: 7s}\nagents: [Sandman]\n"), 0o600); err != nil {
+			w.Fatal(err)
+		}
+		p := w.plan()
+		if !slices.Contains(actions(p), "write ") {
+			w.Fatalf("plan: %v", p.Steps)
+		}
+		w.apply(p)
+		c, err := config.Load(config.Options{File: w.options.File})
+		if err != nil || c.Claim.Settle != 7*time.Second || len(c.Agents) != 1 || c.Databases != p.Config.Databases {
+			w.Errorf("read again: %+v, err = %v", c, err)
+		}
+	})
+}
