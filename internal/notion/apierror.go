@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"dibs/internal/claim"
 )
@@ -82,7 +83,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 		AdditionalData map[string]any `json:"additional_data"`
 	}
 	if err := json.Unmarshal(body, &said); err == nil && said.Object == "error" {
-		e.Code, e.Message = said.Code, oneLine(said.Message)
+		e.Code, e.Message = oneLine(said.Code), oneLine(said.Message)
 		e.RequestID, e.AdditionalData = said.RequestID, said.AdditionalData
 	} else {
 		e.Message = describe(resp, body)
@@ -91,6 +92,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 			e.RequestID = resp.Header.Get("Cf-Ray")
 		}
 	}
+	e.RequestID = oneLine(e.RequestID)
 	e.RetryAfter = retryAfter(resp.Header, e.AdditionalData)
 	e.Landed = e.landed()
 	return e
@@ -114,8 +116,15 @@ func describe(resp *http.Response, body []byte) string {
 	return what
 }
 
-// oneLine folds a message into one line of a length that a log can bear.
+// oneLine folds a message into one line of a length that a log can bear, of
+// characters that do nothing to a terminal.
 func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || unicode.IsSpace(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 500 {
 		s = string(r[:500]) + "…"

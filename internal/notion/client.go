@@ -96,6 +96,7 @@ func New(o Options) (*Client, error) {
 	}
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
+	chain = &redact{next: chain, token: o.Token}
 	chain = &baseURL{next: chain, base: base}
 	chain = &tell{next: chain, clock: c.clock}
 	chain = &typed{next: chain}

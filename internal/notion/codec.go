@@ -101,13 +101,13 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	}
 	t := task.Task{
 		ID:        id,
-		Title:     plainText(byID[c.columns.title.ID]),
-		URL:       page.URL,
+		Title:     shortened(plainText(byID[c.columns.title.ID])),
+		URL:       shortened(page.URL),
 		Status:    task.Unknown,
 		Priority:  task.None,
-		ClaimedBy: c.holder(byID[c.columns.claimedBy.ID]),
+		ClaimedBy: shortened(c.holder(byID[c.columns.claimedBy.ID])),
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
-		Token:     strings.TrimSpace(plainText(byID[c.columns.token.ID])),
+		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
 		Timeout:   lease(byID[c.columns.timeout.ID]),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
 		Created:   page.CreatedTime.UTC(),
@@ -223,6 +223,15 @@ func plainText(p notionapi.Property) string {
 		b.WriteString(s.PlainText)
 	}
 	return b.String()
+}
+
+// shortened cuts a text off where no line of a log, and no entry of one, could
+// take it any more. No text that anything depends on is as long.
+func shortened(s string) string {
+	if fits(s, spanLimit) {
+		return s
+	}
+	return s[:prefix(s, spanLimit-1)] + "…"
 }
 
 func moment(p notionapi.Property) time.Time {

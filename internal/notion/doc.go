@@ -15,6 +15,7 @@
 //	typed     turns whatever is not a good answer into a typed error
 //	clock     learns Notion's time from the Date header
 //	baseURL   points the request at the configured server
+//	redact    takes the token out of what comes back
 //	send      one request, one whole answer, within the time limit
 //
 // The order follows from who needs to know what. Repair is outermost because it

@@ -72,6 +72,8 @@ type listing struct {
 	rows []task.Task
 	seen map[task.ID]int // where in rows a task is
 	at   time.Time       // of the first answer
+
+	answers int
 }
 
 // list makes one query and adds its rows. incomplete says why they are not all
@@ -88,6 +90,9 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.codec.database), request)
 		if err != nil {
 			return "", err
+		}
+		if l.answers++; l.answers > maxAnswers {
+			return "", errEndless
 		}
 		if x.incomplete != "" {
 			incomplete = x.incomplete

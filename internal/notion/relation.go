@@ -26,7 +26,7 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 	path := "/v1/pages/" + string(id) + "/properties/" + url.PathEscape(plain)
 	query := url.Values{"page_size": {"100"}}
 	var all []task.ID
-	for {
+	for answers := 1; ; answers++ {
 		var items struct {
 			Results []struct {
 				Relation pageRef `json:"relation"`
@@ -50,6 +50,9 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 		if items.NextCursor == "" || items.NextCursor == query.Get("start_cursor") {
 			return nil, errNoCursor
 		}
+		if answers == maxAnswers {
+			return nil, errEndless
+		}
 		query.Set("start_cursor", items.NextCursor)
 	}
 	t.mu.Lock()
@@ -60,6 +63,13 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 
 // errNoCursor is the error of an answer that says there is more, and not where.
 var errNoCursor = errors.New("there is more, but no cursor to it")
+
+// maxAnswers is how many answers a list may have: ten times those of the largest
+// board that Notion can be asked for in a reasonable time.
+const maxAnswers = 10_000
+
+// errEndless is the error of a list that goes on and on.
+var errEndless = errors.New("the list does not come to an end")
 
 // recall returns the dependencies of a task as last read, if an answer has been
 // found to show only some of them.

@@ -3,6 +3,7 @@ package notion
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,7 +32,7 @@ func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err == nil {
-		body, err = repairAnswer(body, exchangeOf(req.Context()))
+		body, err = repairAnswer(req, body, exchangeOf(req.Context()))
 	}
 	if err != nil {
 		return nil, &SendError{
@@ -81,13 +82,17 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 	return req, err
 }
 
-func repairAnswer(body []byte, x *exchange) ([]byte, error) {
+func repairAnswer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	var kind struct {
 		Object string `json:"object"`
 		Type   string `json:"type"`
 	}
 	if err := json.Unmarshal(body, &kind); err != nil {
 		return nil, err
+	}
+	// Taken for an empty list, any other answer would empty the mirror.
+	if want := objectOf(req.URL.Path); kind.Object != want {
+		return nil, fmt.Errorf("want a %s, got %q", want, oneLine(kind.Object))
 	}
 	switch {
 	case kind.Object == "page":
@@ -103,6 +108,15 @@ func repairAnswer(body []byte, x *exchange) ([]byte, error) {
 	default:
 		return body, nil
 	}
+}
+
+// objectOf is the kind of object that a good answer is.
+func objectOf(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	if len(parts) > 2 { // databases/{id}/query, pages/{id}/properties/{id}, blocks/{id}/children
+		return "list"
+	}
+	return strings.TrimSuffix(parts[0], "s")
 }
 
 // The shapes below name what is read of an answer and what is passed on.
@@ -162,6 +176,9 @@ func repairQuery(body []byte, x *exchange) ([]byte, error) {
 	}
 	if err := json.Unmarshal(body, &query); err != nil {
 		return nil, err
+	}
+	if query.Results == nil {
+		return nil, errors.New("a list without results")
 	}
 	if s := query.RequestStatus; s != nil && s.Type == "incomplete" {
 		x.incomplete = s.Reason

@@ -60,7 +60,7 @@ func TestUpdatesDoNotRestore(t *testing.T) {
 		{"PATCH", pagePath, `{"archived":true}`, `{"archived":true}`},
 		{"POST", "/v1/pages", `{"archived":false}`, `{"archived":false}`},
 	} {
-		sent, body, _, err := repaired(t, t.Context(), tc.method, tc.path, tc.body, "{}")
+		sent, body, _, err := repaired(t, t.Context(), tc.method, tc.path, tc.body, `{"object":"page"}`)
 		if err != nil {
 			t.Fatal(err)
 		}

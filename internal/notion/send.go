@@ -13,6 +13,10 @@ import (
 // each with every text as long as Notion lets it be, stay below.
 const answerLimit = 64 << 20
 
+// headerLimit is the same for the header of an answer, which net/http would
+// otherwise take ten megabytes of.
+const headerLimit = 256 << 10
+
 // send makes one request and reads the whole answer, within the time limit.
 type send struct {
 	next    http.RoundTripper
@@ -65,6 +69,7 @@ func closeBody(req *http.Request) {
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 10
+	t.MaxResponseHeaderBytes = headerLimit
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return t
 }

@@ -90,6 +90,9 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, storeError(err)
 	}
 	read, err := t.row(ctx, t.codec.Load(), page, &x)
+	if err == nil && read.ID != id {
+		err = anotherPage(read.ID, id)
+	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
@@ -109,6 +112,9 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 		return claim.Reading{}, t.noted(err)
 	}
 	written, err := c.task(page)
+	if err == nil && written.ID != id {
+		err = anotherPage(written.ID, id)
+	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
@@ -116,4 +122,10 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 		written.DependsOn = t.recall(written.ID, written.DependsOn)
 	}
 	return claim.Reading{Task: written, At: x.at(t.client.clock)}, nil
+}
+
+// anotherPage is the error of an answer about another page than the one that was
+// asked for.
+func anotherPage(got, want task.ID) error {
+	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion answered with page %s where page %s was asked for", got, want)
 }

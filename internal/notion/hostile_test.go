@@ -1,0 +1,357 @@
+package notion_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion"
+	"dibs/internal/worklog"
+)
+
+// secret is a token that servers in these tests repeat.
+const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
+
+// calls are the calls of a client, on a database that was opened when the server
+// still behaved.
+func calls(w *world) map[string]func() error {
+	tasks := w.tasks(notion.TaskSchema{})
+	log, err := w.client.Log(w.Context(), w.databases.MeshLog)
+	if err != nil {
+		w.Fatal(err)
+	}
+	id := w.page(props{})
+	ctx := w.Context()
+	return map[string]func() error{
+		"database": func() error { _, err := w.client.Tasks(ctx, w.databases.Tasks, notion.TaskSchema{}); return err },
+		"query":    func() error { _, _, err := tasks.Query(ctx, notion.Query{}); return err },
+		"get":      func() error { _, err := tasks.Get(ctx, id); return err },
+		"write":    func() error { _, err := tasks.Write(ctx, id, claimed("Sandman", time.Now())); return err },
+		"me":       func() error { _, err := w.client.Me(ctx); return err },
+		"create":   func() error { return log.Create(ctx, worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "x"}) },
+		"find":     func() error { _, err := log.Find(ctx, "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"); return err },
+	}
+}
+
+// answer is a body with a status and a media type.
+func answer(status int, media, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprint(status, " ", http.StatusText(status)),
+		Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body)),
+	}
+}
+
+// endless is a text without an end. With a pause, it comes a byte at a time.
+type endless struct {
+	ctx   context.Context
+	pause time.Duration
+}
+
+func (e endless) Read(p []byte) (int, error) {
+	if e.pause > 0 {
+		p = p[:1]
+		select {
+		case <-time.After(e.pause):
+		case <-e.ctx.Done():
+			return 0, e.ctx.Err()
+		}
+	}
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func (endless) Close() error { return nil }
+
+// TestHostileAnswers gives every call an answer that is meant to do harm. Each
+// must fail in one line of reasonable length, in reasonable time, without the
+// token, as an error that the protocol can judge.
+func TestHostileAnswers(t *testing.T) {
+	for name, serve := range map[string]func(req *http.Request) *http.Response{
+		"endless": func(req *http.Request) *http.Response {
+			r := answer(200, "application/json", "")
+			r.Body = endless{ctx: req.Context()}
+			return r
+		},
+		"endless and slow": func(req *http.Request) *http.Response {
+			r := answer(200, "application/json", "")
+			r.Body = endless{req.Context(), 100 * time.Millisecond}
+			return r
+		},
+		"deep": func(*http.Request) *http.Response {
+			return answer(200, "application/json", strings.Repeat("[", 1<<20)+strings.Repeat("]", 1<<20))
+		},
+		"deep in an object": func(*http.Request) *http.Response {
+			return answer(200, "application/json", `{"object":"page","parent":`+strings.Repeat(`{"parent":`, 1<<18)+"1"+strings.Repeat("}", 1<<18)+"}")
+		},
+		"null":     func(*http.Request) *http.Response { return answer(200, "application/json", "null") },
+		"a number": func(*http.Request) *http.Response { return answer(200, "application/json", "1e999999") },
+		"nothing":  func(*http.Request) *http.Response { return answer(200, "application/json", "") },
+		"not UTF-8": func(*http.Request) *http.Response {
+			return answer(200, "application/json", "{\"object\":\"\xff\xfe\"}")
+		},
+		"the token in an error": func(*http.Request) *http.Response {
+			return answer(400, "application/json", `{"object":"error","code":"`+secret+`","message":"bad\n\u001b[2J Bearer `+secret+strings.Repeat("x", 1<<20)+`","request_id":"`+secret+`"}`)
+		},
+		"the token in a page of HTML": func(*http.Request) *http.Response {
+			r := answer(502, "text/html", "<p>"+secret)
+			r.Header.Set("Cf-Ray", secret)
+			return r
+		},
+		"unauthorized, with the token": func(*http.Request) *http.Response {
+			return answer(401, "application/json", `{"object":"error","code":"unauthorized","message":"API token `+secret+` is invalid."}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.hostile(serve, func(call string, err error, took time.Duration) {
+					var failed *claim.StoreError
+					if !errors.As(err, &failed) {
+						w.Fatalf("%s: err = %v, want a *claim.StoreError", call, err)
+					}
+					text := err.Error()
+					if strings.Contains(text, secret) || strings.ContainsAny(text, "\n\x1b") || len(text) > 2000 {
+						w.Errorf("%s: the error says %.3000q", call, text)
+					}
+					// A read is tried four times, of 10 s each, with waits between them.
+					if took > time.Minute {
+						w.Errorf("%s took %v", call, took)
+					}
+				})
+			})
+		})
+	}
+}
+
+// hostile makes every call, each against a server that behaves until then, and
+// shows how it ended.
+func (w *world) hostile(serve func(*http.Request) *http.Response, ended func(call string, err error, took time.Duration)) {
+	w.Helper()
+	var turned atomic.Bool
+	good := w.transport
+	client, err := notion.New(notion.Options{Token: secret, Rate: 100, Burst: 100, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+		if turned.Load() {
+			return serve(req), nil
+		}
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+w.emulator.Token())
+		return good.RoundTrip(req)
+	})})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.client = client
+	list := calls(w)
+	turned.Store(true)
+	for name, call := range list {
+		begin := time.Now()
+		ended(name, call(), time.Since(begin))
+		time.Sleep(10 * time.Minute) // whatever pause was asked for
+	}
+}
+
+// TestRedirects has a server that sends requests, with the token in them, elsewhere.
+func TestRedirects(t *testing.T) {
+	var stolen atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { stolen.Add(1) }))
+	defer thief.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(thief.URL, status))
+		defer server.Close()
+		client, err := notion.New(notion.Options{Token: secret, BaseURL: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Me(t.Context())
+		var failed *claim.StoreError
+		if !errors.As(err, &failed) || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
+			t.Errorf("%d: err = %v", status, err)
+		}
+	}
+	if n := stolen.Load(); n != 0 {
+		t.Errorf("%d requests were made of another server", n)
+	}
+}
+
+// TestEndlessLists has a server whose lists always go on.
+func TestEndlessLists(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.page(props{})
+		next, n := w.transport, 0
+		w.transport = roundTrip(func(req *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(req.URL.Path, "/query") {
+				return next.RoundTrip(req)
+			}
+			n++
+			return answer(200, "application/json", fmt.Sprintf(`{"object":"list","results":[],"has_more":true,"next_cursor":"%d"}`, n)), nil
+		})
+		w.through(func(*http.Request) {})
+		tasks := w.tasks(notion.TaskSchema{})
+		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "does not come to an end") {
+			w.Errorf("err = %v", err)
+		}
+	})
+}
+
+// TestAnotherPage has a server that answers with a page that was not asked for.
+func TestAnotherPage(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id, other := w.page(props{}), w.page(props{})
+		w.answering(string(id), func(body map[string]any) { body["id"] = string(other) })
+		tasks := w.tasks(notion.TaskSchema{})
+		_, err := tasks.Get(w.Context(), id)
+		if err == nil || !strings.Contains(err.Error(), "where page "+string(id)+" was asked for") {
+			w.Errorf("read: err = %v", err)
+		}
+		_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
+		var failed *claim.StoreError
+		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown {
+			w.Errorf("write: err = %v, want one that leaves open whether it landed", err)
+		}
+	})
+}
+
+// TestWrongTypes replaces each part of good answers with a value of every other
+// type. Nothing may panic, no page may be taken for another or for a free one, and
+// no row may go missing unnoticed.
+func TestWrongTypes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		dependency := w.page(props{})
+		id := w.page(props{
+			"Name": title("Fix it"), "status": status("IN_PROGRESS"), "claimed_by": richText("Oracle"),
+			"claimed_at": day("2000-01-01T00:00:00Z"), "depends_on": relates(dependency), "priority": choice("high"),
+		})
+		var body []byte // of the answer that is given; of the last good one if it is not replaced
+		replaced, wrong := false, ""
+		next := w.transport
+		client, err := notion.New(notion.Options{Token: w.emulator.Token(), Rate: 1000, Burst: 1000, Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+			if replaced {
+				return answer(200, "application/json", string(body)), nil
+			}
+			resp, err := next.RoundTrip(req)
+			if err == nil {
+				body, err = io.ReadAll(resp.Body)
+				resp.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			return resp, err
+		})})
+		if err != nil {
+			w.Fatal(err)
+		}
+		open := func() (err error) {
+			tasks, err = client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{})
+			return err
+		}
+		if err := open(); err != nil {
+			w.Fatal(err)
+		}
+		known := tasks
+		rows := func() error {
+			rows, _, err := known.Query(w.Context(), notion.Query{})
+			if err == nil && len(rows) != 2 {
+				w.Errorf("%s: an answer of two rows was taken for one of %d", wrong, len(rows))
+			}
+			return err
+		}
+		page := func() error {
+			r, err := known.Get(w.Context(), id)
+			if err == nil && (r.Task.ID != id || r.Task.ClaimedBy != "Oracle" && !strings.Contains(wrong, "claimed_by")) {
+				w.Errorf("%s: page %s was taken for page %s, claimed by %q", wrong, id, r.Task.ID, r.Task.ClaimedBy)
+			}
+			return err
+		}
+		for name, call := range map[string]func() error{"page": page, "query": rows, "database": open} {
+			replaced = false
+			if err := call(); err != nil {
+				w.Fatal(err)
+			}
+			good := slices.Clone(body)
+			var document any
+			if err := json.Unmarshal(good, &document); err != nil {
+				w.Fatal(err)
+			}
+			tried, refused := 0, 0
+			mutate(document, func(path string, whole any) {
+				if name == "query" && strings.HasSuffix(path, "has_more") || strings.HasSuffix(path, "next_cursor") {
+					return // see TestEndlessLists
+				}
+				if body, err = json.Marshal(whole); err != nil {
+					w.Fatal(err)
+				}
+				replaced, wrong = true, path
+				tried++
+				if err := call(); err != nil {
+					refused++
+					if text := err.Error(); strings.Contains(text, "\n") {
+						w.Errorf("%s: %s: %q", name, path, text)
+					}
+				}
+			})
+			w.Logf("%s: %d answers with one wrong value, %d refused", name, tried, refused)
+			if tried < 100 || refused == 0 {
+				w.Errorf("%s: tried %d answers, %d were refused", name, tried, refused)
+			}
+		}
+	})
+}
+
+// mutate calls f with the whole document for every value of it and every other
+// type of value in its place.
+func mutate(document any, f func(path string, whole any)) {
+	root := []any{document}
+	var walk func(path string, v any, set func(any))
+	walk = func(path string, v any, set func(any)) {
+		for _, wrong := range []any{nil, true, -1e300, "\x00wrong\u202e", []any{nil, 1, "x"}, map[string]any{"type": 7, "id": []any{}}} {
+			set(wrong)
+			f(path, root[0])
+		}
+		set(v)
+		switch v := v.(type) {
+		case []any:
+			for i := range v {
+				walk(fmt.Sprint(path, "/", i), v[i], func(x any) { v[i] = x })
+			}
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				walk(path+"/"+key, v[key], func(x any) { v[key] = x })
+			}
+		}
+	}
+	walk("", document, func(x any) { root[0] = x })
+}
+
+// TestHugeTexts reads what nobody writes by hand.
+func TestHugeTexts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{"claimed_by": richText("Oracle")})
+		huge := strings.Repeat("🙂", 1<<18) // a megabyte
+		w.answering(string(id), func(body map[string]any) {
+			for _, p := range body["properties"].(map[string]any) {
+				p := p.(map[string]any)
+				if kind := p["type"].(string); kind == "title" || kind == "rich_text" {
+					p[kind] = []any{props{"type": "text", "text": props{"content": huge}, "plain_text": huge}}
+				}
+			}
+		})
+		got := w.get(w.tasks(notion.TaskSchema{}), id)
+		for name, text := range map[string]string{"title": got.Title, "claimed_by": got.ClaimedBy, "claim_token": got.Token} {
+			if len(text) > 8000 || !strings.HasSuffix(text, "🙂…") {
+				w.Errorf("%s has %d bytes and ends in %q", name, len(text), text[max(0, len(text)-8):])
+			}
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package notion
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// redact takes the token out of whatever comes back: a server that repeats it,
+// in an error or as the title of a page, must not bring it into logs, the journal
+// or another database.
+type redact struct {
+	next  http.RoundTripper
+	token string
+}
+
+// shortestToken is the length from which on a token is one: what is shorter is
+// made up for a server of one's own, and may be a word of any page.
+const shortestToken = 7
+
+// redacted stands where the token stood.
+const redacted = "[redacted]"
+
+func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.next.RoundTrip(req)
+	if len(r.token) < shortestToken {
+		return resp, err
+	}
+	if err != nil {
+		if text := err.Error(); strings.Contains(text, r.token) {
+			err = &redactedError{strings.ReplaceAll(text, r.token, redacted), err}
+		}
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	}
+	resp.Status = strings.ReplaceAll(resp.Status, r.token, redacted)
+	for _, values := range resp.Header {
+		for i := range values {
+			values[i] = strings.ReplaceAll(values[i], r.token, redacted)
+		}
+	}
+	return withBody(resp, bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))), nil
+}
+
+// redactedError is an error whose text held the token.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
