@@ -471,3 +471,36 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 		})
 	})
 }
+
+// An agent that is done after its lease competes with whoever overrides its
+// claim. However slow its write is, whoever is granted the task keeps it.
+func TestSlowFinishAgainstAnOverride(t *testing.T) {
+	for _, tt := range finishes {
+		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
+			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
+				inWorld(t, openTask(), func(w *world) {
+					a := w.daemon("a", claimtest.On(claimtest.Every(tt.write, claimtest.Renewals), claimtest.Slow(slow, 0)))
+					b := w.start(steady("b"))
+					c := w.claim(a, "Sandman")
+					time.Sleep(time.Until(c.StaleAt) + time.Second)
+					var granted []claim.Claim
+					var wg sync.WaitGroup
+					wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: after}) })
+					_, err := a.Finish(w.ctx, c.ID, tt.finish)
+					wg.Wait()
+					w.sync(2*time.Minute, a, b)
+					if len(granted) == 0 {
+						if err != nil {
+							t.Errorf("%s slow by %v, override after %v: nobody has the task: %v", tt.name, slow, after, err)
+						}
+						return
+					}
+					if got := w.only(b).State; got != claim.Held {
+						t.Errorf("%s slow by %v, override after %v: the claim is %s, want held", tt.name, slow, after, got)
+					}
+					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
+				})
+			}
+		}
+	}
+}

@@ -87,7 +87,7 @@ func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 		return false, err
 	case c.token(cl, r.Task).ID != cl.ID:
 		return false, c.overtaken(ctx, cl)
-	case r.Task.Trashed || r.Task.Status != task.InProgress || watch.elapsed() >= c.policy.WriteWindow:
+	case watch.elapsed() >= c.policy.WriteWindow:
 		return false, nil // RunDue sees to it
 	}
 	cl.State = Voided

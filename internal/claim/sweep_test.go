@@ -204,11 +204,11 @@ func TestFateOfTheSweep(t *testing.T) {
 // A sweep and an override compete for a stale task. However slow the sweep's
 // writes are, whoever is granted the task keeps it.
 func TestSlowSweepAgainstAnOverride(t *testing.T) {
-	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+	for _, steps := range [][]claimtest.Kind{{claimtest.Voidings}, {claimtest.Openings}, {claimtest.Voidings, claimtest.Openings}} {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
-			for after := time.Duration(0); after < 10*time.Second; after += 500 * time.Millisecond {
+			for after := time.Duration(0); after < 10*time.Second; after += 150 * time.Millisecond {
 				inWorld(t, staleTask(), func(w *world) {
-					sweeper := w.daemon("a", claimtest.On(claimtest.Every(step), claimtest.Slow(slow, 0)))
+					sweeper := w.daemon("a", claimtest.On(claimtest.Every(steps...), claimtest.Slow(slow, 0)))
 					b, c := w.start(steady("b")), w.start(steady("c"))
 					var wg sync.WaitGroup
 					wg.Go(func() { _, _, _ = sweeper.Sweep(w.ctx, page) })
@@ -221,14 +221,14 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 					wg.Wait()
 					// Should both fail, the task is open after a grace.
 					if took := time.Since(bubbleStart); took > 2*time.Minute {
-						t.Errorf("%s slow by %v, override after %v: granted only after %v", step, slow, after, took)
+						t.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
 					}
 					for range 12 {
 						w.sync(claimtest.SyncInterval, sweeper, b)
 						w.deny(c, "Hypnos", claim.CodeHeld)
 					}
 					if got := w.only(b).State; got != claim.Held {
-						t.Errorf("%s slow by %v, override after %v: the claim is %s, want held", step, slow, after, got)
+						t.Errorf("%v slow by %v, override after %v: the claim is %s, want held", steps, slow, after, got)
 					}
 					w.shows(task.InProgress, "Oracle", string(granted[0].ID))
 				})

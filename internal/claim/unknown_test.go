@@ -335,6 +335,22 @@ func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 	})
 }
 
+// A withdrawal that comes too late leaves the task to whoever wants it.
+func TestWithdrawalAfterTheLease(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		void := w.Page(page)
+		time.Sleep(40 * time.Minute)
+		w.sync(time.Minute, d)
+		if diff := cmp.Diff(void, w.Page(page)); diff != "" {
+			t.Errorf("the page changed:\n%s", diff)
+		}
+		w.none(d)
+		w.claim(d, "Oracle")
+	})
+}
+
 // An abandoned write that landed is noticed by any read of its page.
 func TestSightedByTheProtocolItself(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
