@@ -19,6 +19,7 @@ type Config struct {
 	Claim    Claim    `key:"claim"`
 	Sync     Sync     `key:"sync"`
 	Schedule Schedule `key:"schedule"`
+	Events   Events   `key:"events"`
 	// Socket is the path of the daemon's socket, where clients find it.
 	Socket string `key:"socket"`
 	// SocketGroup is the group, a name or a number, that may use the socket too;
@@ -132,6 +133,11 @@ type Schedule struct {
 	FullSync string `key:"full_sync"`
 }
 
+// Events sets what agents can read of what happened.
+type Events struct {
+	Keep time.Duration `key:"keep"` // how long an event can be read
+}
+
 // Metrics says where the metrics are, beside GET /metrics on the socket.
 type Metrics struct {
 	// Listen is a loopback address and a port; empty means nowhere.
@@ -186,6 +192,7 @@ func Default() Config {
 		},
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
+		Events:   Events{Keep: 7 * 24 * time.Hour},
 		Log:      Log{Level: "info", Format: "text"},
 	}
 }

@@ -33,6 +33,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("sync.keep_finished: %v: want 0 or more", c.Sync.KeepFinished))
 	}
 	errs = append(errs, c.Schedule.validate()...)
+	if c.Events.Keep < time.Hour {
+		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
+	}
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}

@@ -37,10 +37,10 @@ var allowed = map[string][]string{
 	"internal/api":         {"internal/broker", "internal/claim", "internal/feed", "internal/task"},
 	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
-	"internal/api/apitest": {"internal/api/server", "internal/broker", "internal/claim", "internal/task"},
+	"internal/api/apitest": {"internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {
-		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/journal",
+		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
 		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},

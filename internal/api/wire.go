@@ -30,6 +30,8 @@ type Claim struct {
 	EndedAt Time         `json:"ended_at,omitzero"`
 	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
 	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, where that needs saying"`
+
+	Event *FeedEvent `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
 }
 
 // Claims answers a question for claims.

@@ -44,6 +44,7 @@ type Config struct {
 	Claimer *claim.Claimer
 	Mirror  Mirror
 	Journal Journal
+	Feed    Feed
 	// Now is Notion's time.
 	Now func() time.Time
 	// Agents are the names allowed; none means any name.
@@ -58,12 +59,14 @@ type Broker struct {
 	claimer *claim.Claimer
 	mirror  Mirror
 	journal Journal
+	feed    Feed
 	now     func() time.Time
 	agents  []Agent
 	report  func(context.Context, *Status) error
 	log     *slog.Logger
 
 	changed signal
+	told    signal
 	closed  chan struct{}
 	close   func()
 
@@ -75,13 +78,14 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	return &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, now: c.Now,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
 		agents: c.Agents, report: c.Report, log: c.Log, picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 
-// Close ends the waiting for tasks: whoever waits is denied what it waits for.
+// Close ends the waiting, for tasks and for events: whoever waits for a task is
+// denied what it waits for.
 func (b *Broker) Close() { b.close() }
 
 // Changed wakes those who wait for a task: something about one has changed.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/config"
@@ -53,8 +54,10 @@ type Daemon struct {
 	server  *server.Server
 	listen  net.Listener
 
-	// owed wakes the delivery of log entries.
-	owed chan struct{}
+	// owed wakes the delivery of log entries, news the telling of events.
+	owed, news chan struct{}
+	listed     atomic.Bool // the mirror has seen the whole board
+	begun      bool        // agents are told of what happens; for tellLoop only
 
 	mu      sync.Mutex
 	failure string // the last failure to sync, empty once it works again
@@ -68,7 +71,7 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		owed: make(chan struct{}, 1),
+		owed: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
@@ -104,6 +107,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if _, err := d.mirror.Sync(ctx, true); err != nil {
 		return nil, err
 	}
+	d.listed.Store(true)
 	for _, w := range d.tasks.Warnings() {
 		d.log.Warn(w)
 	}
@@ -144,7 +148,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	if err != nil {
 		return err
 	}
-	led := ledger{Journal: d.journal, stored: d.wakeDrainer}
+	led := ledger{Journal: d.journal, stored: func() {
+		d.wakeDrainer()
+		d.wakeTeller() // of the tasks that waited for this one
+		d.broker.Told()
+	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policyOf(d.config, d.tasks),
 		Blockers: d.mirror.Blockers, Observe: d.mirror.Observe, Log: d.log,
@@ -154,7 +162,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	}
 	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Now: d.notion.Now,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
 		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{Broker: d.broker, Keys: keys{d.journal}, Log: d.log, Version: d.version})

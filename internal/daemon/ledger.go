@@ -6,6 +6,7 @@ import (
 
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/feed"
 	"dibs/internal/journal"
 )
 
@@ -39,4 +40,9 @@ func (l ledger) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, err
 		slices.Reverse(events)
 	}
 	return events, err
+}
+
+// Feed returns the events that f selects, in the order of their ids.
+func (l ledger) Feed(ctx context.Context, f broker.EventFilter) ([]feed.Event, error) {
+	return l.Journal.Feed(ctx, journal.FeedFilter(f))
 }

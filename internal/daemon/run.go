@@ -37,6 +37,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	var loops sync.WaitGroup
 	loops.Go(func() { d.syncLoop(work) })
 	loops.Go(func() { d.dueLoop(work) })
+	loops.Go(func() { d.tellLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	loops.Go(func() { d.drainLoop(drain, work.Done()) })
@@ -91,6 +92,10 @@ func (d *Daemon) schedule(ctx context.Context) (*cron.Cron, error) {
 		add("full_sync", d.config.Schedule.FullSync, func(ctx context.Context) error { return d.sync(ctx, true) }),
 		add("prune", "@every 6h", func(ctx context.Context) error {
 			_, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords))
+			if err != nil {
+				return err
+			}
+			_, err = d.journal.PruneFeed(ctx, time.Now().Add(-d.config.Events.Keep))
 			return err
 		}),
 	)
@@ -121,6 +126,11 @@ func (d *Daemon) sync(ctx context.Context, full bool) error {
 			return err
 		}
 	}
+	if full {
+		d.listed.Store(true)
+	}
+	// What ended a claim is told together with the claim's end.
+	defer d.wakeTeller()
 	return d.guard(ctx, false)
 }
 
@@ -160,9 +170,15 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 		}
+		warn, err := d.claimer.Warn(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("agents could not be warned of the end of their leases", "error", err)
+		}
 		wait = d.config.Sync.Interval
-		if !next.IsZero() {
-			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
+		for _, at := range []time.Time{next, warn} {
+			if !at.IsZero() {
+				wait = max(time.Second, min(wait, at.Sub(d.notion.Now())))
+			}
 		}
 	}
 }

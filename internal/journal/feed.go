@@ -16,9 +16,9 @@ import (
 
 // FeedFilter chooses events of the feed; its zero value chooses all.
 type FeedFilter struct {
-	After int64 // only those with a higher id
-	Task  task.ID
+	After int64  // only those with a higher id
 	Agent string // whom it concerns, or who is the other party
+	Task  task.ID
 	Claim claim.ID
 	Limit int // how many at most, 0 for any number
 }

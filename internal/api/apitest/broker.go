@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/feed"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,6 +129,21 @@ func (b *Broker) Status(ctx context.Context) (broker.Status, error) {
 
 func (b *Broker) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, error) {
 	return answer[[]claim.Event](ctx, b, "Log", f)
+}
+
+func (b *Broker) Events(ctx context.Context, f broker.EventFilter, wait time.Duration) (broker.Page, error) {
+	return answer[broker.Page](ctx, b, "Events", f, wait)
+}
+
+// Watched is the result of Watch.
+type Watched struct {
+	Claim claim.Claim
+	Event *feed.Event
+}
+
+func (b *Broker) Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
+	w, err := answer[Watched](ctx, b, "Watch", r, after, wait)
+	return w.Claim, w.Event, err
 }
 
 func (b *Broker) Authorize(agent string, uid int) error {

@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/feed"
 	"dibs/internal/task"
 )
 
@@ -39,6 +40,15 @@ type Broker interface {
 	Status(context.Context) (broker.Status, error)
 
 	Log(context.Context, broker.LogFilter) ([]claim.Event, error)
+
+	// Events returns the next events, after waiting for one if there are none. It
+	// fails with broker.ErrStopping.
+	Events(ctx context.Context, f broker.EventFilter, wait time.Duration) (broker.Page, error)
+
+	// Watch returns a claim once it has ended or there is an event about it after
+	// that one, or once the wait is over. It fails as Lookup does, and with
+	// broker.ErrStopping.
+	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error)
 
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time

@@ -119,10 +119,15 @@ func (s *Server) claims(ctx context.Context, in *struct {
 func (s *Server) lookup(ctx context.Context, in *struct {
 	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
 	Agent string `query:"agent" doc:"Whose claim it must be"`
+	Wait  string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
+	After int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
 }) (*claimOutput, error) {
 	ref, err := refTo(in.ID, in.Agent)
 	if err != nil {
 		return nil, err
+	}
+	if in.Wait != "" {
+		return s.watch(ctx, ref, in.After, in.Wait)
 	}
 	c, err := s.broker.Lookup(ctx, ref)
 	if err != nil {

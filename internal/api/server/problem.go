@@ -70,6 +70,8 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return storeProblem(store, err)
 	}
 	switch {
+	case errors.Is(err, broker.ErrStopping):
+		return stopping()
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return api.NewProblem(api.CodeUnknownClaim, oneLine(err.Error()))
 	case errors.Is(err, broker.ErrNoTask):
@@ -81,12 +83,16 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 
 // cutOff is the answer to a request that ended before it was worked off.
 func cutOff(ctx context.Context) *api.Problem {
-	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
-		p := api.NewProblem(api.CodeStopping, cause.Error())
-		p.RetryIn(time.Second)
-		return p
+	if errors.Is(context.Cause(ctx), errStopping) {
+		return stopping()
 	}
 	return api.NewProblem(api.CodeInternal, "the caller went away") // and will not read it
+}
+
+func stopping() *api.Problem {
+	p := api.NewProblem(api.CodeStopping, errStopping.Error())
+	p.RetryIn(time.Second)
+	return p
 }
 
 func (s *Server) denied(d *claim.Denied) *api.Problem {

@@ -45,6 +45,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.claimRoutes(own)
 	s.taskRoutes(own)
 	s.daemonRoutes(own)
+	s.eventRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")

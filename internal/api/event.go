@@ -1,0 +1,30 @@
+package api
+
+import (
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+)
+
+// FeedEvent is one thing that happened to a task or a claim.
+type FeedEvent struct {
+	ID   int64     `json:"id" doc:"Later events have higher ids; no id is used twice"`
+	At   Time      `json:"at" doc:"When the daemon found out"`
+	Kind feed.Kind `json:"kind"`
+	Task *TaskRef  `json:"task,omitempty" doc:"The task, as it was then"`
+
+	Agent     string   `json:"agent,omitempty" doc:"Whom it concerns first: who has the task, or had it"`
+	Holder    string   `json:"holder,omitempty" doc:"The other party: who has the task now, or lies over the claim"`
+	Claim     claim.ID `json:"claim,omitempty" doc:"The agent's claim, if it is known"`
+	Changed   []string `json:"changed,omitempty" doc:"What was edited: title, priority, timeout, dependencies, status"`
+	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring"`
+	Detail    string   `json:"detail,omitempty" doc:"Why, in one line"`
+	Summary   string   `json:"summary,omitempty" doc:"What the agent said when it was done"`
+}
+
+// The media type of GET /v1/events, and the header by which a reader goes on
+// where it left off.
+const (
+	EventStream  = "text/event-stream"
+	LastEventID  = "Last-Event-ID"
+	EventsFuture = -1 // the value of after for events that are yet to come
+)

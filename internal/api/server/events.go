@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/feed"
+	"dibs/internal/task"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+const (
+	// heartbeat is how long a stream of events stays silent at the most.
+	heartbeat = 15 * time.Second
+	// slowest is how long a reader may take for what it is sent. One that is
+	// slower is cut off, and goes on later where it was.
+	slowest = 30 * time.Second
+)
+
+func (s *Server) eventRoutes(o operations) {
+	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.FeedEvent](), true, "FeedEvent")
+	add(o, huma.Operation{
+		OperationID: "events", Method: http.MethodGet, Path: "/v1/events",
+		Summary: "What happens to tasks and claims, as server-sent events",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "A stream of events: id, event (the kind) and data (the event, in one line)",
+			Content:     map[string]*huma.MediaType{api.EventStream: {Schema: event}},
+		}},
+	}, s.stream)
+}
+
+type streamInput struct {
+	After       int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; 0: all that are kept; -1: only new ones"`
+	LastEventID string `header:"Last-Event-ID" doc:"Stands before after, for readers that connect again"`
+	Agent       string `query:"agent" doc:"Only those that concern this agent"`
+	Task        string `query:"task" doc:"Only those about this task"`
+	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
+}
+
+func (in *streamInput) filter() (broker.EventFilter, error) {
+	f := broker.EventFilter{After: in.After, Agent: in.Agent}
+	var err error
+	if in.LastEventID != "" {
+		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {
+			return f, invalid("header."+api.LastEventID, fmt.Errorf("%q is not the id of an event", in.LastEventID))
+		}
+	}
+	if in.Task != "" {
+		if f.Task, err = task.ParseID(in.Task); err != nil {
+			return f, invalid("query.task", err)
+		}
+	}
+	return f, nil
+}
+
+func (s *Server) stream(_ context.Context, in *streamInput) (*huma.StreamResponse, error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	wait := time.Duration(0)
+	if in.Follow {
+		wait = heartbeat
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		r, w := humago.Unwrap(c)
+		w.Header().Set("Content-Type", api.EventStream)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Connection", "close") // which has deadlines of its own by then
+		out := &eventStream{w: w, connection: http.NewResponseController(w)}
+		if err := s.send(r.Context(), out, f, wait); err != nil && r.Context().Err() == nil {
+			s.log.Info("a reader of events is cut off", "error", err)
+		}
+	}}, nil
+}
+
+// send sends the events that f selects until the reader goes, the daemon stops
+// or, with no wait, there are no more.
+func (s *Server) send(ctx context.Context, out *eventStream, f broker.EventFilter, wait time.Duration) error {
+	if f.After == broker.Now {
+		page, err := s.broker.Events(ctx, f, 0) // which is where to go on
+		if err != nil {
+			return err
+		}
+		f.After = page.Next
+	}
+	if err := out.beat(f.After); err != nil {
+		return err
+	}
+	for {
+		page, err := s.broker.Events(ctx, f, wait)
+		if errors.Is(err, broker.ErrStopping) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		f.After = page.Next
+		for _, e := range page.Events {
+			if err := out.event(s.feedEventOf(e)); err != nil {
+				return err
+			}
+		}
+		if len(page.Events) == 0 {
+			if wait == 0 {
+				return nil
+			}
+			// The id moves on although nothing was selected, so that who connects
+			// again does not go on from too far back.
+			if err := out.beat(page.Next); err != nil {
+				return err
+			}
+		} else if err := out.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// eventStream writes server-sent events.
+type eventStream struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+	pending    bytes.Buffer
+}
+
+// event adds an event to what is to be sent.
+func (o *eventStream) event(e api.FeedEvent) error {
+	fmt.Fprintf(&o.pending, "id: %d\nevent: %s\ndata: ", e.ID, e.Kind)
+	if err := encode(&o.pending, e); err != nil { // one line, with its end
+		return err
+	}
+	o.pending.WriteByte('\n')
+	return nil
+}
+
+// beat shows that the stream is alive, and how far it is.
+func (o *eventStream) beat(id int64) error {
+	fmt.Fprintf(&o.pending, ": alive\nid: %d\n\n", id)
+	return o.flush()
+}
+
+func (o *eventStream) flush() error {
+	if err := o.connection.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
+		return err
+	}
+	if _, err := o.pending.WriteTo(o.w); err != nil {
+		return err
+	}
+	return o.connection.Flush()
+}
+
+// watch answers when something happens to a claim, or when the wait is over.
+func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait string) (*claimOutput, error) {
+	d, err := time.ParseDuration(wait)
+	if err != nil || d < 0 || d > api.MaxWait {
+		return nil, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", wait, api.MaxWait))
+	}
+	c, event, err := s.broker.Watch(ctx, ref, after, d)
+	if err != nil {
+		return nil, err
+	}
+	out := s.claimOf(c)
+	if event != nil {
+		out.Event = new(s.feedEventOf(*event))
+	}
+	return &claimOutput{http.StatusOK, out}, nil
+}
+
+func (s *Server) feedEventOf(e feed.Event) api.FeedEvent {
+	out := api.FeedEvent{
+		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
+		Agent: e.Agent, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
+		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
+	}
+	if e.Task != "" {
+		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
+	}
+	return out
+}

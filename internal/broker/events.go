@@ -1,0 +1,172 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+	"dibs/internal/task"
+)
+
+// Now is where the reading of events begins that is only about what is to come.
+const Now int64 = -1
+
+// batch is how many events are read at a time.
+const batch = 100
+
+// EventFilter selects events of the feed.
+type EventFilter struct {
+	After int64   // only those with a higher id, or Now
+	Agent string  // only those that concern this agent, as whose claim it is or as the other party
+	Task  task.ID // only those about this task
+	Claim claim.ID
+	Limit int // zero: all
+}
+
+// Feed is what agents are told, with increasing ids.
+type Feed interface {
+	// Feed returns the events that f selects, in the order of their ids.
+	Feed(ctx context.Context, f EventFilter) ([]feed.Event, error)
+	// FeedBounds returns the id of the last event, and of the last one that is
+	// no longer kept; 0 for none.
+	FeedBounds(ctx context.Context) (last, pruned int64, err error)
+}
+
+// Page is a part of the feed.
+type Page struct {
+	Events []feed.Event
+	// Next is after which id to go on.
+	Next int64
+}
+
+// ErrStopping: the daemon is stopping, and nobody waits any longer.
+var ErrStopping = errors.New("the daemon is stopping")
+
+// Told wakes those who wait for events: there is a new one.
+func (b *Broker) Told() { b.told.fire() }
+
+// Events returns the first events that f selects, in their order; if there are
+// none, it waits for one for at most that long. Events asked for that are no
+// longer kept, or that never were, are made up for by one of kind feed.Gap. The
+// error is ErrStopping if the daemon stops meanwhile.
+func (b *Broker) Events(ctx context.Context, f EventFilter, wait time.Duration) (Page, error) {
+	f.Limit = batch
+	var page Page
+	err := b.await(ctx, wait, func() (done bool, err error) {
+		page, err = b.page(ctx, f)
+		f.After = page.Next
+		return len(page.Events) > 0, err
+	})
+	return page, err
+}
+
+// await calls look until it is done: again whenever there is a new event, and
+// for the last time when the wait is over.
+func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (done bool, err error)) error {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for last := wait <= 0; ; {
+		more := b.told.next()
+		if done, err := look(); done || err != nil || last {
+			return err
+		}
+		select {
+		case <-more:
+		case <-over.C:
+			last = true
+		case <-b.closed:
+			return ErrStopping
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Broker) page(ctx context.Context, f EventFilter) (Page, error) {
+	last, pruned, err := b.feed.FeedBounds(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	if f.After == Now {
+		return Page{Next: last}, nil
+	}
+	var events []feed.Event
+	if f.After > last || 0 < f.After && f.After < pruned {
+		events = append(events, b.gap(f.After, last, pruned))
+		f.After = pruned
+	}
+	more, err := b.feed.Feed(ctx, f)
+	if err != nil {
+		return Page{}, err
+	}
+	next := last
+	if n := len(more); n > 0 && (n == f.Limit || more[n-1].ID > last) {
+		next = more[n-1].ID
+	}
+	return Page{Events: append(events, more...), Next: next}, nil
+}
+
+// gap tells a reader of what it has missed.
+func (b *Broker) gap(after, last, pruned int64) feed.Event {
+	e := feed.Event{ID: pruned, At: b.now(), Kind: feed.Gap}
+	if after > last {
+		e.Detail = fmt.Sprintf("there is no event %d: the daemon's state was made anew; look at the tasks themselves", after)
+	} else {
+		e.Detail = fmt.Sprintf("events %d to %d are no longer kept; look at the tasks themselves", after+1, pruned)
+	}
+	return e
+}
+
+// Watch returns the claim that r means once it has ended or something was told
+// of it after that event, and at the latest when the wait is over, with that
+// event, if there is one. The error is as of Lookup, or ErrStopping.
+func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
+	if after == Now {
+		last, _, err := b.feed.FeedBounds(ctx)
+		if err != nil {
+			return claim.Claim{}, nil, err
+		}
+		after = last
+	}
+	cl, err := b.Lookup(ctx, r)
+	if err != nil {
+		return claim.Claim{}, nil, err
+	}
+	var event *feed.Event
+	err = b.await(ctx, wait, func() (done bool, err error) {
+		news, err := b.feed.Feed(ctx, EventFilter{After: after, Claim: cl.ID})
+		if err != nil {
+			return false, err
+		}
+		if cl, err = b.journal.Claim(ctx, cl.ID); err != nil {
+			return false, err
+		}
+		if cl.State == claim.Ended {
+			event, err = b.lastOf(ctx, cl.ID)
+			return true, err
+		}
+		if i := slices.IndexFunc(news, func(e feed.Event) bool { return e.Kind != feed.Claimed }); i >= 0 {
+			event = &news[i]
+		}
+		return event != nil, nil
+	})
+	return cl, event, err
+}
+
+// lastOf returns the event of the end of a claim: what the protocol said of it,
+// else what was said last. It is nil if that is no longer kept.
+func (b *Broker) lastOf(ctx context.Context, id claim.ID) (*feed.Event, error) {
+	events, err := b.feed.Feed(ctx, EventFilter{Claim: id})
+	var end *feed.Event
+	for i, e := range events {
+		said := end != nil && (end.Kind == feed.ClaimLost || end.Kind == feed.Swept || end.Kind == feed.Overridden)
+		if e.Kind != feed.Claimed && !said {
+			end = &events[i]
+		}
+	}
+	return end, err
+}

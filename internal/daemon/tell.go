@@ -1,0 +1,84 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// tellBatch is how many tasks are told of in one transaction. Others who write
+// to the journal, claims above all, get their turn in between.
+const tellBatch = 200
+
+// tellRetry is when to look again at tasks that the protocol was at work on.
+const tellRetry = time.Second
+
+// tellLoop tells agents what became of tasks, as soon as there may be something.
+func (d *Daemon) tellLoop(ctx context.Context) {
+	for {
+		busy, err := d.tell(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("agents could not be told what happened", "error", err)
+		}
+		wait := time.Hour // what changes tasks wakes the loop
+		if busy {
+			wait = tellRetry
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-d.news:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// tell tells of every task that changed since it was told of, except those that
+// the protocol is at work on: busy says that there are such. The first time it
+// tells nobody: what the whole board showed then had been there before.
+func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
+	if !d.listed.Load() {
+		return false, nil // the mirror has yet to see the whole board
+	}
+	for again := true; again; {
+		again, busy = false, false
+		for last := task.ID(""); ; {
+			ids, err := d.journal.Untold(ctx, last, tellBatch)
+			if err != nil {
+				return busy, err
+			}
+			if len(ids) == 0 {
+				break
+			}
+			last = ids[len(ids)-1]
+			err = d.claimer.Between(ids, func(idle []task.ID) error {
+				busy = busy || len(idle) < len(ids)
+				more, err := d.journal.Tell(ctx, d.notion.Now(), idle)
+				again = again || more
+				return err
+			})
+			if err != nil {
+				return busy, err
+			}
+		}
+	}
+	d.broker.Told()
+	if !d.begun {
+		err = d.journal.Begin(ctx)
+		d.begun = err == nil
+	}
+	return busy, err
+}
+
+// wakeTeller has agents told what happened.
+func (d *Daemon) wakeTeller() {
+	select {
+	case d.news <- struct{}{}:
+	default:
+	}
+}
