@@ -1,0 +1,187 @@
+package claimtest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// The points at which the three requests of an attempt take effect.
+const (
+	pointRead = iota
+	pointWrite
+	pointVerify
+)
+
+// step is one point of one claimer.
+type step struct{ claimer, point int }
+
+func (s step) String() string { return fmt.Sprintf("%c%d", "RWV"[s.point], s.claimer) }
+
+// Schedule is an order of the points at which the reads, the writes and the
+// verifying reads of several claimers, each of another daemon, take effect, and
+// times that bring it about.
+type Schedule struct {
+	steps []step
+	at    []time.Duration // of each step, from the beginning
+}
+
+// String lists the steps: R1 is the read of claimer 1, W its write, V its
+// verifying read.
+func (s Schedule) String() string {
+	names := make([]string, len(s.steps))
+	for i, step := range s.steps {
+		names[i] = step.String()
+	}
+	return strings.Join(names, " ")
+}
+
+// Schedules returns every order in which the points of n claimers can follow
+// each other under p: a write comes at most the write window after its read, a
+// verifying read at least the settle wait after its write. Claimers are numbered
+// in the order of their reads, since any other numbering is the same schedule. A
+// claimer whose read comes after a write finds the task held, and does no more.
+func Schedules(n int, p claim.Policy) iter.Seq[Schedule] {
+	return func(yield func(Schedule) bool) {
+		x := explorer{n: n, policy: p, next: make([]int, n), yield: yield}
+		x.explore()
+	}
+}
+
+// explorer walks the tree of schedules.
+type explorer struct {
+	n      int
+	policy claim.Policy
+	yield  func(Schedule) bool
+
+	steps   []step
+	next    []int // the point that each claimer comes to next
+	started int
+	written bool
+}
+
+// explore yields all schedules that begin with x.steps, and reports whether
+// there is to be more.
+func (x *explorer) explore() bool {
+	at, possible := x.times()
+	if !possible {
+		return true
+	}
+	complete := x.started == x.n
+	for c := range x.started {
+		if x.next[c] > pointVerify {
+			continue
+		}
+		complete = false
+		if !x.take(step{c, x.next[c]}) {
+			return false
+		}
+	}
+	if complete {
+		return x.yield(Schedule{steps: slices.Clone(x.steps), at: at})
+	}
+	return x.started == x.n || x.take(step{x.started, pointRead})
+}
+
+// take explores what follows a step.
+func (x *explorer) take(s step) bool {
+	before := *x
+	next := x.next[s.claimer]
+	x.steps = append(x.steps, s)
+	x.next[s.claimer] = s.point + 1
+	switch {
+	case s.point == pointWrite:
+		x.written = true
+	case s.point == pointRead:
+		x.started++
+		if x.written {
+			x.next[s.claimer] = pointVerify + 1
+		}
+	}
+	more := x.explore()
+	x.steps, x.started, x.written = before.steps, before.started, before.written
+	x.next[s.claimer] = next
+	return more
+}
+
+// times returns the earliest times at which the steps can be in their order, and
+// false if there are none.
+func (x *explorer) times() ([]time.Duration, bool) {
+	at := make([]time.Duration, len(x.steps))
+	points := make(map[step]int)
+	for i, s := range x.steps {
+		points[s] = i
+	}
+	// Each round makes all times as late as the others ask for; what is not
+	// settled after as many rounds as there are steps never is.
+	for range len(x.steps) + 1 {
+		settled := true
+		atLeast := func(i int, t time.Duration) {
+			if at[i] < t {
+				at[i], settled = t, false
+			}
+		}
+		for i, s := range x.steps {
+			if i > 0 {
+				atLeast(i, at[i-1]+time.Millisecond)
+			}
+			switch s.point {
+			case pointWrite:
+				atLeast(points[step{s.claimer, pointRead}], at[i]-x.policy.WriteWindow)
+			case pointVerify:
+				atLeast(i, at[points[step{s.claimer, pointWrite}]]+x.policy.Settle)
+			}
+		}
+		if settled {
+			return at, true
+		}
+	}
+	return nil, false
+}
+
+// Run lets real claimers race for the task in the order of the schedule, under
+// the policy that it was made for, and returns the claims that were granted and
+// what the page shows then.
+func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy) (granted []claim.Claim, page task.Task) {
+	register := NewRegister(first)
+	points := make(map[step]time.Duration)
+	claimers := 0
+	for i, step := range s.steps {
+		points[step] = s.at[i]
+		claimers = max(claimers, step.claimer+1)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for c := range claimers {
+		read, write, verify := points[step{c, pointRead}], points[step{c, pointWrite}], points[step{c, pointVerify}]
+		// Reads are sent at the moment of their effect, and answers take no time.
+		before := []time.Duration{0, write - read, verify - write - p.Settle}
+		d := register.Daemon(DaemonOptions{Policy: p, StoreOptions: StoreOptions{
+			Name: fmt.Sprint(c),
+			Latency: func(*rand.Rand) Delay {
+				d := Delay{Before: before[0]}
+				before = before[1:]
+				return d
+			},
+		}})
+		wg.Go(func() {
+			defer d.Close()
+			time.Sleep(read)
+			if cl, err := d.Claim(ctx, claim.Request{Agent: fmt.Sprintf("agent %d", c), Task: first}); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				granted = append(granted, cl)
+			}
+		})
+	}
+	wg.Wait()
+	return granted, register.Page(first.ID)
+}
