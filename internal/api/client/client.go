@@ -99,17 +99,31 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 
 // do sends a request and reads its answer into out.
 func (c *Client) do(ctx context.Context, r request, out any) error {
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return c.unreachable(ctx, err)
+	}
+	return c.read(resp, data, out)
+}
+
+// send sends a request. The body of its answer is the caller's to close.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
 		data, err := json.Marshal(r.body)
 		if err != nil {
-			return fmt.Errorf("a request for %s: %w", r.path, err)
+			return nil, fmt.Errorf("a request for %s: %w", r.path, err)
 		}
 		body = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, "http://dibs"+r.path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -119,14 +133,9 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return c.unreachable(ctx, err)
-	}
-	return c.read(resp, data, out)
+	return resp, nil
 }
 
 // unreachable says what a failed exchange means; if ctx ended, that is all it means.

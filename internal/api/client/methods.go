@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -62,6 +63,17 @@ func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
 func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
 	q := make(query)
 	q.add("agent", agent)
+	return ask[api.Claim](ctx, c, get("/v1/claims/"+url.PathEscape(id), q))
+}
+
+// Watch is Lookup once the claim has ended or something happened to it after that
+// event (api.EventsFuture: from now on), and at the latest when the wait is over.
+// The answer says what happened.
+func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait time.Duration) (api.Claim, error) {
+	q := make(query)
+	q.add("agent", agent)
+	q.add("after", strconv.FormatInt(after, 10))
+	q.add("wait", wait.String())
 	return ask[api.Claim](ctx, c, get("/v1/claims/"+url.PathEscape(id), q))
 }
 

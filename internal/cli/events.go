@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) eventsCommand() *cobra.Command {
+	var filter client.EventFilter
+	var taskArg string
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Show what happens to tasks and claims",
+		Long: "Show what happens to tasks and claims, the newest last: all events that are kept, or those after\n" +
+			"the one with the id that --after gives. With --follow, wait for new ones; without --after, show\n" +
+			"only these. --agent limits it to what concerns one agent. With --json, one document a line.",
+		Example:           "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if filter.Agent, err = a.only(cmd); err != nil {
+				return err
+			}
+			if taskArg != "" {
+				if filter.Task, err = taskID(taskArg); err != nil {
+					return usagef("--task: %w", err)
+				}
+			}
+			switch given := cmd.Flags().Changed("after"); {
+			case given && filter.After < 0:
+				return usagef("--after %d: want the id of an event, or 0", filter.After)
+			case !given && filter.Follow:
+				filter.After = api.EventsFuture
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			last := filter.After
+			err = daemon.Events(cmd.Context(), filter, func(e api.FeedEvent) error {
+				last = e.ID
+				return a.printEvent(e)
+			})
+			if err == nil && filter.Follow {
+				goOn := "dibs events --follow"
+				if last >= 0 {
+					goOn += fmt.Sprintf(" --after %d", last)
+				}
+				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, go on with: "+goOn)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&filter.Follow, "follow", false, "go on with events as they come")
+	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	return cmd
+}
+
+// printEvent prints one event in one line, at once.
+func (a *app) printEvent(e api.FeedEvent) error {
+	if a.json {
+		return writeJSON(a.stdout, e)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%-12s  %6d  %-14s  %-16s  %s\n",
+		clock(e.At.Time, time.Now()), e.ID, clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), aboutFeedEvent(e))
+	return err
+}
+
+// aboutFeedEvent says which task an event is about, and what else there is to it.
+func aboutFeedEvent(e api.FeedEvent) string {
+	var parts []string
+	if e.Task != nil {
+		parts = append(parts, short(cmp.Or(e.Task.Title, string(e.Task.ID))))
+	}
+	if len(e.Changed) > 0 {
+		parts = append(parts, strings.Join(e.Changed, ", "))
+	}
+	if e.Holder != "" {
+		parts = append(parts, "holder "+e.Holder)
+	}
+	if text := cmp.Or(e.Summary, e.Detail); text != "" {
+		parts = append(parts, text)
+	}
+	return clean(strings.Join(parts, "; "))
+}
