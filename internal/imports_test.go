@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/mirror":  {"internal/claim", "internal/task"},
 	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
+	"internal/metrics": {"internal/claim"},
 	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
 
 	// Adapters never import each other.
@@ -41,11 +42,15 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
-		"internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/metrics", "internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {
 		"config", "internal/claim", "internal/notion", "internal/task", "internal/worklog", "internal/workspace",
+	},
+	"internal/doctor": {
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/journal",
+		"internal/notion", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/demo": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
@@ -53,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimtest", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/emulator", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
 	},
 }
 

@@ -138,6 +138,9 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 	w := claimWrite(a.cl)
 	answer, err := a.write(work, a.cl.Task.ID, w)
 	took := watch.elapsed()
+	if landed(err) != LandedNo {
+		a.wrote(took, err)
+	}
 	switch {
 	case err != nil && landed(err) == LandedNo && storeKind(err) == Unavailable:
 		return Claim{}, true, nil

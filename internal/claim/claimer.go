@@ -21,7 +21,11 @@ type Config struct {
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
 	// Observe, if set, is told of every page that the protocol reads or writes.
 	Observe func(Reading)
-	Log     *slog.Logger
+	// Wrote, if set, is told of every claim write that may have landed how long
+	// after the sending of its read it was answered, which must be within the
+	// write window, or failed.
+	Wrote func(took time.Duration, err error)
+	Log   *slog.Logger
 }
 
 // Claimer carries out the protocol for the agents of one daemon. Its methods
@@ -32,6 +36,7 @@ type Claimer struct {
 	policy   Policy
 	blockers func(context.Context, task.Task) ([]task.ID, error)
 	observe  func(Reading)
+	wrote    func(time.Duration, error)
 	log      *slog.Logger
 	locks    taskLocks
 	underway sync.Map // the ids of the attempts that are being made
@@ -47,13 +52,16 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, observe: c.Observe, log: c.Log,
+		blockers: c.Blockers, observe: c.Observe, wrote: c.Wrote, log: c.Log,
 	}
 	if k.blockers == nil {
 		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
 	}
 	if k.observe == nil {
 		k.observe = func(Reading) {}
+	}
+	if k.wrote == nil {
+		k.wrote = func(time.Duration, error) {}
 	}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)

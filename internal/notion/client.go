@@ -117,6 +117,11 @@ func New(o Options) (*Client, error) {
 // machine's time.
 func (c *Client) Now() time.Time { return c.clock.now() }
 
+// SetRate changes Options.Rate and Options.Burst.
+func (c *Client) SetRate(perSecond float64, burst int) error {
+	return c.permits.setRate(perSecond, burst)
+}
+
 // Permit waits until n requests may be sent with nothing waiting between them,
 // and returns a context that carries those permits: a request made with it goes
 // out at once. It fails at once while Notion is down, or asked to be left alone

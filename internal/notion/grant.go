@@ -34,8 +34,8 @@ func withoutGrant(ctx context.Context) context.Context {
 
 // grant waits for n permits and returns a context that carries them.
 func (p *permits) grant(ctx context.Context, n int) (context.Context, error) {
-	if n < 1 || n > p.burst {
-		return nil, fmt.Errorf("%d permits at once: want 1 to %d, see notion.burst", n, p.burst)
+	if _, most := p.room(); n < 1 || n > most {
+		return nil, fmt.Errorf("%d permits at once: want 1 to %d, see notion.burst", n, most)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

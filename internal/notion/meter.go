@@ -17,6 +17,8 @@ type Stats struct {
 	Requests []Count
 	// Waiting counts who waits for a permit, by lane.
 	Waiting map[Lane]int
+	// Permits is how many requests could be sent at once at this moment, of Burst.
+	Permits, Burst int
 	// PausedUntil is the end of the last pause that Notion asked for, by this
 	// machine's clock; zero if there was none.
 	PausedUntil time.Time
@@ -35,6 +37,7 @@ type Count struct {
 func (c *Client) Stats() Stats {
 	s := Stats{Requests: c.meter.counts(), Waiting: make(map[Lane]int, lanes)}
 	waiting, until := c.permits.waiting()
+	s.Permits, s.Burst = c.permits.room()
 	for lane, n := range waiting {
 		s.Waiting[Lane(lane)] = n
 	}

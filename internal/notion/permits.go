@@ -34,9 +34,8 @@ const (
 // or given back, are therefore counted as if they were still in the bucket: it is
 // made smaller by as many.
 type permits struct {
-	burst int
-
 	mu     sync.Mutex
+	burst  int
 	bucket *rate.Limiter
 	spare  int // given back unused, outside the bucket
 	grants map[*grant]struct{}
@@ -59,17 +58,52 @@ type waiter struct {
 }
 
 func newPermits(perSecond float64, burst int) (*permits, error) {
-	allowed := perSecond * window.Seconds()
-	if !(perSecond > 0) || burst < 2 || float64(burst) >= allowed {
-		return nil, fmt.Errorf("a rate of %g requests a second in bursts of %d: want bursts of at least 2, for a claim's read and write, and of less than a minute's requests, see notion.rate and notion.burst",
-			perSecond, burst)
+	refill, err := refillOf(perSecond, burst)
+	if err != nil {
+		return nil, err
 	}
-	refill := (allowed - float64(burst)) / (window + jitterAllowance).Seconds()
 	return &permits{
 		burst:  burst,
-		bucket: rate.NewLimiter(rate.Limit(refill), burst),
+		bucket: rate.NewLimiter(refill, burst),
 		grants: make(map[*grant]struct{}),
 	}, nil
+}
+
+// refillOf is how fast the bucket is filled.
+func refillOf(perSecond float64, burst int) (rate.Limit, error) {
+	allowed := perSecond * window.Seconds()
+	if !(perSecond > 0) || burst < 2 || float64(burst) >= allowed {
+		return 0, fmt.Errorf("a rate of %g requests a second in bursts of %d: want bursts of at least 2, for a claim's read and write, and of less than a minute's requests, see notion.rate and notion.burst",
+			perSecond, burst)
+	}
+	return rate.Limit((allowed - float64(burst)) / (window + jitterAllowance).Seconds()), nil
+}
+
+// setRate changes how many requests may be sent. What was sent in the minute
+// before counts as it did.
+func (p *permits) setRate(perSecond float64, burst int) error {
+	refill, err := refillOf(perSecond, burst)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.burst = burst
+	p.bucket.SetLimitAt(now, refill)
+	p.settle(now)
+	return nil
+}
+
+// room returns how many requests could be sent at once now, and at most.
+func (p *permits) room() (now, most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moment := time.Now()
+	if p.until.After(moment) {
+		return 0, p.burst
+	}
+	return p.spare + max(0, int(p.bucket.TokensAt(moment))), p.burst
 }
 
 // admit returns when a request may be sent, or why it may not.

@@ -377,3 +377,37 @@ func TestRatesThatMakeNoSense(t *testing.T) {
 		}
 	}
 }
+
+// A change of the rate holds from the moment it is made, for those who wait, too.
+func TestRateChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paced(t, 1, 10, fine)
+		drain(t, p, 10)
+		if now, most := p.permits.room(); now != 0 || most != 10 {
+			t.Errorf("room for %d of %d, want 0 of 10", now, most)
+		}
+		begin := time.Now()
+		if err := p.permits.setRate(100, 20); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, p, 100)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("100 requests at 100 a second took %v", took)
+		}
+		time.Sleep(time.Minute)
+		if now, most := p.permits.room(); now != 20 || most != 20 {
+			t.Errorf("room for %d of %d, want all of 20", now, most)
+		}
+		if err := p.permits.setRate(1, 2); err != nil {
+			t.Fatal(err)
+		}
+		begin = time.Now()
+		drain(t, p, 32)
+		if took := time.Since(begin); took < 30*time.Second {
+			t.Errorf("32 requests at one a second took %v", took)
+		}
+		if err := p.permits.setRate(0, 2); err == nil {
+			t.Error("a rate of nothing was accepted")
+		}
+	})
+}

@@ -16,14 +16,29 @@ import (
 )
 
 // handler puts the layers that a request passes together: the outermost first.
-func (s *Server) handler(version string) http.Handler {
+func (s *Server) handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	s.routes(mux, version)
-	return s.observed(addressed(routed(mux, withBody(s.keyed(mux)))))
+	s.routes(mux, o.Version)
+	if o.Metrics != nil {
+		mux.Handle(metricsRoute, o.Metrics)
+	}
+	return s.observed(o.Answered, addressed(routed(mux, withBody(s.keyed(mux)))))
 }
 
-// observed logs requests, and answers for handlers that panic.
-func (s *Server) observed(next http.Handler) http.Handler {
+const metricsRoute = "GET /metrics"
+
+// onlyMetrics answers one route.
+func onlyMetrics(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	if metrics != nil {
+		mux.Handle(metricsRoute, metrics)
+	}
+	return routed(mux, mux)
+}
+
+// observed logs requests, tells of their answers, and answers for handlers that
+// panic.
+func (s *Server) observed(answered func(route string, status int), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
@@ -39,6 +54,9 @@ func (s *Server) observed(next http.Handler) http.Handler {
 					panic(http.ErrAbortHandler) // too late for another answer
 				}
 				writeProblem(answer, api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more"))
+			}
+			if answered != nil {
+				answered(r.Pattern, answer.status)
 			}
 			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", answer.status), slog.Int("uid", caller(r.Context())), slog.Duration("took", time.Since(start)))

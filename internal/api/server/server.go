@@ -25,12 +25,17 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields are required.
+// Options are what a server needs. All fields but the last two are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
 	Log     *slog.Logger
 	Version string // of the program, for the API's description
+	// Metrics, if set, answers GET /metrics.
+	Metrics http.Handler
+	// Answered, if set, is told of every answer. The route is the pattern that the
+	// request matched, empty if it matched none.
+	Answered func(route string, status int)
 }
 
 // Server answers requests until it is shut down.
@@ -40,6 +45,7 @@ type Server struct {
 	log     *slog.Logger
 	flights flights
 	http    http.Server
+	scrapes http.Server // see ServeMetrics
 	// stop ends the requests that are being worked on.
 	stop context.CancelCauseFunc
 }
@@ -56,8 +62,9 @@ func New(o Options) *Server {
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop
+	errorLog := slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)
 	s.http = http.Server{
-		Handler:           s.handler(o.Version),
+		Handler:           s.handler(o),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -65,7 +72,16 @@ func New(o Options) *Server {
 		// api.MaxWait; observedWriter has one for what is written.
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: withCaller,
-		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		ErrorLog:    errorLog,
+	}
+	s.scrapes = http.Server{
+		Handler:           addressed(onlyMetrics(o.Metrics)),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          errorLog,
 	}
 	return s
 }
@@ -78,9 +94,20 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
+// ServeMetrics answers GET /metrics, and nothing else, on the listener, which it
+// closes, until Shutdown. It is for listeners that anybody on this machine can
+// reach.
+func (s *Server) ServeMetrics(l net.Listener) error {
+	if err := s.scrapes.Serve(limit(l, s.log)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 // Shutdown stops accepting requests and lets those that are being worked on
 // finish until ctx ends. What is unanswered then is answered with a problem.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.scrapes.Close()
 	err := s.http.Shutdown(ctx)
 	s.stop(errStopping)
 	if err == nil {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -51,6 +52,7 @@ type fixture struct {
 	pipe   *apitest.Pipe
 	server *server.Server
 	log    *logBuffer
+	routes []string // of the answers, with their status
 }
 
 // logBuffer is a log that can be read while it is written.
@@ -78,7 +80,13 @@ func start(t *testing.T) *fixture {
 	f.broker.Skew = skew
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
-		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:      slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		Answered: func(route string, status int) {
+			f.log.mu.Lock()
+			defer f.log.mu.Unlock()
+			f.routes = append(f.routes, fmt.Sprint(route, " ", status))
+		},
 	})
 	f.serve(f.pipe)
 	return f

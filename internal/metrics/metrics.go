@@ -1,0 +1,189 @@
+// Package metrics turns what the daemon does and knows into numbers for
+// Prometheus. What happens is counted as it happens; what stands is read when
+// somebody asks. There is no state beside a Metrics, so that several daemons can
+// live in one process.
+package metrics
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// maxAgents is how many agents have numbers of their own. Names of agents are
+	// free where none are configured, and each costs every scrape some lines.
+	maxAgents = 100
+	// otherAgents is the label of all further ones. No agent's name begins with a
+	// space.
+	otherAgents = " others"
+	// maxScrapes is how many may ask at a time.
+	maxScrapes = 4
+)
+
+// Options are what a Metrics is made of. All fields are required.
+type Options struct {
+	Version string
+	// WriteWindow and Settle are those of the claim policy.
+	WriteWindow, Settle time.Duration
+	Standing            Standing
+	Log                 *slog.Logger
+}
+
+// Metrics is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	log      *slog.Logger
+	window   time.Duration
+
+	claims    *prometheus.CounterVec
+	attempts  *prometheus.HistogramVec
+	windows   prometheus.Histogram
+	late      prometheus.Counter
+	events    *prometheus.CounterVec
+	waited    *prometheus.CounterVec
+	requested *prometheus.CounterVec
+	answers   *prometheus.CounterVec
+
+	mu     sync.Mutex
+	agents map[string]bool // that have numbers of their own
+}
+
+// New returns the metrics of one daemon.
+func New(o Options) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), log: o.Log, window: o.WriteWindow, agents: make(map[string]bool)}
+	m.claims = m.counters("claims_total", "Requests for a claim that were answered, by outcome (granted, denied, failed) and the reason of a denial.", "outcome", "reason")
+	m.attempts = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "dibs_claim_attempt_seconds",
+		Help:    "From the reservation of a task to the verdict on the attempt, the settle wait included, by outcome. Refusals decided without asking Notion are left out.",
+		Buckets: []float64{0.25, 0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120},
+	}, []string{"outcome"})
+	m.windows = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "dibs_claim_write_window_ratio",
+		Help:    "How much of the write window was used when a claim write was answered: beyond 1 the attempt is not granted on that answer. Near 1, the window is too small for this connection.",
+		Buckets: []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.5, 2, 5},
+	})
+	m.late = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dibs_claim_writes_late_total", Help: "Claim writes that were answered after the write window, or not at all.",
+	})
+	m.events = m.counters("claim_events_total", "Entries of the local record, by kind. Denials are in dibs_claims_total.", "kind")
+	m.waited = m.counters("agent_wait_seconds_total", "Time that an agent's requests for a claim took until they were answered.", "agent")
+	m.requested = m.counters("agent_claims_total", "Requests for a claim of an agent, by outcome.", "agent", "outcome")
+	m.answers = m.counters("api_requests_total", "Requests on the socket that were answered, by route and status.", "route", "status")
+	m.registry.MustRegister(m.attempts, m.windows, m.late,
+		constant("dibs_build_info", "Which dibs this is; always 1.", 1, prometheus.Labels{"version": o.Version}),
+		constant("dibs_claim_write_window_seconds", "The setting claim.write_window.", o.WriteWindow.Seconds(), nil),
+		constant("dibs_claim_settle_seconds", "The setting claim.settle.", o.Settle.Seconds(), nil),
+		newStanding(o.Standing, m.label),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	// Counters begin at zero, so that the first thing to happen shows as a change.
+	for _, kind := range counted {
+		m.events.WithLabelValues(string(kind))
+	}
+	m.claims.WithLabelValues("granted", "")
+	return m
+}
+
+// counted are the kinds of events that are counted.
+var counted = []claim.Kind{
+	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
+	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
+	claim.KindSwept, claim.KindConflict, claim.KindContested,
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_" + name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func constant(name, help string, value float64, labels prometheus.Labels) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	g.Set(value)
+	return g
+}
+
+// Handler answers scrapes. What can be read is shown although something cannot.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError,
+		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
+		MaxRequestsInFlight: maxScrapes,
+	})
+}
+
+// Claimed counts a request for a claim, and how it was answered.
+func (m *Metrics) Claimed(agent string, err error, took time.Duration) {
+	outcome, reason := "granted", ""
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		outcome, reason = "denied", string(denied.Code)
+	} else if err != nil {
+		outcome = "failed"
+	}
+	m.claims.WithLabelValues(outcome, reason).Inc()
+	label := m.label(agent)
+	m.requested.WithLabelValues(label, outcome).Inc()
+	m.waited.WithLabelValues(label).Add(took.Seconds())
+}
+
+// Wrote counts a claim write, by how long after the sending of its read it was
+// answered, or failed with err.
+func (m *Metrics) Wrote(took time.Duration, err error) {
+	if err == nil {
+		m.windows.Observe(took.Seconds() / m.window.Seconds())
+	}
+	if err != nil || took > m.window {
+		m.late.Inc()
+	}
+}
+
+// Saved counts what was journalled about a claim.
+func (m *Metrics) Saved(c claim.Claim, events ...claim.Event) {
+	for _, e := range events {
+		if e.Kind == claim.KindGranted || e.Kind == claim.KindDenied {
+			m.attempts.WithLabelValues(string(e.Kind)).Observe(max(0, e.At.Sub(c.Reserved).Seconds()))
+		}
+	}
+	m.Recorded(events...)
+}
+
+// Recorded counts events that were journalled.
+func (m *Metrics) Recorded(events ...claim.Event) {
+	for _, e := range events {
+		if e.Kind != claim.KindDenied {
+			m.events.WithLabelValues(string(e.Kind)).Inc()
+		}
+	}
+}
+
+// Answered counts an answer on the socket. The route is the pattern that the
+// request matched, empty for none.
+func (m *Metrics) Answered(route string, status int) {
+	if route == "" {
+		route = "none"
+	}
+	m.answers.WithLabelValues(route, strconv.Itoa(status)).Inc()
+}
+
+// label is what an agent's numbers go by.
+func (m *Metrics) label(agent string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.agents[agent] {
+		if len(m.agents) >= maxAgents {
+			return otherAgents
+		}
+		m.agents[agent] = true
+	}
+	return agent
+}

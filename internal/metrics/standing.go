@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Standing reads how things stand.
+type Standing func(context.Context) (State, error)
+
+// State is how things stand at one moment.
+type State struct {
+	// Requests counts what was sent to Notion since the start.
+	Requests []Requests
+	// Waiting counts who waits for a permit to send, by lane.
+	Waiting map[string]int
+	// Permits is how many requests could be sent at once, of Burst.
+	Permits, Burst int
+	// Paused is how long Notion still wants to be left alone.
+	Paused time.Duration
+	// ClockSkew is Notion's time minus this machine's.
+	ClockSkew time.Duration
+
+	Tasks, Ready int
+	// SyncLag is the age of the mirror; negative if it never agreed with Notion.
+	SyncLag time.Duration
+	// Held counts the claims held here, by agent.
+	Held   map[string]int
+	Outbox []Backlog
+}
+
+// Requests is how often one kind of request was answered with one status; the
+// status is zero for those without an answer.
+type Requests struct {
+	Endpoint  string
+	Status, N int
+}
+
+// Backlog is what is owed to one log.
+type Backlog struct {
+	Log            string
+	Depth, InDoubt int
+	Age            time.Duration // of the oldest entry
+}
+
+// readTimeout is how long a scrape may take to read how things stand.
+const readTimeout = 5 * time.Second
+
+// standing collects a State.
+type standing struct {
+	read  Standing
+	label func(agent string) string
+
+	requests, waiting, permits, burst, paused, skew *prometheus.Desc
+	tasks, ready, lag, held, depth, doubt, age      *prometheus.Desc
+}
+
+func newStanding(read Standing, label func(string) string) *standing {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("dibs_"+name, help, labels, nil)
+	}
+	return &standing{
+		read: read, label: label,
+		requests: desc("notion_requests_total", "Requests sent to Notion, by endpoint and the status of the answer; 0 is none.", "endpoint", "status"),
+		waiting:  desc("notion_waiting", "Requests that wait for a permit to be sent, by lane.", "lane"),
+		permits:  desc("notion_permits", "Requests that could be sent at once now."),
+		burst:    desc("notion_permits_max", "The setting notion.burst."),
+		paused:   desc("notion_paused_seconds", "For how much longer Notion asked to be left alone."),
+		skew:     desc("clock_skew_seconds", "Notion's time minus this machine's."),
+		tasks:    desc("mirror_tasks", "Tasks in the local copy of the database."),
+		ready:    desc("mirror_ready_tasks", "Tasks that a claim could get now."),
+		lag:      desc("sync_lag_seconds", "Time since the local copy last agreed with Notion; -1 if it never did."),
+		held:     desc("agent_claims_held", "Claims held through this daemon, by agent.", "agent"),
+		depth:    desc("outbox_entries", "Log entries owed to Notion.", "log"),
+		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
+		age:      desc("outbox_oldest_seconds", "Age of the oldest log entry owed to Notion; 0 if none is.", "log"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (s *standing) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age,
+	} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *standing) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	state, err := s.read(ctx)
+	if err != nil {
+		metrics <- prometheus.NewInvalidMetric(s.lag, err)
+		return
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for _, r := range state.Requests {
+		metrics <- prometheus.MustNewConstMetric(s.requests, prometheus.CounterValue, float64(r.N), r.Endpoint, strconv.Itoa(r.Status))
+	}
+	for lane, n := range state.Waiting {
+		gauge(s.waiting, float64(n), lane)
+	}
+	gauge(s.permits, float64(state.Permits))
+	gauge(s.burst, float64(state.Burst))
+	gauge(s.paused, max(0, state.Paused.Seconds()))
+	gauge(s.skew, state.ClockSkew.Seconds())
+	gauge(s.tasks, float64(state.Tasks))
+	gauge(s.ready, float64(state.Ready))
+	lag := state.SyncLag.Seconds()
+	if lag < 0 {
+		lag = -1
+	}
+	gauge(s.lag, lag)
+	held := make(map[string]int)
+	for agent, n := range state.Held {
+		held[s.label(agent)] += n
+	}
+	for agent, n := range held {
+		gauge(s.held, float64(n), agent)
+	}
+	for _, b := range state.Outbox {
+		gauge(s.depth, float64(b.Depth), b.Log)
+		gauge(s.doubt, float64(b.InDoubt), b.Log)
+		gauge(s.age, b.Age.Seconds(), b.Log)
+	}
+}
