@@ -25,6 +25,11 @@ type RenewRequest struct {
 	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
 }
 
+// SyncRequest asks for the daemon's copy of the tasks to be brought up to date.
+type SyncRequest struct {
+	Full bool `json:"full,omitempty" doc:"Read the whole board, not only what was edited"`
+}
+
 // CompleteRequest says that the work is done.
 type CompleteRequest struct {
 	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`

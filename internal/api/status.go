@@ -26,9 +26,16 @@ type NotionStatus struct {
 
 // MirrorStatus says how fresh the daemon's copy of the tasks is.
 type MirrorStatus struct {
-	Tasks    int  `json:"tasks"`
-	Ready    int  `json:"ready"`
-	SyncedAt Time `json:"synced_at,omitzero"`
+	Tasks int `json:"tasks"`
+	Ready int `json:"ready"`
+	Age
+	Syncing *SyncProgress `json:"syncing,omitempty" doc:"How far the whole board has been read, while it is"`
+}
+
+// SyncProgress is how far a full sync has come.
+type SyncProgress struct {
+	Read    int  `json:"read" doc:"How many tasks have been read"`
+	Percent *int `json:"percent,omitempty" doc:"How much that is, if there are as many as last time; absent the first time"`
 }
 
 // OutboxStatus says what is owed to Notion.

@@ -56,8 +56,25 @@ type Task struct {
 
 // Tasks answers a question for tasks.
 type Tasks struct {
-	Tasks    []Task `json:"tasks" nullable:"false"`
-	SyncedAt Time   `json:"synced_at,omitzero" doc:"When the daemon's copy last agreed with Notion"`
+	Tasks []Task `json:"tasks" nullable:"false"`
+	Age
+}
+
+// Age says how old the daemon's copy of the tasks is.
+type Age struct {
+	SyncedAt   Time    `json:"synced_at,omitzero" doc:"When the copy last agreed with Notion; absent if it never did"`
+	AgeSeconds float64 `json:"age_seconds,omitempty" doc:"How long ago that was"`
+	Stale      bool    `json:"stale,omitempty" doc:"It could not be read again when it should have been, or the board is being read for the first time"`
+}
+
+// Sync answers a request to sync.
+type Sync struct {
+	Full    bool `json:"full" doc:"The whole board was read"`
+	Read    int  `json:"read" doc:"How many tasks Notion listed"`
+	Changed int  `json:"changed" doc:"How many of them were new or different"`
+	Gone    int  `json:"gone" doc:"How many tasks are no longer in the database: trashed, archived, moved or not shared"`
+	Tasks   int  `json:"tasks" doc:"How many tasks the copy has now"`
+	Age
 }
 
 // Swept is a task that a sweep put back to OPEN.

@@ -15,6 +15,7 @@ type board struct {
 	Mirror
 	tasks  iter.Seq[task.Task]     // in the order in which they are offered
 	claims map[task.ID]claim.Claim // those that keep a task from others
+	age    Age
 	now    time.Time
 	policy claim.Policy
 }
@@ -26,7 +27,7 @@ func (b *Broker) board(ctx context.Context) (*board, error) {
 	}
 	bd := &board{
 		Mirror: b.mirror, tasks: b.mirror.Tasks(), claims: make(map[task.ID]claim.Claim, len(live)),
-		now: b.now(), policy: b.claimer.Policy(),
+		age: b.age(), now: b.now(), policy: b.claimer.Policy(),
 	}
 	for _, c := range live {
 		if c.State.Reserves() {
@@ -73,7 +74,7 @@ func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
-	out := Listing{SyncedAt: b.mirror.SyncedAt(), Tasks: []View{}}
+	out := Listing{Age: bd.age, Tasks: []View{}}
 	for t := range bd.tasks {
 		switch {
 		case t.Trashed,

@@ -47,6 +47,12 @@ type Config struct {
 	Feed    Feed
 	// Now is Notion's time.
 	Now func() time.Time
+	// Sync brings the mirror up to date, with the whole board if full is set.
+	Sync func(ctx context.Context, full bool) (Synced, error)
+	// StaleAfter is how long after a sync the mirror counts as out of date. It does
+	// so at once when a sync failed, as Failing tells.
+	StaleAfter time.Duration
+	Failing    func() bool
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
 	// Report fills in the parts of the status that the broker does not know.
@@ -63,6 +69,9 @@ type Broker struct {
 	now     func() time.Time
 	agents  []Agent
 	report  func(context.Context, *Status) error
+	sync    func(ctx context.Context, full bool) (Synced, error)
+	stale   time.Duration
+	failing func() bool
 	log     *slog.Logger
 
 	changed signal
@@ -79,7 +88,8 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	return &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
-		agents: c.Agents, report: c.Report, log: c.Log, picked: make(map[task.ID]bool),
+		agents: c.Agents, report: c.Report, sync: c.Sync, stale: c.StaleAfter, failing: c.Failing, log: c.Log,
+		picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
@@ -113,6 +123,26 @@ func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
 	return out, err
 }
 
+// Sync brings the mirror up to date, with the whole board if full is set.
+func (b *Broker) Sync(ctx context.Context, full bool) (Synced, error) {
+	done, err := b.sync(ctx, full)
+	for range b.mirror.Tasks() {
+		done.Tasks++
+	}
+	done.Age = b.age()
+	return done, err
+}
+
+// age says how old the mirror is.
+func (b *Broker) age() Age {
+	a := Age{SyncedAt: b.mirror.SyncedAt()}
+	if !a.SyncedAt.IsZero() {
+		a.Old = max(0, b.now().Sub(a.SyncedAt))
+	}
+	a.Stale = a.SyncedAt.IsZero() || a.Old > b.stale || b.failing()
+	return a
+}
+
 // Log returns events of the local record, oldest first.
 func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
 	if f.Limit == 0 {
@@ -129,7 +159,7 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 	}
 	p := b.claimer.Policy()
 	s := Status{
-		Mirror:   MirrorStatus{SyncedAt: b.mirror.SyncedAt()},
+		Mirror:   MirrorStatus{Age: board.age},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
 	}

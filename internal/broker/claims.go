@@ -80,6 +80,9 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 		if err != nil {
 			return claim.Claim{}, err
 		}
+		if age := b.age(); done == nil && age.Stale {
+			return claim.Claim{}, b.nothingKnown(age)
+		}
 		if done == nil {
 			return claim.Claim{}, &claim.Denied{
 				Code:   claim.CodeNothingReady,
@@ -98,6 +101,19 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 		}
 		return cl, err
 	}
+}
+
+// nothingKnown denies the next task although there may be one: Notion has not been
+// heard of for too long.
+func (b *Broker) nothingKnown(age Age) *claim.Denied {
+	d := &claim.Denied{
+		Code: claim.CodeNotionUnavailable, RetryAfter: recheck,
+		Detail: "the board is being read for the first time, see `dibs status`; try again later, or wait for a task",
+	}
+	if !age.SyncedAt.IsZero() {
+		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", age.Old.Round(time.Second))
+	}
+	return d
 }
 
 // pick chooses the first ready task that nobody here is after, so that agents
@@ -139,13 +155,23 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Cla
 	return cl, err
 }
 
-// Renew notes that the claim's agent is alive. See claim.Claimer.Renew.
+// Renew notes that the claim's agent is alive. See claim.Claimer.Renew. While
+// Notion cannot be reached and the lease has not ended, the error is an *OwedError:
+// the lease ends when it did before, unless Notion is back by then.
 func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	cl, err := b.Lookup(ctx, r)
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	return b.claimer.Renew(ctx, cl.ID)
+	renewed, err := b.claimer.Renew(ctx, cl.ID)
+	var failed *claim.StoreError
+	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
+		held, herr := b.journal.Claim(ctx, cl.ID)
+		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
+			return claim.Claim{}, &OwedError{held, err}
+		}
+	}
+	return renewed, err
 }
 
 // Finish ends a claim the way its agent says. See claim.Claimer.Finish.

@@ -60,8 +60,34 @@ type View struct {
 // Listing is what a question about tasks is answered with.
 type Listing struct {
 	Tasks []View
+	Age
+}
+
+// Age says how old the mirror is, from which questions about tasks are answered.
+type Age struct {
 	// SyncedAt is when the mirror last agreed with Notion; zero if never.
-	SyncedAt time.Time
+	SyncedAt time.Time `json:"synced_at,omitzero"`
+	// Old is the time since then.
+	Old time.Duration `json:"-"`
+	// Stale is set when the last sync failed or is overdue, or the board is being
+	// read for the first time.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// Synced is what a sync did.
+type Synced struct {
+	Full                bool // the whole board was read
+	Read, Changed, Gone int  // rows of queries; tasks that changed, and that left
+	Tasks               int  // in the mirror now
+	Age
+}
+
+// Progress is how far a full sync has come.
+type Progress struct {
+	Read int `json:"read"`
+	// Of is how many there will be, if it is as many as last time; zero if that
+	// is not known.
+	Of int `json:"of,omitempty"`
 }
 
 // LogFilter selects events of the local record.
@@ -109,9 +135,11 @@ type NotionStatus struct {
 
 // MirrorStatus says how fresh the local copy of the tasks is.
 type MirrorStatus struct {
-	Tasks    int       `json:"tasks"`
-	Ready    int       `json:"ready"`
-	SyncedAt time.Time `json:"synced_at,omitzero"`
+	Tasks int `json:"tasks"`
+	Ready int `json:"ready"`
+	Age
+	// Syncing is set while the whole board is being read.
+	Syncing *Progress `json:"syncing,omitempty"`
 }
 
 // OutboxStatus says what is owed to Notion.
@@ -148,6 +176,17 @@ func (e *AmbiguousError) Error() string {
 	}
 	return fmt.Sprintf("%s holds %d claims: name one by its claim id or task id", e.Agent, len(e.Claims))
 }
+
+// OwedError says that what was asked of a claim is noted, and that Notion has yet
+// to be told.
+type OwedError struct {
+	Claim claim.Claim
+	Err   error
+}
+
+func (e *OwedError) Error() string { return e.Err.Error() }
+
+func (e *OwedError) Unwrap() error { return e.Err }
 
 // InvalidError is input that cannot be used; it says what and why.
 type InvalidError struct{ Detail string }

@@ -10,17 +10,22 @@ import (
 // progress returns a bar that shows on stderr how many of so many things are
 // done, and goes away in the end. It shows nothing unless a person looks on.
 func (a *app) progress(of int, what string) *progressbar.ProgressBar {
-	file, ok := a.stderr.(*os.File)
-	if ok {
-		info, err := file.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
 	return progressbar.NewOptions(of,
 		progressbar.OptionSetWriter(a.stderr),
-		progressbar.OptionSetVisibility(ok),
+		progressbar.OptionSetVisibility(a.watched()),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
+}
+
+// watched reports whether stderr is a terminal, where a person may look on.
+func (a *app) watched() bool {
+	file, ok := a.stderr.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -83,6 +83,7 @@ func (a *app) root() *cobra.Command {
 		a.eventsCommand(),
 		a.logCommand(),
 		a.sweepCommand(),
+		a.syncCommand(),
 		a.initCommand(),
 		a.doctorCommand(),
 		a.serveCommand(),

@@ -39,6 +39,15 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	if !s.Mirror.SyncedAt.IsZero() {
 		synced = "read " + ago(s.Mirror.SyncedAt.Time, now)
 	}
+	if s.Mirror.Stale {
+		synced += ", out of date"
+	}
+	if p := s.Mirror.Syncing; p != nil {
+		synced += fmt.Sprintf(", reading it all now: %d so far", p.Read)
+		if p.Percent != nil {
+			synced += fmt.Sprintf(", %d %%", *p.Percent)
+		}
+	}
 	row(w, "mirror", fmt.Sprintf("%d tasks, %d of them ready, %s", s.Mirror.Tasks, s.Mirror.Ready, synced))
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
 	row(w, "outbox", outboxLine(s.Outbox, now))

@@ -61,6 +61,8 @@ func (a *app) tasks(cmd *cobra.Command, filter client.TaskFilter) error {
 		a.say("The daemon has not read the tasks database yet.")
 	case len(list.Tasks) == 0:
 		a.say("No tasks, as of %s.", ago(list.SyncedAt.Time, now))
+	case list.Stale:
+		a.say("As of %s: Notion has not answered since.", ago(list.SyncedAt.Time, now))
 	}
 	return a.print(list, func(w io.Writer) {
 		if len(list.Tasks) == 0 {

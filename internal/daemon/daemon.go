@@ -59,6 +59,8 @@ type Daemon struct {
 	listed     atomic.Bool // the mirror has seen the whole board
 	begun      bool        // agents are told of what happens; for tellLoop only
 
+	first chan struct{} // closed when the first sync is over
+
 	mu      sync.Mutex
 	failure string // the last failure to sync, empty once it works again
 
@@ -66,8 +68,9 @@ type Daemon struct {
 }
 
 // Start takes the socket and the state directory, which no other daemon may be
-// using, checks the databases, and reads the tasks once. When it returns, Run
-// must be called, or Close. Errors are fit to be shown to a person.
+// using, checks the databases, and begins to read the tasks. When it returns, Run
+// must be called, or Close. Errors are fit to be shown to a person. If Notion
+// cannot be reached, the state of an earlier run has to do.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
@@ -104,10 +107,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := d.claimer.Recover(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := d.mirror.Sync(ctx, true); err != nil {
+	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
-	d.listed.Store(true)
 	for _, w := range d.tasks.Warnings() {
 		d.log.Warn(w)
 	}
@@ -121,7 +123,8 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, err
 	}
-	if d.tasks, err = d.notion.Tasks(ctx, c.Databases.Tasks, workspace.Schema(c)); err != nil {
+	earlier, err := d.openTasks(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("databases.tasks: %w", err)
 	}
 	logs := make(map[claim.Log]worklog.Writer)
@@ -132,7 +135,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 		{claim.MeshLog, "databases.mesh_log", c.Databases.MeshLog},
 		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
 	} {
-		if logs[db.log], err = d.notion.Log(ctx, db.id); err != nil {
+		if logs[db.log], err = d.openLog(ctx, db.id, earlier); err != nil {
 			return nil, fmt.Errorf("%s: %w", db.key, err)
 		}
 	}
@@ -163,7 +166,8 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
-		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Report: d.report, Sync: d.resync, Log: d.log,
+		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing,
 	})
 	d.server = server.New(server.Options{Broker: d.broker, Keys: keys{d.journal}, Log: d.log, Version: d.version})
 	return nil

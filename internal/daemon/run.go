@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 
 	"github.com/robfig/cron/v3"
 )
@@ -89,7 +91,10 @@ func (d *Daemon) schedule(ctx context.Context) (*cron.Cron, error) {
 			}
 			return err
 		}),
-		add("full_sync", d.config.Schedule.FullSync, func(ctx context.Context) error { return d.sync(ctx, true) }),
+		add("full_sync", d.config.Schedule.FullSync, func(ctx context.Context) error {
+			_, err := d.resync(ctx, true)
+			return err
+		}),
 		add("prune", "@every 6h", func(ctx context.Context) error {
 			_, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords))
 			if err != nil {
@@ -104,34 +109,85 @@ func (d *Daemon) schedule(ctx context.Context) (*cron.Cron, error) {
 // syncLoop keeps the mirror up to date, and after each sync looks after the
 // claims held here.
 func (d *Daemon) syncLoop(ctx context.Context) {
-	if err := d.guard(ctx, true); err != nil {
-		d.log.Warn("held claims could not be checked", "error", err)
-	}
-	for sleep(ctx, d.config.Sync.Interval) {
-		if err := d.sync(ctx, false); err != nil && ctx.Err() == nil {
-			d.log.Warn("sync failed; tasks are as of the last one", "error", err)
+	checked := false
+	check := func() {
+		if checked {
+			return
 		}
+		err := d.guard(ctx, true)
+		if checked = err == nil; !checked && ctx.Err() == nil {
+			d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+		}
+	}
+	check()
+	select {
+	case <-d.first:
+	case <-ctx.Done():
+	}
+	for wait := d.config.Sync.Interval; sleep(ctx, wait); {
+		err := d.sync(ctx, false)
+		if err == nil {
+			check()
+		}
+		wait = d.nextSync(err)
 	}
 }
 
-// sync brings the mirror up to date and looks after the claims held here.
+// nextSync is how long after a sync that ended so the next one is made. One that
+// fails because Notion is down is repeated as soon as it makes sense: it is how the
+// daemon finds out that Notion is back.
+func (d *Daemon) nextSync(err error) time.Duration {
+	var failed *claim.StoreError
+	if errors.As(err, &failed) && failed.RetryAfter > 0 {
+		return min(max(failed.RetryAfter, time.Second), d.config.Sync.Interval)
+	}
+	return d.config.Sync.Interval
+}
+
+// sync is the sync of every interval.
 func (d *Daemon) sync(ctx context.Context, full bool) error {
+	_, err := d.pull(ctx, full)
+	return err
+}
+
+// resync is a sync that somebody or the schedule asked for. A full one reads the
+// schema, too: not every change of it shows in the tasks.
+func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
+	if full {
+		if err := d.tasks.Check(ctx); err != nil {
+			d.note(err)
+			return broker.Synced{}, err
+		}
+	}
+	result, err := d.pull(ctx, full)
+	return broker.Synced{
+		Full: result.Full, Read: result.Read, Changed: len(result.Changed), Gone: len(result.Gone),
+	}, err
+}
+
+// pull brings the mirror up to date and looks after the claims held here.
+func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	result, err := d.mirror.Sync(ctx, full)
 	d.note(err)
 	if err != nil {
-		return err
+		return result, err
+	}
+	if result.Full {
+		if err := d.keepSchema(ctx); err != nil {
+			return result, err
+		}
 	}
 	for _, c := range result.Changed {
 		if _, err := d.claimer.Sighted(ctx, c.After.Token); err != nil {
-			return err
+			return result, err
 		}
 	}
-	if full {
+	if result.Full {
 		d.listed.Store(true)
 	}
 	// What ended a claim is told together with the claim's end.
 	defer d.wakeTeller()
-	return d.guard(ctx, false)
+	return result, d.guard(ctx, false)
 }
 
 // guard compares the held claims with the mirror, or, if pages is set, with

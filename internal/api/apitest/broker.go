@@ -123,6 +123,10 @@ func (b *Broker) Sweep(ctx context.Context) ([]broker.Swept, error) {
 	return answer[[]broker.Swept](ctx, b, "Sweep")
 }
 
+func (b *Broker) Sync(ctx context.Context, full bool) (broker.Synced, error) {
+	return answer[broker.Synced](ctx, b, "Sync", full)
+}
+
 func (b *Broker) Status(ctx context.Context) (broker.Status, error) {
 	return answer[broker.Status](ctx, b, "Status")
 }

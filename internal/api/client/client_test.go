@@ -133,12 +133,12 @@ func TestMethods(t *testing.T) {
 			name: "Tasks",
 			calls: []apitest.Call{{
 				Method: "Tasks", Args: []any{broker.Filter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3}},
-				Result: broker.Listing{Tasks: []broker.View{{Task: brokers.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, SyncedAt: noon},
+				Result: broker.Listing{Tasks: []broker.View{{Task: brokers.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: broker.Age{SyncedAt: noon}},
 			}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
 				return c.Tasks(ctx, client.TaskFilter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3})
 			},
-			want: api.Tasks{Tasks: []api.Task{{TaskRef: clients.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, SyncedAt: api.Time{Time: noon}},
+			want: api.Tasks{Tasks: []api.Task{{TaskRef: clients.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: api.Age{SyncedAt: api.Time{Time: noon}}},
 		},
 		{
 			name:  "Task",

@@ -107,6 +107,11 @@ func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
 	return ask[api.Sweep](ctx, c, request{method: http.MethodPost, path: "/v1/sweep", key: key})
 }
 
+// Sync brings the daemon's copy of the tasks up to date.
+func (c *Client) Sync(ctx context.Context, body api.SyncRequest, key string) (api.Sync, error) {
+	return ask[api.Sync](ctx, c, request{method: http.MethodPost, path: "/v1/sync", key: key, body: body})
+}
+
 // Status returns the state of the daemon.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return ask[api.Status](ctx, c, get("/v1/status", nil))

@@ -16,8 +16,8 @@ type Broker interface {
 	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
 	Claim(context.Context, broker.Request) (claim.Claim, error)
 
-	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError
-	// or *claim.StoreError.
+	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError,
+	// *broker.OwedError or *claim.StoreError.
 	Renew(context.Context, broker.Ref) (claim.Claim, error)
 
 	// Finish fails as Renew does. A claim returned in state Finishing was
@@ -36,6 +36,9 @@ type Broker interface {
 	Task(context.Context, task.ID) (broker.View, error)
 
 	Sweep(context.Context) ([]broker.Swept, error)
+
+	// Sync fails with *claim.StoreError.
+	Sync(ctx context.Context, full bool) (broker.Synced, error)
 
 	Status(context.Context) (broker.Status, error)
 

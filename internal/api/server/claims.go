@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -167,6 +168,11 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	}
 	ref.Claim = string(found.ID)
 	c, err := do(ctx, ref)
+	if owed, ok := errors.AsType[*broker.OwedError](err); ok {
+		out := s.claimOf(owed.Claim)
+		out.Detail = oneLine(owed.Error())
+		return &claimOutput{http.StatusAccepted, out}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

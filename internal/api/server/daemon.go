@@ -15,6 +15,7 @@ import (
 
 type (
 	sweepOutput  struct{ Body api.Sweep }
+	syncOutput   struct{ Body api.Sync }
 	statusOutput struct{ Body api.Status }
 	eventsOutput struct{ Body api.Events }
 )
@@ -24,6 +25,10 @@ func (s *Server) daemonRoutes(o operations) {
 		OperationID: "sweep", Method: http.MethodPost, Path: "/v1/sweep",
 		Summary: "Put tasks whose claim is stale back to OPEN, now",
 	}, s.sweep)
+	add(o, huma.Operation{
+		OperationID: "sync", Method: http.MethodPost, Path: "/v1/sync",
+		Summary: "Bring the daemon's copy of the tasks up to date, now",
+	}, s.sync)
 	add(o, huma.Operation{
 		OperationID: "status", Method: http.MethodGet, Path: "/v1/status",
 		Summary: "The state of the daemon",
@@ -42,6 +47,19 @@ func (s *Server) sweep(ctx context.Context, _ *struct {
 		return nil, err
 	}
 	return &sweepOutput{api.Sweep{Swept: each(swept, sweptOf)}}, nil
+}
+
+func (s *Server) sync(ctx context.Context, in *struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *api.SyncRequest
+}) (*syncOutput, error) {
+	done, err := s.broker.Sync(ctx, orZero(in.Body).Full)
+	if err != nil {
+		return nil, err
+	}
+	return &syncOutput{api.Sync{
+		Full: done.Full, Read: done.Read, Changed: done.Changed, Gone: done.Gone, Tasks: done.Tasks, Age: s.ageOf(done.Age),
+	}}, nil
 }
 
 func (s *Server) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {

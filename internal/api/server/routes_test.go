@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,6 +109,14 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: heldJSON,
 		},
 		{
+			name: "renew, owed to Notion", method: "POST", path: "/v1/claims/" + string(claimID) + "/renew",
+			calls: []apitest.Call{
+				found(byID), allowed("Sandman"),
+				{Method: "Renew", Args: []any{byID}, Err: &broker.OwedError{Claim: held(), Err: errors.New("Notion\nis down")}},
+			},
+			status: 202, want: strings.TrimSuffix(heldJSON, "}") + `,"detail":"Notion is down"}`,
+		},
+		{
 			name: "complete, owed to Notion", method: "POST", path: "/v1/claims/" + string(taskID) + "/complete", body: `{"summary":"all of it"}`,
 			calls: []apitest.Call{
 				found(broker.Ref{Claim: string(taskID)}), allowed("Sandman"),
@@ -147,9 +156,9 @@ func TestRoutes(t *testing.T) {
 			name: "tasks", method: "GET", path: "/v1/tasks?status=IN_PROGRESS&ready=true&agent=Oracle&limit=7",
 			calls: []apitest.Call{{
 				Method: "Tasks", Args: []any{broker.Filter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
-				Result: broker.Listing{Tasks: []broker.View{view}, SyncedAt: noon},
+				Result: broker.Listing{Tasks: []broker.View{view}, Age: broker.Age{SyncedAt: noon, Old: 90*time.Second + 1, Stale: true}},
 			}},
-			status: 200, want: `{"tasks":[` + viewJSON + `],"synced_at":"2026-11-20T11:58:30.000Z"}`,
+			status: 200, want: `{"tasks":[` + viewJSON + `],"synced_at":"2026-11-20T11:58:30.000Z","age_seconds":90,"stale":true}`,
 		},
 		{
 			name: "no tasks", method: "GET", path: "/v1/tasks",
@@ -167,17 +176,30 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
 		},
 		{
+			name: "sync", method: "POST", path: "/v1/sync",
+			calls:  []apitest.Call{{Method: "Sync", Args: []any{false}, Result: broker.Synced{Read: 1}}},
+			status: 200, want: `{"full":false,"read":1,"changed":0,"gone":0,"tasks":0}`,
+		},
+		{
+			name: "full sync", method: "POST", path: "/v1/sync", body: `{"full":true}`,
+			calls: []apitest.Call{{
+				Method: "Sync", Args: []any{true},
+				Result: broker.Synced{Full: true, Read: 4, Changed: 3, Gone: 2, Tasks: 5, Age: broker.Age{SyncedAt: noon}},
+			}},
+			status: 200, want: `{"full":true,"read":4,"changed":3,"gone":2,"tasks":5,"synced_at":"2026-11-20T11:58:30.000Z"}`,
+		},
+		{
 			name: "status", method: "GET", path: "/v1/status",
 			calls: []apitest.Call{{Method: "Status", Result: broker.Status{
 				Version: "v1", PID: 7, Started: noon, Socket: "/s", StateDir: "/d",
 				Notion: broker.NotionStatus{BaseURL: "http://n", Requests: 3, PausedUntil: noon, LastError: "down", ClockSkewMS: 90000},
-				Mirror: broker.MirrorStatus{Tasks: 5, Ready: 2, SyncedAt: noon}, Claims: 1,
+				Mirror: broker.MirrorStatus{Tasks: 5, Ready: 2, Age: broker.Age{SyncedAt: noon}, Syncing: &broker.Progress{Read: 700, Of: 1000}}, Claims: 1,
 				Outbox: broker.OutboxStatus{Depth: 4, Oldest: noon, LastError: "late"},
 				Policy: broker.PolicyStatus{TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any", Exclusive: true},
 			}}},
 			status: 200, want: `{"version":"v1","pid":7,"started_at":"2026-11-20T11:58:30.000Z","socket":"/s","state_dir":"/d",` +
 				`"notion":{"base_url":"http://n","requests":3,"paused_until":"2026-11-20T11:58:30.000Z","last_error":"down","clock_skew_ms":90000},` +
-				`"mirror":{"tasks":5,"ready":2,"synced_at":"2026-11-20T11:58:30.000Z"},"claims_held":1,` +
+				`"mirror":{"tasks":5,"ready":2,"synced_at":"2026-11-20T11:58:30.000Z","syncing":{"read":700,"percent":70}},"claims_held":1,` +
 				`"outbox":{"depth":4,"oldest":"2026-11-20T11:58:30.000Z","last_error":"late"},` +
 				`"policy":{"timeout_seconds":1800,"write_window_seconds":2,"settle_seconds":3,"override":"any","exclusive":true},"warnings":[]}`,
 		},
@@ -254,7 +276,7 @@ func TestDescription(t *testing.T) {
 		want := []string{
 			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/sweep",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/sweep", "POST /v1/sync",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)

@@ -39,7 +39,7 @@ func (s *Server) tasks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), SyncedAt: s.localTime(listing.SyncedAt)}}, nil
+	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), Age: s.ageOf(listing.Age)}}, nil
 }
 
 func (s *Server) task(ctx context.Context, in *struct {

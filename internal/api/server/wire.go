@@ -62,6 +62,21 @@ func (s *Server) taskOf(v broker.View) api.Task {
 	return out
 }
 
+func (s *Server) ageOf(a broker.Age) api.Age {
+	return api.Age{SyncedAt: s.localTime(a.SyncedAt), AgeSeconds: a.Old.Round(time.Millisecond).Seconds(), Stale: a.Stale}
+}
+
+func progressOf(p *broker.Progress) *api.SyncProgress {
+	if p == nil {
+		return nil
+	}
+	out := &api.SyncProgress{Read: p.Read}
+	if p.Of > 0 {
+		out.Percent = new(min(100*p.Read/p.Of, 100))
+	}
+	return out
+}
+
 func sweptOf(s broker.Swept) api.Swept {
 	return api.Swept{Task: s.Task, Title: s.Title, Former: s.Former}
 }
@@ -90,7 +105,9 @@ func (s *Server) statusOf(b broker.Status) api.Status {
 			PausedUntil: s.localTime(b.Notion.PausedUntil), LastError: b.Notion.LastError,
 			ClockSkewMS: b.Notion.ClockSkewMS,
 		},
-		Mirror: api.MirrorStatus{Tasks: b.Mirror.Tasks, Ready: b.Mirror.Ready, SyncedAt: s.localTime(b.Mirror.SyncedAt)},
+		Mirror: api.MirrorStatus{
+			Tasks: b.Mirror.Tasks, Ready: b.Mirror.Ready, Age: s.ageOf(b.Mirror.Age), Syncing: progressOf(b.Mirror.Syncing),
+		},
 		Outbox: api.OutboxStatus{Depth: b.Outbox.Depth, Oldest: s.localTime(b.Outbox.Oldest), LastError: b.Outbox.LastError},
 		Policy: api.PolicyStatus(b.Policy), ClaimsHeld: b.Claims, Warnings: warnings,
 	}
