@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -45,7 +46,20 @@ func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
 			values[i] = strings.ReplaceAll(values[i], r.token, redacted)
 		}
 	}
-	return withBody(resp, bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))), nil
+	body = bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))
+	if bytes.Contains(body, []byte(`\u00`)) {
+		body = r.escaped().ReplaceAll(body, []byte(redacted))
+	}
+	return withBody(resp, body), nil
+}
+
+// escaped finds the token in JSON, which can write any character as its number.
+func (r *redact) escaped() *regexp.Regexp {
+	var pattern strings.Builder
+	for _, c := range []byte(r.token) {
+		fmt.Fprintf(&pattern, `(?:%s|\\u00(?i:%02x))`, regexp.QuoteMeta(string(rune(c))), c)
+	}
+	return regexp.MustCompile(pattern.String())
 }
 
 // redactedError is an error whose text held the token.

@@ -85,7 +85,6 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 func repairAnswer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	var kind struct {
 		Object string `json:"object"`
-		Type   string `json:"type"`
 	}
 	if err := json.Unmarshal(body, &kind); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func repairAnswer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 		return json.Marshal(page)
 	case kind.Object == "database":
 		return repairDatabase(body, x)
-	case kind.Object == "list" && kind.Type != "property_item" && kind.Type != "block":
+	case strings.HasSuffix(req.URL.Path, "/query"):
 		return repairQuery(body, x)
 	default:
 		return body, nil

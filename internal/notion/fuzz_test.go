@@ -1,0 +1,278 @@
+package notion
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jomei/notionapi"
+)
+
+// FuzzWriteIsReadBack writes claims to an emulated database and reads them back,
+// both where claimed_by is a text and where it is a select.
+func FuzzWriteIsReadBack(f *testing.F) {
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { em.Close() })
+	client, err := New(Options{Token: em.Token(), Transport: em.Client().Transport, Rate: 1e6, Burst: 1e6})
+	if err != nil {
+		f.Fatal(err)
+	}
+	texts := newTable(f, em, client, "rich_text")
+	selects := newTable(f, em, client, "select")
+
+	now := time.Date(2026, 11, 20, 9, 30, 17, 123e6, time.UTC).UnixMilli()
+	f.Add(false, uint8(1), "Sandman", now, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", int64(1800))
+	f.Add(true, uint8(1), "claude-chat-7K9X", now, "void 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", int64(90))
+	f.Add(false, uint8(3), "Zoë ☂ 🦊", now, "done 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", int64(1))
+	f.Add(true, uint8(0), "", int64(0), "", int64(0))
+	f.Add(true, uint8(4), "a, b", int64(1), " ", int64(-60))
+	f.Add(false, uint8(2), strings.Repeat("🦊", 100), int64(253402300799999), strings.Repeat("x", 1999), int64(365*24*3600))
+	f.Fuzz(func(t *testing.T, choice bool, status uint8, agent string, millis int64, token string, seconds int64) {
+		at, timeout := time.UnixMilli(millis).UTC(), time.Duration(seconds)*time.Second
+		const year = 365 * 24 * 3600
+		switch {
+		case agent != "" && task.ValidateAgent(agent) != nil,
+			!utf8.ValidString(token) || !fits(token, spanLimit),
+			at.Year() < 1970 || at.Year() > 9999,
+			seconds > year || seconds < -year:
+			return // not what the protocol writes
+		}
+		in := texts
+		if choice {
+			in = selects
+		}
+		want := task.Task{
+			Status: task.Statuses[int(status)%len(task.Statuses)], ClaimedBy: agent, ClaimedAt: at.Truncate(time.Minute),
+			Token: strings.TrimSpace(token), Timeout: max(0, (timeout + time.Minute - 1).Truncate(time.Minute)),
+		}
+		before, err := in.Get(t.Context(), in.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := in.Write(t.Context(), in.page, claim.Write{
+			Status: &want.Status, ClaimedBy: &agent, ClaimedAt: &at, Token: &token, Timeout: &timeout,
+		})
+		refused, ok := errors.AsType[*claim.StoreError](err)
+		switch {
+		case ok && choice && (strings.Contains(agent, ",") || !fits(agent, 100)):
+			// No option can have that name, so nothing may have been written.
+			if refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
+				t.Errorf("error of kind %d, landed %s: %v", refused.Kind, refused.Landed, err)
+			}
+			want = claimed(before.Task)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			if diff := cmp.Diff(want, claimed(written.Task)); diff != "" {
+				t.Errorf("the answer shows (-want +got):\n%s", diff)
+			}
+		}
+		read, err := in.Get(t.Context(), in.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, claimed(read.Task)); diff != "" {
+			t.Errorf("the page shows (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// table is a tasks database with one page.
+type table struct {
+	*Tasks
+	page task.ID
+}
+
+// newTable makes a tasks database whose claimed_by is of the given type.
+func newTable(f *testing.F, em *emulator.Emulator, client *Client, claimedBy string) table {
+	f.Helper()
+	type object = map[string]any
+	var statuses []any
+	for _, s := range task.Statuses {
+		statuses = append(statuses, object{"name": string(s)})
+	}
+	id, err := em.CreateDatabase("Tasks", object{
+		"Name": object{"title": object{}}, "status": object{"status": object{"options": statuses}},
+		"claimed_by": object{claimedBy: object{}}, "claimed_at": object{"date": object{}},
+		"claim_token": object{"rich_text": object{}}, "claim_timeout_minutes": object{"number": object{}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	tasks, err := client.Tasks(f.Context(), id, TaskSchema{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	page, err := em.CreatePage(id, object{"Name": object{"title": []any{}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return table{tasks, task.ID(page)}
+}
+
+// claimed is the part of a task that a claim writes.
+func claimed(t task.Task) task.Task {
+	return task.Task{Status: t.Status, ClaimedBy: t.ClaimedBy, ClaimedAt: t.ClaimedAt, Token: t.Token, Timeout: t.Timeout}
+}
+
+// everyKind is a page with properties of every kind, as Notion shows them.
+const everyKind = `{"object":"page","id":"2f835e81-2bbb-81b6-9700-e18108a40b1f","created_time":"2026-11-18T17:51:00.000Z",
+"last_edited_time":"2026-11-18T17:56:00.000Z","created_by":{"object":"user","id":"00000000-0000-4000-8000-0000000000f1"},
+"cover":null,"icon":null,"parent":{"type":"database_id","database_id":"2f835e81-2bbb-81b6-9700-e18108a40b10"},
+"in_trash":false,"is_archived":false,"archived":false,"is_locked":false,"url":"https://www.notion.so/x","public_url":null,"properties":{
+"Name":{"id":"title","type":"title","title":[{"type":"text","text":{"content":"Ship it","link":null},"annotations":{"bold":false},"plain_text":"Ship it","href":null}]},
+"status":{"id":"U%60%3BC","type":"status","status":{"id":"c58aef64","name":"IN_PROGRESS","color":"green"}},
+"claimed_by":{"id":"by","type":"rich_text","rich_text":[{"type":"mention","plain_text":"@Oracle"},{"plain_text":" "}]},
+"claimed_at":{"id":"at","type":"date","date":{"start":"2026-11-18T17:51:00.000+01:00","end":null,"time_zone":null}},
+"claim_token":{"id":"to","type":"rich_text","rich_text":[]},"claim_timeout_minutes":{"id":"ti","type":"number","number":90.5},
+"priority":{"id":"pr","type":"select","select":{"id":"1","name":"High","color":"red"}},
+"depends_on":{"id":"de","type":"relation","relation":[{"id":"2f835e81-2bbb-81b6-9700-e18108a40b11"}],"has_more":true},
+"Owner":{"id":"ow","type":"people","people":[{"object":"user","id":"00000000-0000-4000-8000-0000000000f1","name":"Maria"}]},
+"Place":{"id":"pl","type":"place","place":null},"Go":{"id":"bu","type":"button","button":{}},"Sum":{"id":"ro","type":"rollup","rollup":{"type":"unsupported"}},
+"Is":{"id":"fo","type":"formula","formula":{"type":"string","string":"✅"}},"No type":{"id":"no"},"Key":{"id":"ke","type":"unique_id","unique_id":{"prefix":"X","number":7}}}}`
+
+// FuzzAnswer reads good answers as the client does, through the repair and the
+// library. Whatever the answer, there is a task, or an error that says so in one
+// line; and what has been repaired needs no more repair.
+func FuzzAnswer(f *testing.F) {
+	column := func(id, kind string) Column { return Column{ID: id, Name: id, Type: kind} }
+	codec, err := newCodec("2f835e81-2bbb-81b6-9700-e18108a40b10", TaskSchema{}, taskColumns{
+		title: column("title", typeTitle), status: column("U%60%3BC", typeStatus), claimedBy: column("by", typeRichText),
+		claimedAt: column("at", typeDate), timeout: column("ti", typeNumber), token: column("to", typeRichText),
+		priority: column("pr", typeSelect), dependsOn: column("de", typeRelation),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	const databasePath = "/v1/databases/2f835e81-2bbb-81b6-9700-e18108a40b10"
+	paths := []string{pagePath, queryPath, databasePath}
+	const page, query, database = 0, 1, 2
+	f.Add(uint8(page), everyKind)
+	for _, date := range []string{`"2026-11-18"`, `"2026-11-18T17:51"`, `"2026-11-18T17:51:00"`, `"soon"`, `null`} {
+		f.Add(uint8(page), strings.Replace(everyKind, `"2026-11-18T17:51:00.000+01:00"`, date, 1))
+	}
+	f.Add(uint8(page), strings.NewReplacer(`"type":"status"`, `"type":"select"`, `:90.5`, `:1e300`, `"in_trash":false`, `"in_trash":true`).Replace(everyKind))
+	f.Add(uint8(page), `null`)
+	f.Add(uint8(query), `{"object":"list","type":"page_or_database","page_or_database":{},"has_more":true,"next_cursor":"c","results":[`+everyKind+
+		`],"request_status":{"type":"incomplete","incomplete_reason":"query_result_limit_reached"}}`)
+	f.Add(uint8(query), `{"object":"list","type":"block","results":[{"object":"page","properties":{"":{}}}]}`)
+	f.Add(uint8(database), `{"object":"database","id":"2f835e81-2bbb-81b6-9700-e18108a40b10","title":[{"plain_text":"Tasks"}],"in_trash":false,"url":"u","properties":{
+"Name":{"id":"title","name":"Name","type":"title","title":{}},"status":{"id":"s","type":"status","status":{"options":[{"name":"OPEN"}],"groups":[]}},
+"place":{"id":"p","type":"place","place":{}},"r":{"id":"r","type":"relation","relation":{"database_id":"x","single_property":{}}},"odd":{},"null":null}}`)
+	f.Fuzz(func(t *testing.T, kind uint8, body string) {
+		kind %= uint8(len(paths))
+		req := request(t, t.Context(), http.MethodPost, paths[kind], "")
+		repaired, err := repairAnswer(req, []byte(body), new(exchange))
+		if err != nil {
+			return // and the request fails, saying that the answer is not of Notion's form
+		}
+		again, err := repairAnswer(req, repaired, new(exchange))
+		if err != nil {
+			t.Fatalf("repaired once: %s\nrepaired twice: %v", repaired, err)
+		}
+		sameJSON(t, string(again), string(repaired))
+
+		var pages []notionapi.Page
+		switch kind {
+		case page:
+			var p notionapi.Page
+			if json.Unmarshal(repaired, &p) == nil {
+				pages = append(pages, p)
+			}
+		case query:
+			var q notionapi.DatabaseQueryResponse
+			if json.Unmarshal(repaired, &q) == nil {
+				pages = q.Results
+			}
+		case database:
+			_ = json.Unmarshal(repaired, new(notionapi.Database)) // must not panic
+		}
+		for _, p := range pages {
+			read, err := codec.task(&p)
+			if err != nil {
+				oneShortLine(t, storeError(err))
+				continue
+			}
+			if read.ID == "" || read.Timeout < 0 || read.Timeout > longestTimeout || strings.TrimSpace(read.ClaimedBy) != read.ClaimedBy {
+				t.Errorf("a task that cannot be: %+v", read)
+			}
+		}
+	})
+}
+
+// FuzzFailure reads answers that are failures. There is always an error of the
+// store that says so in one line, without the token, and tells what may have
+// become of a write.
+func FuzzFailure(f *testing.F) {
+	saved := map[string]any{"retry_guidance": []any{"The change was saved."}, "committed_resource_id": "x"}
+	f.Add(401, apiError("unauthorized", "API token is invalid.", nil), "", "", "")
+	f.Add(400, apiError("validation_error", "body failed validation.\nFix one:\n\tbody.x\u2028", nil), "", "", "")
+	f.Add(400, apiError("validation_error", "Can't edit block that is archived. You must unarchive the block before editing.", nil), "", "", "")
+	f.Add(404, apiError("object_not_found", "Could not find page with ID: "+secret, nil), "", "", "")
+	f.Add(404, strings.Replace(apiError("object_not_found", "For "+secret, nil), "ntn_", `\u006e\u0074n_`, 1), "", "", "")
+	f.Add(409, apiError("conflict_error", "Conflict occurred while saving. Please try again.", nil), "", "", "")
+	f.Add(429, apiError("rate_limited", "slow", map[string]any{"rate_limit_reason": reasonBlocked, "retry_after": "7"}), "30", "", "")
+	f.Add(529, apiError("service_overload", "slow", nil), "Fri, 20 Nov 2026 08:01:30 GMT", "Fri, 20 Nov 2026 08:00:00 GMT", "")
+	f.Add(503, apiError("service_unavailable", "saved", saved), "-1e400", "x", "")
+	f.Add(503, `{"object":"error","code":"a\nb","message":"m","request_id":"r\r\nr","additional_data":{"retry_guidance":[null,{}]}}`, "NaN", "", "a121da037c3863ed-LHR")
+	f.Add(502, "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>", "", "", "a121da037c3863ed-LHR")
+	f.Add(502, "", "", "", secret)
+	f.Add(200, "Bearer "+secret, "1", "", "")
+	f.Add(301, `{"object":"error"}`, "", "", "")
+	f.Fuzz(func(t *testing.T, status int, body, after, date, ray string) {
+		if status < 200 || status > 599 {
+			return // what net/http does not take for an answer, or not for the last one
+		}
+		server := roundTrip(func(*http.Request) (*http.Response, error) {
+			return reply(status, body, "Retry-After", after, "Date", date, "Cf-Ray", ray, "X-Notion-Request-Id", ray), nil
+		})
+		req := request(t, t.Context(), http.MethodPatch, pagePath, `{"properties":{}}`)
+		_, err := (&typed{next: &redact{next: server, token: secret}}).RoundTrip(req)
+		if err == nil {
+			if status != http.StatusOK || !json.Valid([]byte(body)) {
+				t.Fatalf("status %d and body %q pass for a good answer", status, body)
+			}
+			return
+		}
+		failed := storeError(err)
+		oneShortLine(t, failed)
+		if strings.Contains(failed.Error(), secret) {
+			t.Errorf("the error has the token: %s", failed)
+		}
+		if failed.RetryAfter < 0 || failed.RetryAfter > longestPause {
+			t.Errorf("retry after %v", failed.RetryAfter)
+		}
+		refused := status == statusOverload || status >= 300 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict
+		switch failed.Landed {
+		case claim.LandedYes:
+			if status < 500 {
+				t.Errorf("status %d: landed", status)
+			}
+		default:
+			if (failed.Landed == claim.LandedNo) != refused {
+				t.Errorf("status %d: landed %s", status, failed.Landed)
+			}
+		}
+	})
+}
+
+// oneShortLine checks an error that goes into logs and onto terminals.
+func oneShortLine(t *testing.T, err error) {
+	t.Helper()
+	text := err.Error()
+	if text == "" || strings.ContainsAny(text, "\n\r\v\f\u0085\u2028\u2029") || utf8.RuneCountInString(text) > 2000 {
+		t.Errorf("not a line of bearable length: %q", text)
+	}
+}
