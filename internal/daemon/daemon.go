@@ -93,7 +93,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}
 	d.cleanup = append(d.cleanup, d.closeListener)
-	if d.journal, err = journal.Open(ctx, filepath.Join(o.Config.StateDir, "journal.db")); err != nil {
+	if d.journal, err = journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.journal.Close)

@@ -38,11 +38,39 @@ func lockState(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// owner names the process that wrote the lock file, as far as it can be read.
+// owner names the process that wrote the lock file in a sentence, as far as it
+// can be read.
 func owner(path string) string {
-	data, err := os.ReadFile(path)
-	if pid := strings.TrimSpace(string(data)); err == nil && pid != "" {
+	if pid := lockedBy(path); pid != "" {
 		return " (pid " + pid + ")"
 	}
 	return ""
+}
+
+// lockedBy reads who wrote the lock file; empty if that cannot be told.
+func lockedBy(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// Running reports whether a daemon is using a state directory, and as which
+// process, as far as it says. It leaves no trace; for the moment in which it looks,
+// a daemon that is just starting may take it for another one.
+func Running(dir string) (pid string, running bool, err error) {
+	path := filepath.Join(dir, lockName)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return "", false, nil
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	if err != nil {
+		return "", false, fmt.Errorf("whether a daemon is using the state directory %s cannot be told: %w", dir, err)
+	}
+	if free {
+		return "", false, lock.Close()
+	}
+	return lockedBy(path), true, nil
 }

@@ -38,6 +38,12 @@ func storeError(err error) *claim.StoreError {
 // in the trash. It has no code of its own, so the wording has to do.
 var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
 
+// Advice says what a person can do about the error; empty if Notion has to.
+func (e *APIError) Advice() string {
+	_, advice := e.sort()
+	return advice
+}
+
 func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
 	switch {
 	case e.blocked():

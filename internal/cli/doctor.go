@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/doctor"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var probe bool
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps dibs from working, and say what to do",
+		Long: "Look at the token, the databases and their properties, this machine's clock, the state directory,\n" +
+			"the daemon and its socket, and say for each what to do. It needs no daemon and changes nothing.\n" +
+			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
+			"and goes to the trash, and says whether claim.write_window and claim.settle fit.\n" +
+			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached.",
+		Example:           "  dibs doctor --probe",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report := a.examine(cmd, stateDir, probe)
+			if err := a.print(diagnosis{report.Findings}, func(w io.Writer) { showFindings(w, report.Findings) }); err != nil {
+				return err
+			}
+			switch {
+			case report.Unreachable:
+				return ended{api.ExitNotion}
+			case report.Failed():
+				return ended{api.ExitFailure}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&probe, "probe", false, "measure Notion on a scratch row")
+	cmd.Flags().StringVar(&stateDir, "state-dir", "", "the `directory` of what the daemon must not forget (or DIBS_STATE_DIR)")
+	return cmd
+}
+
+// diagnosis is what `doctor --json` prints.
+type diagnosis struct {
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// examine looks at everything, if the configuration can be read.
+func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.Report {
+	c, err := config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
+	if err != nil {
+		return unreadable(err)
+	}
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.New(c.Socket), Probe: probe})
+}
+
+// unreadable is the report on a configuration that cannot be used: one finding for
+// each thing that is wrong with it. Its messages say themselves what is wanted.
+func unreadable(err error) *doctor.Report {
+	report := new(doctor.Report)
+	for line := range strings.Lines(err.Error()) {
+		report.Findings = append(report.Findings, doctor.Finding{
+			Check: "configuration", Level: doctor.Error, Found: strings.TrimSpace(line), Remedy: "mend the configuration; config.example.yaml explains every key",
+		})
+	}
+	return report
+}
+
+// showFindings prints a table, with what to do below what it is for.
+func showFindings(w io.Writer, findings []doctor.Finding) {
+	count := make(map[doctor.Level]int)
+	for _, f := range findings {
+		count[f.Level]++
+		row(w, string(f.Level), f.Check, clean(f.Found))
+		if f.Remedy != "" {
+			row(w, "", "", "→ "+clean(f.Remedy))
+		}
+	}
+	row(w)
+	row(w, fmt.Sprintf("%s, %s", number(count[doctor.Error], "error"), number(count[doctor.Warning], "warning")))
+}
+
+// number counts things.
+func number(n int, thing string) string {
+	return cmp.Or(map[int]string{0: "no " + thing + "s", 1: "1 " + thing}[n], fmt.Sprintf("%d %ss", n, thing))
+}

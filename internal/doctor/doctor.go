@@ -1,0 +1,127 @@
+// Package doctor looks for what keeps dibs from working, or from working well, and
+// says for each thing what to do. It needs no daemon, and changes nothing but, if
+// asked to measure, a scratch row that it puts into the trash.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/notion"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning" // something works less well than it could
+	Error   Level = "error"   // something does not work
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	// Check names what was looked at.
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	Found string `json:"found"`
+	// Remedy says in one line what to do; empty if there is nothing to do.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Options say what to look at.
+type Options struct {
+	Config config.Config
+	// Transport carries the requests to Notion; nil for the network.
+	Transport http.RoundTripper
+	// Daemon is a client of the daemon's socket. There may be no daemon.
+	Daemon *client.Client
+	// Probe says to measure Notion on a scratch row.
+	Probe bool
+}
+
+// Report is what was found.
+type Report struct {
+	Findings []Finding
+	// Unreachable is set if Notion did not answer at all.
+	Unreachable bool
+}
+
+// Failed reports whether one of the findings is an error.
+func (r *Report) Failed() bool {
+	for _, f := range r.Findings {
+		if f.Level == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// Run looks at everything.
+func Run(ctx context.Context, o Options) *Report {
+	e := &examination{Options: o, Report: new(Report)}
+	e.token()
+	if e.connect(ctx) {
+		e.clock()
+		e.databases(ctx)
+	}
+	e.stateDir()
+	e.daemon(ctx)
+	e.journal(ctx)
+	if o.Probe {
+		e.probe(ctx)
+	}
+	return e.Report
+}
+
+// examination is a report that is being made, and what later checks build on.
+type examination struct {
+	Options
+	*Report
+
+	client *notion.Client // nil if there is no usable token
+	tasks  *notion.Tasks  // nil if claims cannot be made
+	// running is set if a daemon holds the state directory, and status is what
+	// it says of itself; nil if it does not answer.
+	running bool
+	status  *api.Status
+}
+
+// silent takes what the parts log: the findings say it.
+var silent = slog.New(slog.DiscardHandler)
+
+func (r *Report) add(level Level, check, found, remedy string) {
+	r.Findings = append(r.Findings, Finding{check, level, oneLine(found), oneLine(remedy)})
+}
+
+func (r *Report) ok(check, found string)              { r.add(OK, check, found, "") }
+func (r *Report) warn(check, found, remedy string)    { r.add(Warning, check, found, remedy) }
+func (r *Report) problem(check, found, remedy string) { r.add(Error, check, found, remedy) }
+
+// failed adds the finding of a request that failed.
+func (r *Report) failed(check string, err error) {
+	var answered *notion.APIError
+	var failed *claim.StoreError
+	switch {
+	case errors.As(err, &answered) && answered.Advice() != "":
+		r.problem(check, answered.Error(), answered.Advice())
+	case errors.As(err, &failed) && failed.Kind == claim.Unavailable:
+		r.problem(check, err.Error(), "try again; if it stays so, check notion.base_url, the network, and Notion's status page")
+	default:
+		found, remedy := err.Error(), ""
+		if i := strings.LastIndex(found, ": "); i >= 0 { // what to do stands last
+			found, remedy = found[:i], found[i+2:]
+		}
+		r.problem(check, found, remedy)
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

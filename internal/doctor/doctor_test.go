@@ -1,0 +1,309 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api/client"
+	"dibs/internal/doctor"
+	"dibs/internal/emulator"
+	"dibs/internal/journal"
+	"dibs/internal/notion"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// world is a workspace in which all is well, in a bubble where time is virtual.
+type world struct {
+	*testing.T
+	notion  *emulator.Emulator
+	options doctor.Options
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		em, err := emulator.New(emulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer em.Close()
+		if _, err := em.Seed("empty"); err != nil {
+			t.Fatal(err)
+		}
+		transport := em.Client().Transport
+		defer transport.(*http.Transport).CloseIdleConnections()
+		c := config.Default()
+		c.Notion.Token = config.Secret(em.Token())
+		c.StateDir = filepath.Join(t.TempDir(), "state")
+		c.Socket = filepath.Join(c.StateDir, "dibs.sock")
+		test(&world{t, em, doctor.Options{
+			Config: c, Transport: transport,
+			Daemon: client.Over(c.Socket, func(context.Context) (net.Conn, error) { return nil, errors.New("no such file") }),
+		}})
+	})
+}
+
+func (w *world) schema(change map[string]any) {
+	w.Helper()
+	if err := w.notion.EditSchema(w.notion.Databases().Tasks, change); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) journal() *journal.Journal {
+	w.Helper()
+	j, err := journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return j
+}
+
+func TestAllIsWell(t *testing.T) {
+	inWorld(t, func(w *world) {
+		if err := w.journal().Close(); err != nil {
+			w.Fatal(err)
+		}
+		report := doctor.Run(w.Context(), w.options)
+		for _, f := range report.Findings {
+			// The emulated workspace has the limits of a Free one.
+			if f.Level != doctor.OK && f.Check != "plan" || f.Found == "" {
+				w.Errorf("%+v", f)
+			}
+		}
+		if report.Failed() || report.Unreachable {
+			w.Error("the report failed")
+		}
+		for _, r := range w.notion.Requests() {
+			if r.Method != "GET" {
+				w.Errorf("it sent %s %s", r.Method, r.Path)
+			}
+		}
+	})
+}
+
+func TestWhatIsWrongIsFound(t *testing.T) {
+	tests := map[string]struct {
+		sabotage      func(w *world)
+		level         doctor.Level
+		check         string
+		found, remedy string
+	}{
+		"no token": {
+			func(w *world) { w.options.Config.Notion.Token = "" },
+			doctor.Error, "token", "no Notion token", "set NOTION_TOKEN",
+		},
+		"a token that cannot be one": {
+			func(w *world) { w.options.Config.Notion.Token = "ntn_ä" },
+			doctor.Error, "token", "characters that no token has", "copy the token anew",
+		},
+		"a wrong token": {
+			func(w *world) { w.options.Config.Notion.Token = "ntn_wrong" },
+			doctor.Error, "connection", "401", "check notion.token",
+		},
+		"a token file that others can read": {
+			func(w *world) {
+				file := filepath.Join(w.TempDir(), "token")
+				if err := os.WriteFile(file, []byte(w.notion.Token()), 0o644); err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Notion.Token, w.options.Config.Notion.TokenFile = "", file
+			},
+			doctor.Warning, "token", "mode 0644", "chmod 600",
+		},
+		"Notion away": {
+			func(w *world) { w.notion.Inject(emulator.Fault{Kind: emulator.Error503}) },
+			doctor.Error, "connection", "503", "status page",
+		},
+		"a clock that is off": {
+			func(w *world) {
+				w.options.Transport = shifted{w.options.Transport, 10 * time.Minute}
+			},
+			doctor.Warning, "clock", "10m0s behind Notion's", "NTP",
+		},
+		"a database that is not shared": {
+			func(w *world) { w.notion.Unshare(w.notion.Databases().MeshLog) },
+			doctor.Error, "databases.mesh_log", "404", "share the database with the connection",
+		},
+		"a database with several data sources": {
+			func(w *world) {
+				if _, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "databases.tasks", "multiple data sources", "move the others",
+		},
+		"a property that is missing": {
+			func(w *world) { w.schema(map[string]any{"claimed_at": nil}) },
+			doctor.Error, "tasks.properties.claimed_at", "is missing", "add it with type date",
+		},
+		"a property of another type": {
+			func(w *world) { w.schema(map[string]any{"claimed_by": of("checkbox")}) },
+			doctor.Error, "tasks.properties.claimed_by", "is of type checkbox, want rich_text, select or people", "change its type",
+		},
+		"a property that would be good to have": {
+			func(w *world) { w.schema(map[string]any{"claim_token": nil}) },
+			doctor.Warning, "tasks.properties.claim_token", "is missing", "cannot tell their claims apart",
+		},
+		"a status that is no option": {
+			func(w *world) { w.options.Config.Tasks.Statuses.Blocked = "STUCK" },
+			doctor.Error, "tasks.properties.status", `no option "STUCK"`, "tasks.statuses",
+		},
+		"a priority that means nothing": {
+			func(w *world) { w.options.Config.Tasks.Priorities.High = []string{"P1"} },
+			doctor.Warning, "tasks.priorities", `"high"`, "say in tasks.priorities",
+		},
+		"a log property of another type": {
+			func(w *world) {
+				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"started": of("checkbox")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Warning, "databases.task_log", `"started" is of type checkbox`, "change its type",
+		},
+		"a log without entry ids": {
+			func(w *world) {
+				if err := w.notion.EditSchema(w.notion.Databases().TaskLog, map[string]any{"entry_id": nil}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Warning, "databases.task_log", "no property for entry_id", "dibs init",
+		},
+		"a state directory for everybody": {
+			func(w *world) {
+				if err := os.Mkdir(w.options.Config.StateDir, 0o755); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Warning, "state_dir", "mode 0755", "chmod 700",
+		},
+		"a state directory that is none": {
+			func(w *world) {
+				if err := os.WriteFile(w.options.Config.StateDir, nil, 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "state_dir", "is not a directory", "another state_dir",
+		},
+		"a socket that is none": {
+			func(w *world) {
+				w.options.Config.Socket = filepath.Join(w.TempDir(), "s")
+				if err := os.WriteFile(w.options.Config.Socket, nil, 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "socket", "is not a socket", "another socket",
+		},
+		"a journal that is damaged": {
+			func(w *world) {
+				if err := os.Mkdir(w.options.Config.StateDir, 0o700); err != nil {
+					w.Fatal(err)
+				}
+				file := filepath.Join(w.options.Config.StateDir, journal.FileName)
+				if err := os.WriteFile(file, []byte(strings.Repeat("not a database. ", 500)), 0o600); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "journal", "file is not a database", "backup",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tt.sabotage(w)
+				report := doctor.Run(w.Context(), w.options)
+				if report.Failed() != (tt.level == doctor.Error) || report.Unreachable != (name == "Notion away") {
+					w.Errorf("failed = %v, unreachable = %v", report.Failed(), report.Unreachable)
+				}
+				for _, f := range report.Findings {
+					if f.Check == tt.check && f.Level == tt.level && strings.Contains(f.Found, tt.found) && strings.Contains(f.Remedy, tt.remedy) {
+						return
+					}
+					if strings.Contains(f.Found+f.Remedy, w.notion.Token()) {
+						w.Errorf("the token is in %+v", f)
+					}
+				}
+				w.Errorf("no %s of %s that says %q and %q in:\n%+v", tt.level, tt.check, tt.found, tt.remedy, report.Findings)
+			})
+		})
+	}
+}
+
+// A look at the journal changes nothing, and finds what is owed.
+func TestBacklogOfAStoppedDaemon(t *testing.T) {
+	inWorld(t, func(w *world) {
+		j := w.journal()
+		if err := j.Record(w.Context(), finished(time.Now())); err != nil {
+			w.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		for range 2 {
+			report := doctor.Run(w.Context(), w.options)
+			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "log entries owed to Notion: 1, the oldest from 1h0m0s ago", Remedy: "start dibs serve: it delivers them"}
+			if diff := cmp.Diff(want, find(report, "outbox")); diff != "" {
+				w.Errorf("-want +got:\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return time.Second, 250 * time.Millisecond })
+		w.options.Probe = true
+		report := doctor.Run(w.Context(), w.options)
+		if f := find(report, "write_window"); f.Level != doctor.Error || !strings.Contains(f.Found, "took 2.5s") {
+			w.Errorf("finding = %+v, want that 2.5s do not fit 2s", f)
+		}
+		rows := w.notion.Pages(w.notion.Databases().Tasks)
+		if len(rows) != 1 || !rows[0].Trashed {
+			w.Errorf("the rows are %+v, want one in the trash", rows)
+		}
+	})
+}
+
+func TestJudge(t *testing.T) {
+	claims := config.Default().Claim // a window of 2s, settling for 3s
+	round := func(read, write, stale time.Duration) notion.Round {
+		return notion.Round{Read: read, Write: write, Stale: stale}
+	}
+	ms := time.Millisecond
+	tests := map[string]struct {
+		rounds []notion.Round
+		window doctor.Level
+		settle doctor.Level
+		advice string
+	}{
+		"fast":                  {[]notion.Round{round(100*ms, 200*ms, 0), round(300*ms, 700*ms, 0)}, doctor.OK, doctor.OK, ""},
+		"now and then too slow": {[]notion.Round{round(100*ms, 200*ms, 0), round(300*ms, 701*ms, 0)}, doctor.Warning, doctor.OK, "claim.write_window to 2s and claim.settle to 3s"},
+		"too slow":              {[]notion.Round{round(1000*ms, 2000*ms, 0)}, doctor.Error, doctor.OK, "claim.write_window to 6s and claim.settle to 9s"},
+		"stale for a moment":    {[]notion.Round{round(10*ms, 10*ms, 499*ms), round(10*ms, 10*ms, 0)}, doctor.OK, doctor.Warning, "claim.settle to 4s or more"},
+		"stale for too long":    {[]notion.Round{round(10*ms, 10*ms, 500*ms)}, doctor.OK, doctor.Error, "claim.settle to 4s or more"},
+		"stale for very long":   {[]notion.Round{round(10*ms, 10*ms, 5*time.Second)}, doctor.OK, doctor.Error, "claim.settle to 13s or more"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			report := &doctor.Report{Findings: doctor.Judge(notion.Probe{Rounds: tt.rounds}, claims)}
+			window, settle := find(report, "write_window"), find(report, "settle")
+			if window.Level != tt.window || settle.Level != tt.settle {
+				t.Errorf("write_window: %s, settle: %s, want %s and %s", window.Level, settle.Level, tt.window, tt.settle)
+			}
+			if advice := window.Remedy + settle.Remedy; !strings.Contains(advice, tt.advice) {
+				t.Errorf("advice %q, want %q", advice, tt.advice)
+			}
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/daemon"
+	"dibs/internal/journal"
+)
+
+// stateDir looks at the directory of what the daemon must not forget.
+func (e *examination) stateDir() {
+	dir := e.Config.StateDir
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.ok("state_dir", dir+" is not there yet: the daemon makes it")
+		return
+	case err != nil:
+		e.problem("state_dir", err.Error(), "make it readable for this user, or set another state_dir")
+		return
+	case !info.IsDir():
+		e.problem("state_dir", dir+" is not a directory", "move it away, or set another state_dir")
+		return
+	}
+	if err := writable(dir); err != nil {
+		e.problem("state_dir", fmt.Sprintf("%s cannot be written: %v", dir, err), "make it writable for this user, or set another state_dir")
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		e.warn("state_dir", fmt.Sprintf("%s, which other users can get at (mode %#o)", dir, mode), "chmod 700 "+dir)
+		return
+	}
+	e.ok("state_dir", dir)
+}
+
+// writable makes a file in a directory and removes it.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// daemon looks for a running daemon, at its socket, and at how it is.
+func (e *examination) daemon(ctx context.Context) {
+	pid, running, err := daemon.Running(e.Config.StateDir)
+	if err != nil {
+		e.problem("daemon", err.Error(), "look at the file there, and at its file system")
+	}
+	e.running = running
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	status, err := e.Daemon.Status(ctx)
+	var unreachable *client.UnreachableError
+	switch {
+	case err == nil:
+		e.status = &status
+		e.ok("daemon", fmt.Sprintf("dibs %s, pid %d, for %v", status.Version, status.PID, e.uptime()))
+		e.socket()
+		e.daemonHealth()
+	case running && errors.As(err, &unreachable):
+		e.problem("daemon", fmt.Sprintf("process %s holds the state directory, and nothing answers on %s", pid, e.Config.Socket),
+			"give both the same socket; if it still does not answer, stop that process and start dibs serve again")
+	case running:
+		e.problem("daemon", fmt.Sprintf("process %s: %v", pid, err), "stop it, and start dibs serve again")
+	case errors.As(err, &unreachable):
+		e.ok("daemon", "not running")
+		e.socket()
+	default:
+		e.problem("daemon", err.Error(), "see what else listens on "+e.Config.Socket)
+	}
+}
+
+// socket looks at the socket's file.
+func (e *examination) socket() {
+	path := e.Config.Socket
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && e.status == nil:
+		e.ok("socket", path+" is not there yet: the daemon makes it")
+	case err != nil:
+		e.problem("socket", err.Error(), "make its directory readable for this user, or set another socket")
+	case info.Mode().Type() != fs.ModeSocket:
+		e.problem("socket", path+" is not a socket", "move it away, or set another socket")
+	case e.status == nil:
+		e.ok("socket", path+" was left behind: the daemon replaces it")
+	case info.Mode().Perm()&e.forbidden() != 0:
+		e.problem("socket", fmt.Sprintf("%s can be used by others (mode %#o)", path, info.Mode().Perm()), "restart the daemon, which sets the mode, and see who changes it")
+	default:
+		e.ok("socket", fmt.Sprintf("%s, mode %#o", path, info.Mode().Perm()))
+	}
+}
+
+// forbidden are the permissions that the socket must not give.
+func (e *examination) forbidden() fs.FileMode {
+	if e.Config.SocketGroup != "" {
+		return 0o007
+	}
+	return 0o077
+}
+
+// The limits beyond which the daemon's own numbers are worth a warning.
+const (
+	oldEntry   = 15 * time.Minute // that the outbox still owes
+	nearBudget = 0.8              // of the requests allowed
+)
+
+// daemonHealth says how the daemon gets on with Notion.
+func (e *examination) daemonHealth() {
+	s := e.status
+	if s.Notion.LastError != "" {
+		e.warn("sync", "the last one failed: "+s.Notion.LastError, "tasks are as of the last one that did not; the findings on databases say what is wrong, if it is not Notion")
+	} else if !s.Mirror.SyncedAt.IsZero() {
+		e.ok("sync", fmt.Sprintf("%d tasks, %d of them ready, as of %v ago", s.Mirror.Tasks, s.Mirror.Ready, e.since(s.Mirror.SyncedAt)))
+	}
+	e.outbox(s.Outbox.Depth, s.Outbox.Oldest.Time, s.Outbox.LastError)
+	e.budget(s)
+	if s.Policy.SettleSeconds != e.Config.Claim.Settle.Seconds() || s.Policy.WriteWindowSeconds != e.Config.Claim.WriteWindow.Seconds() {
+		e.warn("settings", "the daemon runs with other times than are configured now", "restart it")
+	}
+}
+
+func (e *examination) budget(s *api.Status) {
+	if s.Notion.PausedUntil.After(time.Now()) {
+		e.warn("budget", fmt.Sprintf("Notion asked for a pause of another %v", time.Until(s.Notion.PausedUntil.Time).Round(time.Second)),
+			"see what else uses this connection's token, or lower notion.rate")
+		return
+	}
+	minutes := max(1, time.Since(s.StartedAt.Time).Minutes())
+	used, allowed := float64(s.Notion.Requests)/minutes, e.Config.Notion.Rate*60
+	said := fmt.Sprintf("%.0f of %.0f requests a minute, on average since the daemon started", used, allowed)
+	if used > nearBudget*allowed {
+		e.warn("budget", said, "make sync.interval longer, or use fewer agents")
+		return
+	}
+	e.ok("budget", said)
+}
+
+func (e *examination) outbox(depth int, oldest time.Time, lastError string) {
+	if depth == 0 {
+		e.ok("outbox", "empty")
+		return
+	}
+	age := time.Since(oldest).Round(time.Second)
+	said := fmt.Sprintf("log entries owed to Notion: %d, the oldest from %v ago", depth, age)
+	if lastError != "" {
+		said += ", last error: " + lastError
+	}
+	switch {
+	case e.status == nil:
+		e.warn("outbox", said, "start dibs serve: it delivers them")
+	case age > oldEntry || lastError != "":
+		e.warn("outbox", said, "nothing is lost; they are delivered once Notion takes them, so see to the error, and to the findings on databases")
+	default:
+		e.ok("outbox", said)
+	}
+}
+
+// journal looks at the journal's file, if no daemon has it.
+func (e *examination) journal(ctx context.Context) {
+	if e.running {
+		if e.status != nil {
+			e.ok("journal", fmt.Sprintf("in use; the daemon found it whole when it started, %v ago", e.uptime()))
+		}
+		return
+	}
+	path := filepath.Join(e.Config.StateDir, journal.FileName)
+	found, err := journal.Inspect(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		e.ok("journal", "not there yet: the daemon makes it")
+	case err != nil:
+		e.failed("journal", err)
+	case found.Schema > found.Known:
+		e.problem("journal", fmt.Sprintf("%s was written by a newer dibs (schema %d, this one knows %d)", path, found.Schema, found.Known),
+			"install that version again, or set another state_dir")
+	case found.Schema < found.Known:
+		e.ok("journal", fmt.Sprintf("whole, of an older dibs (schema %d of %d): the daemon brings it up to date", found.Schema, found.Known))
+	default:
+		e.ok("journal", "whole: "+path)
+		depth, oldest, lastError := 0, time.Time{}, ""
+		for _, b := range found.Owed {
+			depth += b.Depth
+			if oldest.IsZero() || b.Oldest.Before(oldest) {
+				oldest = b.Oldest
+			}
+			if b.LastError != "" {
+				lastError = b.LastError
+			}
+		}
+		e.outbox(depth, oldest, lastError)
+	}
+}
+
+func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt) }
+
+func (e *examination) since(t api.Time) time.Duration { return time.Since(t.Time).Round(time.Second) }

@@ -1,0 +1,223 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+	"dibs/internal/workspace"
+)
+
+// token looks for the token, and at who else can read it.
+func (e *examination) token() {
+	n := e.Config.Notion
+	if _, err := n.ReadToken(silent); err != nil {
+		e.problem("token", err.Error(), "make a connection at https://www.notion.so/profile/integrations, and set NOTION_TOKEN, or notion.token_file to a file that holds its token")
+		return
+	}
+	var err error
+	if e.client, err = workspace.Connect(n, e.Transport, silent); err != nil {
+		e.problem("token", err.Error(), "copy the token anew from the connection's page in Notion")
+		return
+	}
+	switch file := n.TokenFile; {
+	case n.TokenOrigin != "":
+		e.looseFile(n.TokenOrigin, "set in "+n.TokenOrigin)
+	case n.Token == "":
+		e.looseFile(file, "in "+file)
+	default:
+		e.ok("token", "set in the environment")
+	}
+}
+
+// looseFile looks at the mode of a file with the token in it.
+func (e *examination) looseFile(file, where string) {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		e.problem("token", err.Error(), "make the file readable for this user")
+	case err == nil && info.Mode().Perm()&0o077 != 0:
+		e.warn("token", fmt.Sprintf("%s, which others may be able to read (mode %#o)", where, info.Mode().Perm()), "chmod 600 "+file)
+	default:
+		e.ok("token", where)
+	}
+}
+
+// connect asks who the token belongs to, and reports whether Notion said so.
+func (e *examination) connect(ctx context.Context) bool {
+	if e.client == nil {
+		return false
+	}
+	bot, err := e.client.Me(ctx)
+	if err != nil {
+		var failed *claim.StoreError
+		e.Unreachable = errors.As(err, &failed) && failed.Kind == claim.Unavailable
+		e.failed("connection", err)
+		return false
+	}
+	who := fmt.Sprintf("%q of workspace %q", bot.Name, bot.Workspace)
+	if bot.OwnedBy == "user" {
+		e.warn("connection", who+", which acts for a person", "an internal connection of the workspace goes on working when that person leaves")
+	} else {
+		e.ok("connection", who)
+	}
+	e.plan(bot)
+	return true
+}
+
+// plan says what can be seen of the workspace's plan.
+func (e *examination) plan(bot notion.Bot) {
+	switch {
+	case bot.MaxUpload == 0:
+		e.ok("plan", "Notion does not say")
+	case bot.MaxUpload <= notion.FreeUpload:
+		e.warn("plan", "Free, by its limit on uploads: with more than one member it has room for 1,000 blocks, of which each log entry takes one or two",
+			"upgrade, or use it alone; claims go on when the logs are full")
+	case e.Config.Notion.Rate > 3:
+		e.ok("plan", fmt.Sprintf("not Free; notion.rate is %g, which only Business and Enterprise allow", e.Config.Notion.Rate))
+	default:
+		e.ok("plan", "not Free; in Business and Enterprise notion.rate may be 10")
+	}
+}
+
+// skewAllowed is how far this machine's clock may be off: leases are judged by
+// Notion's, so that nothing breaks, but logs and people are misled.
+const skewAllowed = 30 * time.Second
+
+func (e *examination) clock() {
+	skew := time.Until(e.client.Now()).Round(time.Second)
+	said := "agrees with Notion's to the second"
+	switch {
+	case skew > 0:
+		said = fmt.Sprintf("%v behind Notion's", skew)
+	case skew < 0:
+		said = fmt.Sprintf("%v ahead of Notion's", -skew)
+	}
+	if skew.Abs() > skewAllowed {
+		e.warn("clock", said, "set this machine's clock, for example with NTP; claims go by Notion's")
+		return
+	}
+	e.ok("clock", said)
+}
+
+// databases looks at the three databases.
+func (e *examination) databases(ctx context.Context) {
+	e.tasksDatabase(ctx)
+	for _, log := range []struct {
+		key, id string
+		log     claim.Log
+	}{
+		{"databases.task_log", e.Config.Databases.TaskLog, claim.TaskLog},
+		{"databases.mesh_log", e.Config.Databases.MeshLog, claim.MeshLog},
+	} {
+		db, err := e.client.Database(ctx, log.id)
+		if err != nil {
+			e.failed(log.key, err)
+			continue
+		}
+		e.ok(log.key, fmt.Sprintf("%q", db.Title))
+		e.logProperties(log.key, db, worklog.Example(log.log))
+	}
+}
+
+func (e *examination) tasksDatabase(ctx context.Context) {
+	const key = "databases.tasks"
+	db, err := e.client.Database(ctx, e.Config.Databases.Tasks)
+	if err != nil {
+		e.failed(key, err)
+		return
+	}
+	e.ok(key, fmt.Sprintf("%q", db.Title))
+	schema := workspace.Schema(e.Config)
+	for _, f := range schema.Examine(db) {
+		check := "tasks.properties." + f.Key
+		switch f.Grade {
+		case notion.Fits:
+			e.ok(check, fmt.Sprintf("%q, %s", f.Name, f.Found))
+		case notion.Poor:
+			e.warn(check, f.Problem, f.Remedy)
+		default:
+			e.problem(check, f.Problem, f.Remedy)
+		}
+	}
+	for _, key := range schema.Without {
+		e.ok("tasks.properties."+key, "not there, as configured")
+	}
+	e.priorities(db)
+	if e.Probe {
+		// What is amiss has been said.
+		e.tasks, _ = e.client.Tasks(ctx, e.Config.Databases.Tasks, schema)
+	}
+}
+
+// priorities says which options of the priority mean nothing here.
+func (e *examination) priorities(db notion.Database) {
+	col := db.Columns[cmp.Or(e.Config.Tasks.Properties.Priority, "priority")]
+	known := knownPriorities(e.Config.Tasks.Priorities)
+	var unknown []string
+	for _, name := range col.Options {
+		if !slices.Contains(known, strings.ToLower(name)) {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(unknown) > 0 {
+		e.warn("tasks.priorities", fmt.Sprintf("tasks of priority %s are offered last", strings.Join(unknown, ", ")), "say in tasks.priorities what they mean")
+	}
+}
+
+func knownPriorities(p config.Priorities) []string {
+	var names []string
+	for _, list := range [][]string{p.Critical, p.High, p.Medium, p.Low} {
+		for _, name := range list {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	return names
+}
+
+// logProperties says where the values of a log's entries go.
+func (e *examination) logProperties(key string, db notion.Database, example worklog.Entry) {
+	places := db.Places(example, task.ID(e.Config.Databases.Tasks))
+	var fit, text []string
+	for _, f := range example.Fields {
+		if col, ok := places[f.Name]; ok {
+			name := f.Name
+			if col.Name != f.Name {
+				name += fmt.Sprintf(" (in %q)", col.Name)
+			}
+			fit = append(fit, name)
+			continue
+		}
+		if col, ok := db.Similar(f.Name); ok {
+			e.warn(key, fmt.Sprintf("property %q is of type %s, which cannot hold %s: it goes into the text of the page", col.Name, cmp.Or(col.Type, "unknown"), f.Name),
+				"change its type, or rename it")
+			continue
+		}
+		text = append(text, f.Name)
+	}
+	if len(fit) > 0 {
+		e.ok(key, "properties for "+strings.Join(fit, ", "))
+	}
+	if len(text) > 0 {
+		remedy := ""
+		if slices.Contains(text, worklog.EntryID) {
+			remedy = "dibs init adds them; without entry_id, titles end in the id"
+		}
+		level := OK
+		if remedy != "" {
+			level = Warning
+		}
+		e.add(level, key, "no property for "+strings.Join(text, ", ")+": they go into the text of the page", remedy)
+	}
+}

@@ -1,0 +1,64 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+)
+
+// FileName is the name of the journal's file in a state directory.
+const FileName = "journal.db"
+
+// Inspection is what a look at a journal's file found.
+type Inspection struct {
+	// Schema is the version of the tables in the file, Known the one that this
+	// program would bring them to.
+	Schema, Known int
+	// Owed is what is owed to the logs; nil if the file is too old or too new to tell.
+	Owed []Backlog
+}
+
+// Inspect looks at the journal in the file at path without changing it, and may
+// do so while a daemon has it open. Its error is fs.ErrNotExist if there is none,
+// and else says what is wrong with the file and what to do.
+func Inspect(ctx context.Context, path string) (Inspection, error) {
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return Inspection{}, fs.ErrNotExist
+		}
+		return Inspection{}, fmt.Errorf("looking at the journal: %w", err)
+	}
+	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"},
+	}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return Inspection{}, fmt.Errorf("looking at the journal: %w", err)
+	}
+	defer db.Close()
+	j := &Journal{path: path, readers: db}
+	found, err := j.inspect(ctx)
+	return found, j.failed(err, "looking at the journal")
+}
+
+func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return Inspection{}, err
+	}
+	found := Inspection{Known: len(names)}
+	if err := j.check(ctx); err != nil {
+		return found, err
+	}
+	if err := j.readers.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.Schema); err != nil {
+		return found, err
+	}
+	if found.Schema == found.Known {
+		found.Owed, err = j.OutboxStats(ctx)
+	}
+	return found, err
+}

@@ -1,0 +1,54 @@
+package journal_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+)
+
+func TestInspect(t *testing.T) {
+	path := filepath.Join(t.TempDir(), journal.FileName)
+	if _, err := journal.Inspect(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no file: err = %v, want that there is none", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the look made a file")
+	}
+	j := open(t, path)
+	event := claim.Event{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindCompleted, Agent: "Sandman", Task: "11111111-2222-3333-4444-555555555555"}
+	if err := j.Record(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	look := func() {
+		t.Helper()
+		got, err := journal.Inspect(t.Context(), path)
+		if err != nil || got.Schema != got.Known || len(got.Owed) != 1 || got.Owed[0].Depth != 1 {
+			t.Errorf("%+v, err = %v, want one entry owed", got, err)
+		}
+	}
+	look() // while it is open
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the look changed the file, err = %v", err)
+	}
+	if err := os.WriteFile(path, before[:len(before)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.Inspect(t.Context(), path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("of half a file: err = %v, want one that names it", err)
+	}
+}

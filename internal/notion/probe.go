@@ -1,0 +1,146 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// Probe is what was measured on a scratch row of the tasks database.
+type Probe struct {
+	Rounds []Round
+}
+
+// Round is one write like a claim's: a read, a write right after it, and reads
+// until the write shows.
+type Round struct {
+	Read, Write time.Duration
+	// Stale is how long after the answer to the write reads went on to show what
+	// was there before; zero if the first one showed the write.
+	Stale time.Duration
+}
+
+// Attempt is the time from the start of the read to the answer of the write, which
+// the write window has to hold.
+func (r Round) Attempt() time.Duration { return r.Read + r.Write }
+
+const (
+	// probePause is the wait between two reads that look for a write.
+	probePause = 250 * time.Millisecond
+	// probePatience is how long a write may take to show.
+	probePatience = 30 * time.Second
+)
+
+// Probe makes a row of that title, CANCELLED from the start so that nobody claims
+// it, measures rounds of writes on it, and puts it into the trash. Its error says
+// where the row is left if that could not be done.
+func (t *Tasks) Probe(ctx context.Context, title string, rounds int) (measured Probe, err error) {
+	id, err := t.makeScratch(ctx, title)
+	if failed := (*claim.StoreError)(nil); errors.As(err, &failed) && failed.Landed != claim.LandedNo {
+		return Probe{}, fmt.Errorf("a row %q may be left in the tasks database, put it into the trash: %w", title, err)
+	} else if err != nil {
+		return Probe{}, err
+	}
+	defer func() {
+		if trashErr := t.trash(context.WithoutCancel(ctx), id); trashErr != nil && err == nil {
+			err = fmt.Errorf("the row %q (%s) is left in the tasks database, put it into the trash: %w", title, id, trashErr)
+		}
+	}()
+	for n := range rounds {
+		r, err := t.probeRound(ctx, id, fmt.Sprintf("%s, write %d of %d", title, n+1, rounds))
+		if err != nil {
+			return measured, err
+		}
+		measured.Rounds = append(measured.Rounds, r)
+	}
+	return measured, nil
+}
+
+// makeScratch makes a CANCELLED row.
+func (t *Tasks) makeScratch(ctx context.Context, title string) (task.ID, error) {
+	c := t.codec.Load()
+	props, err := c.properties(claim.Write{Status: new(task.Cancelled)})
+	if err != nil {
+		return "", err
+	}
+	props[c.columns.title.ID] = titled(title)
+	page, err := t.client.api.Page.Create(ctx, &notionapi.PageCreateRequest{
+		Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(c.database)},
+		Properties: props,
+	})
+	if err != nil {
+		return "", storeError(err)
+	}
+	made, err := c.task(page)
+	if err == nil && made.Status != task.Cancelled {
+		err = claim.Errorf(claim.Refused, claim.LandedYes, "the scratch row %s was made in status %q instead of cancelled: put it into the trash", made.ID, made.Status)
+	}
+	return made.ID, err
+}
+
+func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round, error) {
+	var r Round
+	c := t.codec.Load()
+	granted, cancel := context.WithCancel(ctx)
+	defer cancel()
+	permitted, err := t.client.Permit(granted, 2)
+	if err != nil {
+		return r, err
+	}
+	start := time.Now()
+	if _, err := t.client.api.Page.Get(permitted, notionapi.PageID(id)); err != nil {
+		return r, storeError(err)
+	}
+	read := time.Now()
+	r.Read = read.Sub(start)
+	update := &notionapi.PageUpdateRequest{Properties: notionapi.Properties{c.columns.title.ID: titled(title)}}
+	if _, err := t.client.api.Page.Update(permitted, notionapi.PageID(id), update); err != nil {
+		return r, storeError(err)
+	}
+	written := time.Now()
+	r.Write = written.Sub(read)
+	for {
+		asked := time.Now()
+		page, err := t.client.api.Page.Get(ctx, notionapi.PageID(id))
+		if err != nil {
+			return r, storeError(err)
+		}
+		seen, err := c.task(page)
+		if err != nil {
+			return r, err
+		}
+		if seen.Title == title {
+			return r, nil
+		}
+		r.Stale = max(asked.Sub(written), time.Millisecond)
+		if r.Stale > probePatience {
+			return r, nil
+		}
+		if !sleep(ctx, probePause) {
+			return r, context.Cause(ctx)
+		}
+	}
+}
+
+// trash puts a row into the trash.
+func (t *Tasks) trash(ctx context.Context, id task.ID) error {
+	page, err := t.client.api.Page.Update(ctx, notionapi.PageID(id), &notionapi.PageUpdateRequest{Archived: true})
+	if err != nil {
+		return storeError(err)
+	}
+	if !page.Archived {
+		return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion accepted that and did not do it")
+	}
+	return nil
+}
+
+// titled is the value of a title.
+func titled(s string) value {
+	return value{notionapi.PropertyTypeTitle, new(spanWriter).write(s)}
+}
