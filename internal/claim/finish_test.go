@@ -150,8 +150,8 @@ func TestFateOfTheFinish(t *testing.T) {
 
 // firstMinutes chooses the requests of a kind for the bubble's first n minutes.
 func firstMinutes(n int, kind claimtest.Kind) claimtest.Pick {
-	return func(_ task.ID, k claimtest.Kind) bool {
-		return k == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
+	return func(_ task.ID, w *claim.Write) bool {
+		return claimtest.KindOf(w) == kind && time.Since(bubbleStart) < time.Duration(n)*time.Minute
 	}
 }
 
@@ -206,7 +206,7 @@ func TestFinishWithNotionDown(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					var down bool
-					d := w.daemon("a", claimtest.On(func(_ task.ID, k claimtest.Kind) bool { return down && k == claimtest.Reads }, claimtest.ReadFails(claim.Unavailable)))
+					d := w.daemon("a", claimtest.On(func(_ task.ID, w *claim.Write) bool { return down && w == nil }, claimtest.ReadFails(claim.Unavailable)))
 					c := w.claim(d, "Sandman")
 					down = true
 					got, err := d.Finish(w.ctx, c.ID, tt.finish)

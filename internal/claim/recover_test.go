@@ -284,8 +284,8 @@ func TestRunDueSaysWhen(t *testing.T) {
 // RunDue never asks to be called in the past.
 func TestRunDueBacksOff(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		down := claimtest.On(func(_ task.ID, k claimtest.Kind) bool {
-			return k == claimtest.Reads && time.Since(bubbleStart) > 4*time.Second
+		down := claimtest.On(func(_ task.ID, w *claim.Write) bool {
+			return w == nil && time.Since(bubbleStart) > 4*time.Second
 		}, claimtest.ReadFails(claim.Unavailable))
 		d := w.daemon("a", down, claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)

@@ -161,11 +161,11 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 		return c.overtaken(ctx, cl)
 	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
 		mark := voidMark(cl)
-		if answer, err := c.write(permit, cl.Task.ID, mark); err != nil || !mark.shows(answer.Task, false) {
+		if r, err = c.write(permit, cl.Task.ID, mark); err != nil || !mark.shows(r.Task, false) {
 			return c.postpone(ctx, cl, err)
 		}
 	}
-	cl.State, cl.Due = Voided, c.store.Now().Add(c.policy.Grace)
+	cl.State, cl.Due = Voided, r.At.Add(c.policy.Grace)
 	return c.save(ctx, cl)
 }
 
@@ -182,6 +182,8 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 		return c.withdrawn(ctx, cl) // the write that did it was not answered
 	case tok.ID != cl.ID || tok.Done || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed || c.policy.Over(r.Task, r.At):
 		return c.overtaken(ctx, cl)
+	case r.At.Add(time.Second).Before(cl.Due):
+		return nil // the clock here jumped ahead, and the answer has set it right
 	}
 	_, err = c.takeOff(ctx, permit, cl, r.Task)
 	return err

@@ -231,9 +231,9 @@ func TestReadFailures(t *testing.T) {
 	})
 	t.Run("every read after the write, for a while", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
-			pick := func(_ task.ID, k claimtest.Kind) bool {
+			pick := func(_ task.ID, w *claim.Write) bool {
 				past := time.Since(bubbleStart)
-				return k == claimtest.Reads && past > 0 && past < 10*time.Minute
+				return w == nil && past > 0 && past < 10*time.Minute
 			}
 			d := w.daemon("a", claimtest.On(pick, unavailable))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
@@ -277,8 +277,8 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					tried := 0
-					counted := claimtest.On(func(_ task.ID, k claimtest.Kind) bool {
-						if k == step {
+					counted := claimtest.On(func(_ task.ID, w *claim.Write) bool {
+						if claimtest.KindOf(w) == step {
 							tried++
 						}
 						return false

@@ -47,21 +47,19 @@ func KindOf(w *claim.Write) Kind {
 	return Openings
 }
 
-// Pick chooses requests, by their task and their kind.
-type Pick func(task.ID, Kind) bool
+// Pick chooses requests, by their task and what they write; nil is a read.
+type Pick func(task.ID, *claim.Write) bool
 
 // Every chooses the requests of the given kinds.
 func Every(kinds ...Kind) Pick {
-	return func(_ task.ID, k Kind) bool {
-		return slices.Contains(kinds, k)
-	}
+	return func(_ task.ID, w *claim.Write) bool { return slices.Contains(kinds, KindOf(w)) }
 }
 
 // On lets a fault strike the requests that pick chooses.
 func On(pick Pick, f Fault) Fault {
 	return func(s claim.Store) claim.Store {
-		return picky{s, func(id task.ID, k Kind) claim.Store {
-			if pick(id, k) {
+		return picky{s, func(id task.ID, w *claim.Write) claim.Store {
+			if pick(id, w) {
 				return f(s)
 			}
 			return s
@@ -74,10 +72,10 @@ func On(pick Pick, f Fault) Fault {
 func InTurn(kind Kind, faults ...Fault) Fault {
 	var mu sync.Mutex
 	return func(s claim.Store) claim.Store {
-		return picky{s, func(_ task.ID, k Kind) claim.Store {
+		return picky{s, func(_ task.ID, w *claim.Write) claim.Store {
 			mu.Lock()
 			defer mu.Unlock()
-			if k != kind || len(faults) == 0 {
+			if KindOf(w) != kind || len(faults) == 0 {
 				return s
 			}
 			f := faults[0]
@@ -97,8 +95,8 @@ func Sometimes(seed uint64, probability float64, pick Pick, faults ...Fault) Fau
 	var mu sync.Mutex
 	draws := make(map[task.ID]*rand.Rand)
 	return func(s claim.Store) claim.Store {
-		return picky{s, func(id task.ID, k Kind) claim.Store {
-			if !pick(id, k) {
+		return picky{s, func(id task.ID, w *claim.Write) claim.Store {
+			if !pick(id, w) {
 				return s
 			}
 			mu.Lock()
@@ -119,13 +117,13 @@ func Sometimes(seed uint64, probability float64, pick Pick, faults ...Fault) Fau
 // picky is a store that chooses for each request which store carries it out.
 type picky struct {
 	claim.Store
-	choose func(task.ID, Kind) claim.Store
+	choose func(task.ID, *claim.Write) claim.Store
 }
 
 func (p picky) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
-	return p.choose(id, Reads).Get(ctx, id)
+	return p.choose(id, nil).Get(ctx, id)
 }
 
 func (p picky) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
-	return p.choose(id, KindOf(&w)).Write(ctx, id, w)
+	return p.choose(id, &w).Write(ctx, id, w)
 }

@@ -125,10 +125,15 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		return claim.Reading{}, unanswered(id, err)
 	}
 
+	s.hear(date)
+	return claim.Reading{Task: t, At: date}, err
+}
+
+// hear sets the daemon's idea of Notion's time by the Date of an answer.
+func (s *Store) hear(date time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = date.Sub(time.Now().Add(s.skew))
-	return claim.Reading{Task: t, At: date}, err
 }
 
 // send notes the call, takes its permit and draws its delay.
