@@ -27,6 +27,6 @@ func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]ta
 }
 
 func (s source) EditedSince(ctx context.Context, t time.Time) ([]task.Task, error) {
-	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t})
+	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t, Claimed: true})
 	return tasks, err
 }

@@ -45,6 +45,11 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 	if !d.listed.Load() {
 		return false, nil // the mirror has yet to see the whole board
 	}
+	if !d.begun {
+		if d.begun, err = d.journal.Begun(ctx); err != nil {
+			return false, err
+		}
+	}
 	for again := true; again; {
 		again, busy = false, false
 		for last := task.ID(""); ; {
@@ -56,12 +61,17 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 				break
 			}
 			last = ids[len(ids)-1]
-			err = d.claimer.Between(ids, func(idle []task.ID) error {
+			tell := func(idle []task.ID) error {
 				busy = busy || len(idle) < len(ids)
 				more, err := d.journal.Tell(ctx, d.notion.Now(), idle)
 				again = again || more
 				return err
-			})
+			}
+			if d.begun {
+				err = d.claimer.Between(ids, tell)
+			} else {
+				err = tell(ids) // nobody is told
+			}
 			if err != nil {
 				return busy, err
 			}

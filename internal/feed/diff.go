@@ -16,7 +16,7 @@ func Diff(before *State, after State) []Event {
 	case before == nil && (after.Trashed || after.Status.Finished()):
 		return nil // seen because another task depends on it, or after its end
 	case before == nil:
-		return append([]Event{about(after, Created)}, changes(unclaimed(after), after)...)
+		return append([]Event{about(after, Created)}, changes(after.Unclaimed(), after)...)
 	case before.Trashed && after.Trashed:
 		return nil
 	case after.Trashed:
@@ -29,15 +29,6 @@ func Diff(before *State, after State) []Event {
 		return append([]Event{e}, changes(*before, after)...)
 	}
 	return changes(*before, after)
-}
-
-// unclaimed is what a task that is new may be thought to have been before.
-func unclaimed(s State) State {
-	s.ClaimedBy, s.Token, s.Ready = "", "", false
-	if s.Status == task.InProgress || s.Status == task.Blocked {
-		s.Status = task.Open
-	}
-	return s
 }
 
 func about(s State, kind Kind) Event {

@@ -120,3 +120,13 @@ func (s State) holds() (agent string, id claim.ID) {
 	}
 	return agent, id
 }
+
+// Unclaimed is what a task that is seen for the first time may be thought to have
+// been before.
+func (s State) Unclaimed() State {
+	s.ClaimedBy, s.ClaimedAt, s.Token, s.Ready = "", time.Time{}, "", false
+	if s.Status == task.InProgress || s.Status == task.Blocked {
+		s.Status = task.Open
+	}
+	return s
+}

@@ -102,6 +102,12 @@ const metaFeed = "feed.begun"
 // what the mirror holds by now was there before.
 func (j *Journal) Begin(ctx context.Context) error { return j.SetMeta(ctx, metaFeed, "yes") }
 
+// Begun reports whether Begin was called, by an earlier process perhaps.
+func (j *Journal) Begun(ctx context.Context) (bool, error) {
+	begun, err := j.Meta(ctx, metaFeed)
+	return begun != "", err
+}
+
 // tellOf stores what the protocol recorded for agents, and with it the changes
 // of state that it made.
 func tellOf(ctx context.Context, tx *sql.Conn, record []claim.Event) error {
@@ -133,26 +139,32 @@ func tell(ctx context.Context, tx *sql.Conn, id task.ID, at time.Time, record ..
 			return false, err
 		}
 	}
-	news := after
-	if begun, err := scanString(tx.QueryRowContext(ctx, "SELECT count(*) FROM meta WHERE key = ?", metaFeed)); err != nil {
+	var begun bool
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?)", metaFeed).Scan(&begun)
+	if err != nil {
 		return false, err
-	} else if begun == "0" {
+	}
+	news := after
+	if !begun || !settled {
 		news = nil
 	}
 	if err := insertFeed(ctx, tx, at, feed.Tell(before, news, record...)); err != nil {
 		return false, err
 	}
 	switch {
-	case !settled:
+	case !settled && (begun || after == nil):
 		return false, nil
+	case !settled:
+		// What comes of the claim will be news.
+		*after = after.Unclaimed()
 	case after == nil:
 		return false, forget(ctx, tx, id)
 	}
 	return remember(ctx, tx, at, before, *after)
 }
 
-// current returns the state of the task that is to be told, nil if there is
-// nothing to be told of it, and whether it is settled.
+// current returns the state of the task, nil if there is nothing to be told of
+// it, and whether it is settled.
 func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) (after *feed.State, settled bool, err error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
 	switch {
@@ -165,7 +177,7 @@ func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) 
 		return nil, false, err
 	}
 	live, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE task_id = ? AND state <> 'ended'", id)
-	if err != nil || !feed.Settled(t, live) {
+	if err != nil {
 		return nil, false, err
 	}
 	var failed error
@@ -177,7 +189,7 @@ func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) 
 		failed = errors.Join(failed, err)
 		return known.Status, !known.Trashed
 	})
-	return new(feed.NewState(t, blockers)), true, failed
+	return new(feed.NewState(t, blockers)), feed.Settled(t, live), failed
 }
 
 func insertFeed(ctx context.Context, tx *sql.Conn, at time.Time, events []feed.Event) error {

@@ -26,7 +26,8 @@ type Source interface {
 	// finished ones edited at since or later. It tells read, now and then, how
 	// many it has read so far.
 	List(ctx context.Context, since time.Time, read func(n int)) ([]task.Task, error)
-	// EditedSince lists the tasks edited at t or later, finished ones too.
+	// EditedSince lists the tasks edited at t or later, finished ones too, and all
+	// that are IN_PROGRESS with a claim token.
 	EditedSince(ctx context.Context, t time.Time) ([]task.Task, error)
 	// Get reads one page; a *claim.StoreError of kind NotFound says there is none.
 	Get(ctx context.Context, id task.ID) (claim.Reading, error)

@@ -120,7 +120,7 @@ func (m *Mirror) pull(ctx context.Context, result *Result, began time.Time, s st
 		result.Changed = append(result.Changed, changed...)
 	}
 	if !result.Full {
-		return nil
+		return m.missed(ctx, asked, s, result)
 	}
 	m.mu.Lock()
 	clear(m.absent)
@@ -197,6 +197,35 @@ func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, a
 			result.Gone = append(result.Gone, t)
 		}
 	}
+	return m.remove(ctx, remove, s)
+}
+
+// missed reads the pages of the claimed tasks that an incremental query, begun at
+// s, should have had and had not. No query lists a page that was trashed, and
+// whoever holds its task should not have to wait for the next full sync.
+func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, result *Result) error {
+	var gone []task.ID
+	for t := range m.Tasks() {
+		if t.Status != task.InProgress || t.Token == "" || t.Trashed || m.rows.readSince(t.ID, s) {
+			continue
+		}
+		if len(asked) == maxLookups {
+			break
+		}
+		asked[t.ID] = true
+		switch err := m.ask(ctx, t.ID, result); {
+		case notFound(err):
+			gone = append(gone, t.ID)
+			result.Gone = append(result.Gone, t)
+		case err != nil:
+			return err
+		}
+	}
+	return m.remove(ctx, gone, s)
+}
+
+// remove removes tasks of which there is no reading at s or later.
+func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	// Somebody may have come upon one meanwhile.

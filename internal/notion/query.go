@@ -21,6 +21,8 @@ type Query struct {
 	FinishedSince time.Time
 	// EditedSince leaves out those not edited since, to the minute; zero for none.
 	EditedSince time.Time
+	// Claimed lets those in all the same that are IN_PROGRESS with a claim token.
+	Claimed bool
 	// Progress, if set, is told after each answer how many rows there are so far.
 	Progress func(rows int)
 }
@@ -154,9 +156,6 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exch
 // that what all rows have in common is said in each alternative.
 func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	var common notionapi.AndCompoundFilter
-	if !q.EditedSince.IsZero() {
-		common = append(common, editedSince(q.EditedSince))
-	}
 	if !from.IsZero() {
 		common = append(common, notionapi.TimestampFilter{
 			Timestamp:   notionapi.TimestampCreated,
@@ -172,14 +171,37 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 			}
 		}
 	}
-	all := append(unfinished, common...)
-	switch {
+	var edited notionapi.AndCompoundFilter
+	if !q.EditedSince.IsZero() {
+		edited = append(edited, editedSince(q.EditedSince))
+	}
+	all := slices.Concat(unfinished, edited, common)
+	switch claimed := c.claimed(); {
 	case len(all) == 0:
 		return nil
 	case len(unfinished) > 0 && !q.FinishedSince.IsZero():
-		return notionapi.OrCompoundFilter{all, append(notionapi.AndCompoundFilter{editedSince(q.FinishedSince)}, common...)}
+		since := notionapi.AndCompoundFilter{editedSince(q.FinishedSince)}
+		return notionapi.OrCompoundFilter{all, slices.Concat(since, edited, common)}
+	case len(edited) > 0 && q.Claimed && claimed != nil:
+		return notionapi.OrCompoundFilter{all, slices.Concat(unfinished, claimed, common)}
 	}
 	return all
+}
+
+// claimed filters for tasks that are IN_PROGRESS with a claim token; nil if
+// there can be none.
+func (c *codec) claimed() notionapi.AndCompoundFilter {
+	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
+	if c.columns.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
+		return nil
+	}
+	if c.columns.status.Type == typeSelect {
+		status.Select = &notionapi.SelectFilterCondition{Equals: c.names[task.InProgress]}
+	} else {
+		status.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.InProgress]}
+	}
+	token := notionapi.PropertyFilter{Property: c.columns.token.ID, RichText: &notionapi.TextFilterCondition{IsNotEmpty: true}}
+	return notionapi.AndCompoundFilter{status, token}
 }
 
 func editedSince(t time.Time) notionapi.Filter {
