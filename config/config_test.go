@@ -340,3 +340,16 @@ func TestPaths(t *testing.T) {
 		})
 	}
 }
+
+func TestChanged(t *testing.T) {
+	a, b := config.Default(), config.Default()
+	if got := config.Changed(a, b); got != nil {
+		t.Errorf("of equal configurations %v changed", got)
+	}
+	b.Notion.Token, b.Claim.Settle, b.Log.Level = "ntn_other", time.Minute, "debug"
+	b.Agents = []config.Agent{{Name: "Sandman", UIDs: []int{1}}}
+	b.Tasks.Priorities.Low = []string{"P3"}
+	if diff := cmp.Diff([]string{"notion.token", "tasks.priorities.low", "agents", "claim.settle", "log.level"}, config.Changed(a, b)); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+}

@@ -29,12 +29,18 @@ func (l Log) validate() []error {
 	return errs
 }
 
-// Handler returns a handler that writes to w as l says. l must be valid.
-func (l Log) Handler(w io.Writer) slog.Handler {
+// Severity is the least severe level that is logged. l must be valid.
+func (l Log) Severity() slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		panic("config: log level used before it was validated: " + err.Error())
 	}
+	return level
+}
+
+// Handler returns a handler that writes to w in the format that l says, whatever
+// is of that level.
+func (l Log) Handler(w io.Writer, level slog.Leveler) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
 		return slog.NewJSONHandler(w, options)

@@ -18,7 +18,7 @@ func TestLogHandler(t *testing.T) {
 		{config.Log{Level: "warn", Format: "json"}, `"level":"WARN","msg":"loud"`},
 	} {
 		var out bytes.Buffer
-		log := slog.New(tt.log.Handler(&out))
+		log := slog.New(tt.log.Handler(&out, tt.log.Severity()))
 		log.Info("quiet")
 		log.Warn("loud")
 		if got := out.String(); !strings.Contains(got, tt.want) || strings.Contains(got, "quiet") {

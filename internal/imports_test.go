@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
 	"internal/metrics": {"internal/claim"},
+	"internal/service": {},
 	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
 
 	// Adapters never import each other.
@@ -58,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimtest", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
 	},
 }
 

@@ -67,7 +67,6 @@ type Broker struct {
 	journal Journal
 	feed    Feed
 	now     func() time.Time
-	agents  []Agent
 	report  func(context.Context, *Status) error
 	sync    func(ctx context.Context, full bool) (Synced, error)
 	stale   time.Duration
@@ -81,6 +80,7 @@ type Broker struct {
 
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
+	agents []Agent
 }
 
 // New returns a broker.

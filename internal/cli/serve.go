@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 
 	"dibs/config"
 	"dibs/internal/daemon"
+	"dibs/internal/service"
 
 	"github.com/spf13/cobra"
 )
@@ -24,18 +28,29 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the daemon",
 		Long: "Run the daemon: claim tasks in Notion for the agents that ask on the socket. It runs in the\n" +
-			"foreground, logs on stderr and stops in good order on SIGTERM or Ctrl-C. With --json it prints\n" +
-			"where it serves once it does.",
+			"foreground, logs on stderr, reads its configuration again on SIGHUP and stops in good order on\n" +
+			"SIGTERM or Ctrl-C. With --json it prints where it serves once it does. Under systemd it takes\n" +
+			"over the socket that systemd opened, and says when it is ready and that it is alive.",
 		Example:           "  NOTION_TOKEN=ntn_… dibs serve",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
+			load := func() (config.Config, error) {
+				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
+			}
+			c, err := load()
 			if err != nil {
 				return err
 			}
+			passed, err := service.Listener()
+			if err != nil {
+				return err
+			}
+			var level slog.LevelVar
+			level.Set(c.Log.Severity())
+			log := slog.New(c.Log.Handler(a.stderr, &level))
 			d, err := daemon.Start(cmd.Context(), daemon.Options{
-				Config: c, Version: thisBuild().Version, Log: slog.New(c.Log.Handler(a.stderr)),
+				Config: c, Version: thisBuild().Version, Listener: passed, Log: log, LogLevel: &level,
 			})
 			if err != nil {
 				return err
@@ -43,12 +58,41 @@ func (a *app) serveCommand() *cobra.Command {
 			if a.json {
 				where := serving{Socket: d.Addr().String(), StateDir: c.StateDir, PID: os.Getpid()}
 				if err := a.print(where, func(io.Writer) {}); err != nil {
-					return err
+					return errors.Join(err, d.Close())
 				}
 			}
-			return d.Run(cmd.Context())
+			reload := func() error {
+				c, err := load()
+				if err != nil {
+					return err
+				}
+				return d.Reload(c)
+			}
+			return managed(cmd.Context(), d, reload, log)
 		},
 	}
 	cmd.Flags().StringVar(&stateDir, "state-dir", "", "a `directory` for what the daemon must not forget (or DIBS_STATE_DIR)")
 	return cmd
+}
+
+// managed runs a daemon and keeps whoever manages it informed.
+func managed(ctx context.Context, d *daemon.Daemon, reload func() error, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer cancel()
+	beside.Go(func() { service.OnReload(ctx, reload, log) })
+	beside.Go(func() {
+		if err := service.Watch(ctx, d.Alive, log); err != nil {
+			log.Warn(err.Error())
+		}
+	})
+	tell := func(err error) {
+		if err != nil {
+			log.Warn(err.Error())
+		}
+	}
+	tell(service.Ready("serving on " + d.Addr().String()))
+	defer context.AfterFunc(ctx, func() { tell(service.Stopping()) })()
+	return d.Run(ctx)
 }

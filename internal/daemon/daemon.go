@@ -20,6 +20,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/worklog"
@@ -35,11 +36,13 @@ type Options struct {
 	// Listener is where agents come in; nil for the configured socket.
 	Listener net.Listener
 	Log      *slog.Logger
+	// LogLevel, if set, is the level of Log, which a reload changes.
+	LogLevel *slog.LevelVar
 }
 
 // Daemon is one running daemon.
 type Daemon struct {
-	config  config.Config
+	config  config.Config // as at the start; live is the one that reloads change
 	version string
 	started time.Time
 	log     *slog.Logger
@@ -52,7 +55,14 @@ type Daemon struct {
 	drainer *worklog.Drainer
 	broker  *broker.Broker
 	server  *server.Server
+	metrics *metrics.Metrics
 	listen  net.Listener
+	scrapes net.Listener // for metrics alone; nil without one
+
+	reloading sync.Mutex // guards jobs, and one reload at a time
+	live      atomic.Pointer[config.Config]
+	jobs      *jobs
+	logLevel  *slog.LevelVar
 
 	// owed wakes the delivery of log entries, news the telling of events.
 	owed, news chan struct{}
@@ -74,8 +84,9 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		owed: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		owed: make(chan struct{}, 1), news: make(chan struct{}, 1), logLevel: o.LogLevel,
 	}
+	d.live.Store(&o.Config)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -93,6 +104,12 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}
 	d.cleanup = append(d.cleanup, d.closeListener)
+	if o.Config.SocketGroup != "" && len(o.Config.Agents) == 0 {
+		d.log.Warn("any member of socket_group may claim under any name: list agents, with their uids")
+	}
+	if err := d.listenForScrapes(ctx); err != nil {
+		return nil, err
+	}
 	if d.journal, err = journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
 		return nil, err
 	}
@@ -151,14 +168,18 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	if err != nil {
 		return err
 	}
-	led := ledger{Journal: d.journal, stored: func() {
+	policy := policyOf(d.config, d.tasks)
+	d.metrics = metrics.New(metrics.Options{
+		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
+	})
+	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
 		d.wakeDrainer()
 		d.wakeTeller() // of the tasks that waited for this one
 		d.broker.Told()
 	}}
 	d.claimer, err = claim.New(claim.Config{
-		Store: d.tasks, Ledger: led, Policy: policyOf(d.config, d.tasks),
-		Blockers: d.mirror.Blockers, Observe: d.mirror.Observe, Log: d.log,
+		Store: d.tasks, Ledger: led, Policy: policy,
+		Blockers: d.mirror.Blockers, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -169,7 +190,10 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 		Agents: agentsOf(d.config), Report: d.report, Sync: d.resync, Log: d.log,
 		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing,
 	})
-	d.server = server.New(server.Options{Broker: d.broker, Keys: keys{d.journal}, Log: d.log, Version: d.version})
+	d.server = server.New(server.Options{
+		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
+		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
+	})
 	return nil
 }
 
@@ -184,6 +208,9 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		NoToken: !tasks.HasToken(),
 	}
 }
+
+// interval is how often the mirror is brought up to date.
+func (d *Daemon) interval() time.Duration { return d.live.Load().Sync.Interval }
 
 func (d *Daemon) wakeDrainer() {
 	select {

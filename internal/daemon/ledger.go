@@ -8,17 +8,23 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/journal"
+	"dibs/internal/metrics"
 )
 
-// ledger is the journal in the terms of the protocol and the broker, with a
-// call for whoever delivers log entries as soon as there may be new ones.
+// ledger is the journal in the terms of the protocol and the broker. It counts
+// what is stored, and calls whoever delivers log entries as soon as there may be
+// new ones.
 type ledger struct {
 	*journal.Journal
-	stored func()
+	metrics *metrics.Metrics
+	stored  func()
 }
 
 func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
 	err := l.Journal.Save(ctx, c, events...)
+	if err == nil {
+		l.metrics.Saved(c, events...)
+	}
 	if len(events) > 0 || c.State == claim.Ended {
 		l.stored()
 	}
@@ -27,7 +33,11 @@ func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) 
 
 func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
 	defer l.stored()
-	return l.Journal.Record(ctx, events...)
+	err := l.Journal.Record(ctx, events...)
+	if err == nil {
+		l.metrics.Recorded(events...)
+	}
+	return err
 }
 
 // Log returns the newest events that f chooses, or those after one, oldest first.

@@ -10,8 +10,6 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
-
-	"github.com/robfig/cron/v3"
 )
 
 const (
@@ -32,7 +30,10 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 
-	schedule, err := d.schedule(work)
+	d.reloading.Lock()
+	schedule, err := d.newJobs(work, d.live.Load().Schedule)
+	d.jobs = schedule
+	d.reloading.Unlock()
 	if err != nil {
 		return err
 	}
@@ -47,6 +48,13 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listen) }()
+	if d.scrapes != nil {
+		loops.Go(func() {
+			if err := d.server.ServeMetrics(d.scrapes); err != nil {
+				d.log.Error("metrics are on the socket only: their own listener failed", "error", err)
+			}
+		})
+	}
 	d.log.Info("serving", "socket", d.listen.Addr().String(), "state_dir", d.config.StateDir, "notion", d.config.Notion.BaseURL)
 	select {
 	case err = <-served:
@@ -69,43 +77,6 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// schedule returns the jobs that run by the clock.
-func (d *Daemon) schedule(ctx context.Context) (*cron.Cron, error) {
-	jobs := cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger)))
-	add := func(key, spec string, job func(context.Context) error) error {
-		_, err := jobs.AddFunc(spec, func() {
-			if err := job(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("a scheduled job failed", "job", key, "error", err)
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("schedule.%s: %q: %w", key, spec, err)
-		}
-		return nil
-	}
-	return jobs, errors.Join(
-		add("sweep", d.config.Schedule.Sweep, func(ctx context.Context) error {
-			swept, err := d.broker.Sweep(ctx)
-			for _, s := range swept {
-				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
-			}
-			return err
-		}),
-		add("full_sync", d.config.Schedule.FullSync, func(ctx context.Context) error {
-			_, err := d.resync(ctx, true)
-			return err
-		}),
-		add("prune", "@every 6h", func(ctx context.Context) error {
-			_, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords))
-			if err != nil {
-				return err
-			}
-			_, err = d.journal.PruneFeed(ctx, time.Now().Add(-d.config.Events.Keep))
-			return err
-		}),
-	)
-}
-
 // syncLoop keeps the mirror up to date, and after each sync looks after the
 // claims held here.
 func (d *Daemon) syncLoop(ctx context.Context) {
@@ -124,7 +95,7 @@ func (d *Daemon) syncLoop(ctx context.Context) {
 	case <-d.first:
 	case <-ctx.Done():
 	}
-	for wait := d.config.Sync.Interval; sleep(ctx, wait); {
+	for wait := d.interval(); sleep(ctx, wait); {
 		err := d.sync(ctx, false)
 		if err == nil {
 			check()
@@ -139,9 +110,9 @@ func (d *Daemon) syncLoop(ctx context.Context) {
 func (d *Daemon) nextSync(err error) time.Duration {
 	var failed *claim.StoreError
 	if errors.As(err, &failed) && failed.RetryAfter > 0 {
-		return min(max(failed.RetryAfter, time.Second), d.config.Sync.Interval)
+		return min(max(failed.RetryAfter, time.Second), d.interval())
 	}
-	return d.config.Sync.Interval
+	return d.interval()
 }
 
 // sync is the sync of every interval.
@@ -230,7 +201,7 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("agents could not be warned of the end of their leases", "error", err)
 		}
-		wait = d.config.Sync.Interval
+		wait = d.interval()
 		for _, at := range []time.Time{next, warn} {
 			if !at.IsZero() {
 				wait = max(time.Second, min(wait, at.Sub(d.notion.Now())))

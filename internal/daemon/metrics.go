@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/metrics"
+)
+
+// measured is the broker, with the requests for claims counted.
+type measured struct {
+	*broker.Broker
+	metrics *metrics.Metrics
+}
+
+func (m measured) Claim(ctx context.Context, r broker.Request) (claim.Claim, error) {
+	begin := time.Now()
+	cl, err := m.Broker.Claim(ctx, r)
+	m.metrics.Claimed(r.Agent, err, time.Since(begin))
+	return cl, err
+}
+
+// listenForScrapes listens where metrics.listen says, if it says so: on this
+// machine only, whatever name it says it by.
+func (d *Daemon) listenForScrapes(ctx context.Context) error {
+	address := d.config.Metrics.Listen
+	if address == "" {
+		return nil
+	}
+	var network net.ListenConfig
+	l, err := network.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("metrics.listen: %w", err)
+	}
+	d.cleanup = append(d.cleanup, func() error {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return fmt.Errorf("metrics.listen: %s means %s, which other machines can reach: want a loopback address such as 127.0.0.1:9464", address, l.Addr())
+	}
+	d.scrapes = l
+	d.log.Info("metrics can be read by every user of this machine", "url", "http://"+l.Addr().String()+"/metrics")
+	return nil
+}
+
+// standing reads for a scrape how things stand.
+func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
+	status, err := d.broker.Status(ctx)
+	if err != nil {
+		return metrics.State{}, err
+	}
+	held, err := d.broker.Claims(ctx, "")
+	if err != nil {
+		return metrics.State{}, err
+	}
+	owed, err := d.journal.OutboxStats(ctx)
+	if err != nil {
+		return metrics.State{}, err
+	}
+	sent := d.notion.Stats()
+	state := metrics.State{
+		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
+		Paused:    time.Until(sent.PausedUntil),
+		ClockSkew: time.Until(d.notion.Now()),
+		Tasks:     status.Mirror.Tasks, Ready: status.Mirror.Ready,
+		SyncLag: -1, Held: make(map[string]int),
+	}
+	for _, c := range sent.Requests {
+		state.Requests = append(state.Requests, metrics.Requests(c))
+	}
+	for lane, n := range sent.Waiting {
+		state.Waiting[lane.String()] = n
+	}
+	if synced := status.Mirror.SyncedAt; !synced.IsZero() {
+		state.SyncLag = max(0, d.notion.Now().Sub(synced))
+	}
+	for _, c := range held {
+		state.Held[c.Agent]++
+	}
+	for _, log := range []claim.Log{claim.MeshLog, claim.TaskLog} { // zero, too, is a number
+		backlog := metrics.Backlog{Log: string(log)}
+		for _, b := range owed {
+			if b.Log == log {
+				backlog.Depth, backlog.InDoubt, backlog.Age = b.Depth, b.InDoubt, max(0, d.notion.Now().Sub(b.Oldest))
+			}
+		}
+		state.Outbox = append(state.Outbox, backlog)
+	}
+	return state, nil
+}

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/config"
+
+	"github.com/robfig/cron/v3"
+)
+
+// jobs are what runs by the clock.
+type jobs struct {
+	*cron.Cron
+	run map[string]func()
+	ids map[string]cron.EntryID // of those that are on the schedule
+}
+
+// newJobs returns the jobs, on their schedule, which has yet to be started.
+func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
+	j := &jobs{
+		Cron: cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger))),
+		run:  make(map[string]func()), ids: make(map[string]cron.EntryID),
+	}
+	for key, job := range map[string]func(context.Context) error{
+		"sweep": func(ctx context.Context) error {
+			swept, err := d.broker.Sweep(ctx)
+			for _, s := range swept {
+				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
+			}
+			return err
+		},
+		"full_sync": func(ctx context.Context) error {
+			_, err := d.resync(ctx, true)
+			return err
+		},
+		"prune": func(ctx context.Context) error {
+			if _, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords)); err != nil {
+				return err
+			}
+			_, err := d.journal.PruneFeed(ctx, time.Now().Add(-d.live.Load().Events.Keep))
+			return err
+		},
+	} {
+		j.run[key] = func() {
+			if err := job(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("a scheduled job failed", "job", key, "error", err)
+			}
+		}
+	}
+	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 6h"))
+}
+
+// set puts a job on the schedule, or moves it.
+func (j *jobs) set(key, spec string) error {
+	id, err := j.AddFunc(spec, j.run[key])
+	if err != nil {
+		return fmt.Errorf("schedule.%s: %q: %w", key, spec, err)
+	}
+	if old, ok := j.ids[key]; ok {
+		j.Remove(old)
+	}
+	j.ids[key] = id
+	return nil
+}
+
+// reschedule moves the jobs whose times have changed. d.reloading is held.
+func (d *Daemon) reschedule(before, after config.Schedule) error {
+	if d.jobs == nil {
+		return nil // Run has yet to make them
+	}
+	var errs []error
+	if before.Sweep != after.Sweep {
+		errs = append(errs, d.jobs.set("sweep", after.Sweep))
+	}
+	if before.FullSync != after.FullSync {
+		errs = append(errs, d.jobs.set("full_sync", after.FullSync))
+	}
+	return errors.Join(errs...)
+}
