@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,9 +120,11 @@ func rows(pages []emulator.Page, what string) []string {
 // node is one daemon and a client of its socket.
 type node struct {
 	*client.Client
-	w    *world
-	dir  string
-	stop func() // an orderly stop
+	w      *world
+	dir    string
+	stop   func() // an orderly stop
+	daemon *daemon.Daemon
+	dial   func(context.Context) (net.Conn, error)
 }
 
 // options are the settings a test may change.
@@ -155,7 +160,7 @@ func (w *world) start(o daemon.Options) *node {
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	stopped := false
-	n := &node{Client: client.Over("pipe", pipe.Dial), w: w, dir: o.Config.StateDir}
+	n := &node{Client: client.Over("pipe", pipe.Dial), w: w, dir: o.Config.StateDir, daemon: d, dial: pipe.Dial}
 	n.stop = func() {
 		if stopped {
 			return
@@ -168,6 +173,25 @@ func (w *world) start(o daemon.Options) *node {
 	}
 	// Cleanup functions run outside the bubble, so tests stop their daemons.
 	return n
+}
+
+// get asks for an address of the socket and returns the answer's body.
+func (n *node) get(path string) string {
+	n.w.Helper()
+	web := http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
+		DisableKeepAlives: true,
+	}}
+	resp, err := web.Get("http://dibs" + path)
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		n.w.Fatalf("%s: %d %s, %v", path, resp.StatusCode, body, err)
+	}
+	return string(body)
 }
 
 // claim asks for a task, the next ready one if id is empty.
