@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/config"
@@ -30,6 +31,7 @@ func TestReload(t *testing.T) {
 		if err := n.daemon.Reload(c); err != nil {
 			w.Fatal(err)
 		}
+		synctest.Wait() // nobody writes to the log
 		if !strings.Contains(logged.String(), "serving") || level.Level() != slog.LevelError {
 			w.Errorf("the level is %v after %q", level.Level(), logged)
 		}
