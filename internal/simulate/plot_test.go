@@ -16,7 +16,7 @@ import (
 // drawn is what a picture consists of.
 type drawn struct {
 	texts []string
-	count map[string]int
+	count map[string]int // of elements by name, and of dashed lines by their dashes
 }
 
 // read reads an SVG picture, which must be well formed and keep within its size.
@@ -41,6 +41,9 @@ func read(t *testing.T, svg []byte) drawn {
 			d.count[token.Name.Local]++
 			for _, a := range token.Attr {
 				name := a.Name.Local
+				if name == "stroke-dasharray" {
+					d.count[a.Value]++
+				}
 				if !strings.Contains("width height x y x1 x2 y1 y2 cx cy", name) {
 					continue
 				}
@@ -85,6 +88,10 @@ func TestPlot(t *testing.T) {
 	// Six lines of dibs, with a dot for each settle wait.
 	if got := d.count["circle"]; got != 6*len(o.Settles) {
 		t.Errorf("%d dots, want %d", got, 6*len(o.Settles))
+	}
+	// Three protocols by hand, in two panels and their legends.
+	if got := d.count["2 3"]; got != 3*2*2 {
+		t.Errorf("%d lines of protocols by hand, want 12", got)
 	}
 }
 
