@@ -65,11 +65,11 @@ func TestTokenIsNowhere(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id, other := w.add("title with TOKEN in it", nil), w.add("other", nil)
 		server := &echo{next: w.notion.Client().Transport}
-		var logged bytes.Buffer
+		var text, structured bytes.Buffer
 		o := w.options(nil)
 		o.Transport = server
 		options := &slog.HandlerOptions{Level: slog.LevelDebug}
-		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&logged, options), slog.NewJSONHandler(&logged, options)))
+		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&text, options), slog.NewJSONHandler(&structured, options)))
 		n := w.start(o)
 		defer n.stop()
 
@@ -98,7 +98,7 @@ func TestTokenIsNowhere(t *testing.T) {
 		n.stop()
 
 		token := w.notion.Token()
-		places := map[string]string{"answers": shown.String(), "log": logged.String(), "configuration": fmt.Sprintf("%v %+v %#v", o.Config, o.Config, o.Config)}
+		places := map[string]string{"answers": shown.String(), "log": text.String(), "JSON log": structured.String(), "configuration": fmt.Sprintf("%v %+v %#v", o.Config, o.Config, o.Config)}
 		files, err := filepath.Glob(filepath.Join(n.dir, "*"))
 		if err != nil || len(files) < 2 {
 			w.Fatalf("files %v, %v", files, err)
@@ -120,7 +120,7 @@ func TestTokenIsNowhere(t *testing.T) {
 				w.Errorf("%s: the token, after %q", place, content[max(0, i-200):i])
 			}
 		}
-		for _, place := range []string{"answers", "log", "logs in Notion"} {
+		for _, place := range []string{"answers", "log", "JSON log", "logs in Notion"} {
 			if !strings.Contains(places[place], "[redacted]") {
 				w.Errorf("%s: nothing was redacted, so nothing was tried", place)
 			}
