@@ -156,7 +156,9 @@ func tell(ctx context.Context, tx *sql.Conn, id task.ID, at time.Time, record ..
 		return false, nil
 	case !settled:
 		// What comes of the claim will be news.
-		*after = after.Unclaimed()
+		if *after, err = stateOf(ctx, tx, after.Unclaimed().Task); err != nil {
+			return false, err
+		}
 	case after == nil:
 		return false, forget(ctx, tx, id)
 	}
@@ -180,6 +182,12 @@ func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) 
 	if err != nil {
 		return nil, false, err
 	}
+	state, err := stateOf(ctx, tx, t)
+	return &state, feed.Settled(t, live), err
+}
+
+// stateOf returns the state of t, whose dependencies are as the mirror has them.
+func stateOf(ctx context.Context, tx *sql.Conn, t task.Task) (feed.State, error) {
 	var failed error
 	blockers := task.Unfinished(t, func(on task.ID) (task.Status, bool) {
 		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
@@ -189,7 +197,7 @@ func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) 
 		failed = errors.Join(failed, err)
 		return known.Status, !known.Trashed
 	})
-	return new(feed.NewState(t, blockers)), feed.Settled(t, live), failed
+	return feed.NewState(t, blockers), failed
 }
 
 func insertFeed(ctx context.Context, tx *sql.Conn, at time.Time, events []feed.Event) error {

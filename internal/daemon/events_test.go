@@ -1,0 +1,293 @@
+package daemon_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// told returns the events after that one, in short: kind, agent, holder, what
+// was edited, and the title of the task.
+func (n *node) told(after int64) []string {
+	n.w.Helper()
+	out := []string{}
+	err := n.Events(n.w.Context(), client.EventFilter{After: after}, func(e api.FeedEvent) error {
+		out = append(out, word(e))
+		return nil
+	})
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return out
+}
+
+func word(e api.FeedEvent) string {
+	parts := []string{string(e.Kind)}
+	for _, part := range []string{e.Agent, e.Holder} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if e.Task != nil {
+		parts = append(parts, fmt.Sprintf("%q", e.Task.Title))
+	}
+	return strings.Join(append(parts, e.Changed...), " ")
+}
+
+// last returns the id of the newest event.
+func (n *node) last() (id int64) {
+	n.w.Helper()
+	if err := n.Events(n.w.Context(), client.EventFilter{}, func(e api.FeedEvent) error { id = e.ID; return nil }); err != nil {
+		n.w.Fatal(err)
+	}
+	return id
+}
+
+// wantTold gives everything time to settle, and checks what was told since then.
+func (n *node) wantTold(after int64, want ...string) {
+	n.w.Helper()
+	if want == nil {
+		want = []string{}
+	}
+	if diff := cmp.Diff(want, n.told(after)); diff != "" {
+		n.w.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// trash is a person who moves a page to the trash.
+func (w *world) trash(id string) {
+	w.Helper()
+	if err := w.notion.TrashPage(id); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func sorted(words []string) []string { return slices.Sorted(slices.Values(words)) }
+
+const interval = 15 * time.Second // the default of sync.interval
+
+func TestEventsOfATasksLife(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		first := w.add("first", nil)
+		second := w.add("second", map[string]any{"depends_on": relation(first)})
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(time.Minute)
+		n.wantTold(0) // what was there before is no news
+
+		cl := n.mustClaim("Sandman", first)
+		time.Sleep(time.Minute)
+		n.wantTold(0, `claimed Sandman "first"`)
+		after := n.last()
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		n.wantTold(after, `completed Sandman "first"`, `ready "second"`)
+
+		after = n.last()
+		cl = n.mustClaim("Oracle", second)
+		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{Reason: "too hard"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		cl = n.mustClaim("Sandman", second)
+		if _, err := n.Block(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		n.wantTold(after, `claimed Oracle "second"`, `released Oracle "second"`, `ready "second"`, `claimed Sandman "second"`, `blocked Sandman "second"`)
+
+		after = n.last()
+		w.add("third", nil)
+		w.edit(second, map[string]any{"status": option("status", "OPEN")})
+		time.Sleep(interval)
+		if diff := cmp.Diff([]string{`created "third"`, `ready "second"`, `ready "third"`, `unblocked "second"`}, sorted(n.told(after))); diff != "" {
+			w.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestPeoplesEditsOfAHeldTask edits a task while an agent waits on its claim.
+func TestPeoplesEditsOfAHeldTask(t *testing.T) {
+	type edit struct {
+		do func(w *world, id string)
+		// lost says that the claim is over by it.
+		lost bool
+		want []string // what is told
+	}
+	status := func(name string) func(*world, string) {
+		return func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", name)}) }
+	}
+	for name, tt := range map[string]edit{
+		"open":      {status("OPEN"), true, []string{`claim_lost Sandman "work"`, `released Sandman "work"`}},
+		"completed": {status("COMPLETED"), true, []string{`claim_lost Sandman "work"`, `completed Sandman "work"`, `ready "waits"`}},
+		"cancelled": {status("CANCELLED"), true, []string{`claim_lost Sandman "work"`, `cancelled Sandman "work"`}},
+		"blocked":   {status("BLOCKED"), true, []string{`claim_lost Sandman "work"`, `blocked Sandman "work"`}},
+		"cleared": {
+			func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "")}) },
+			true, []string{`claim_lost Sandman "work"`, `released Sandman "work"`},
+		},
+		"handed to another agent": {
+			func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "Oracle")}) },
+			true, []string{`claim_lost Sandman Oracle "work"`, `reassigned Sandman Oracle "work"`},
+		},
+		"trashed": {
+			func(w *world, id string) { w.trash(id) },
+			true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`},
+		},
+		"archived": {
+			func(w *world, id string) {
+				if err := w.notion.ArchivePage(id, true); err != nil {
+					w.Fatal(err)
+				}
+			},
+			true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`},
+		},
+		"renamed": {
+			func(w *world, id string) { w.edit(id, map[string]any{"Name": text("title", "play")}) },
+			false, []string{`edited Sandman "play" title`},
+		},
+		"of other priority": {
+			func(w *world, id string) { w.edit(id, map[string]any{"priority": option("select", "critical")}) },
+			false, []string{`edited Sandman "work" priority`},
+		},
+		"of other timeout": {
+			func(w *world, id string) { w.edit(id, map[string]any{"claim_timeout_minutes": number(60)}) },
+			false, []string{`edited Sandman "work" timeout`},
+		},
+		"made to wait": {
+			func(w *world, id string) {
+				w.edit(id, map[string]any{"depends_on": relation(w.add("more", map[string]any{"status": option("status", "BLOCKED")}))})
+			},
+			false, []string{`edited Sandman "work" dependencies`, `created "more"`, `blocked "more"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				w.add("waits", map[string]any{"depends_on": relation(id)})
+				n := w.daemon(nil)
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				time.Sleep(3 * time.Minute) // the claim is no news any more
+				after := n.last()
+
+				heard := make(chan api.Claim, 1)
+				go func() {
+					got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Hour)
+					if err != nil {
+						w.Error(err)
+					}
+					heard <- got
+				}()
+				time.Sleep(7 * time.Second)
+				start := time.Now()
+				tt.do(w, id)
+				edited := w.page(id)
+				got := <-heard
+				if took := time.Since(start); took > interval {
+					w.Errorf("the agent knew after %v, want %v at most", took, interval)
+				}
+				if got.Event == nil || word(*got.Event) != tt.want[0] || (got.State == claim.Ended) != tt.lost {
+					w.Errorf("answer = %s, event %+v, want %s", got.State, got.Event, tt.want[0])
+				}
+				if tt.lost && (got.Outcome != claim.EndLost || got.Detail == "" || got.Event.Detail == "" || got.Event.Claim != cl.ID) {
+					w.Errorf("the answer does not say how the claim was lost: %+v, event %+v", got, got.Event)
+				}
+				time.Sleep(interval)
+				if diff := cmp.Diff(sorted(tt.want), sorted(n.told(after))); diff != "" {
+					w.Errorf("events (-want +got):\n%s", diff)
+				}
+				// Whatever the agent does next leaves what the person did.
+				err := n.complete(cl)
+				if tt.lost != (code(err) == string(api.CodeClaimLost)) {
+					w.Errorf("completion: err = %v, lost = %v", err, tt.lost)
+				}
+				time.Sleep(5 * time.Minute)
+				page := w.page(id)
+				for _, property := range []string{"Name", "priority", "claim_timeout_minutes", "depends_on"} {
+					if diff := cmp.Diff(edited.Value(property), page.Value(property)); diff != "" {
+						w.Errorf("%s was overwritten (-edited +now):\n%s", property, diff)
+					}
+				}
+				if diff := cmp.Diff(show(edited), show(page)); tt.lost && diff != "" || edited.Trashed != page.Trashed || edited.Archived != page.Archived {
+					w.Errorf("the person's edit was overwritten (-edited +now):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestTrashedAndRestored(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		held, free := w.add("held", nil), w.add("free", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		n.mustClaim("Sandman", held)
+		time.Sleep(3 * time.Minute)
+		after := n.last()
+		w.trash(held)
+		w.trash(free)
+		time.Sleep(interval)
+		n.wantTold(after, `claim_lost Sandman "held"`, `trashed Sandman "held"`)
+		time.Sleep(time.Hour) // a full sync
+		after = n.last()
+		for _, id := range []string{held, free} {
+			if err := w.notion.RestorePage(id); err != nil {
+				w.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.told(after))); diff != "" {
+			w.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestEditWhileAClaimSettles(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit map[string]any
+		code string
+		want []string
+	}{
+		"cancelled":       {map[string]any{"status": option("status", "CANCELLED")}, "lost_race", []string{`cancelled "work"`}},
+		"taken back":      {map[string]any{"status": option("status", "OPEN"), "claimed_by": text("rich_text", "")}, "lost_race", nil},
+		"given to Oracle": {map[string]any{"claimed_by": text("rich_text", "Oracle")}, "lost_race", []string{`claimed Oracle "work"`}},
+		"renamed":         {map[string]any{"Name": text("title", "play")}, "<nil>", []string{`claimed Sandman "play"`, `edited Sandman "play" title`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Second }) // which sees the write and the edit
+				defer n.stop()
+				done := make(chan error, 1)
+				go func() {
+					_, err := n.claim("Sandman", id)
+					done <- err
+				}()
+				time.Sleep(1500 * time.Millisecond)
+				w.edit(id, tt.edit)
+				edited := show(w.page(id))
+				time.Sleep(time.Second)
+				n.wantTold(0)
+				if err := <-done; code(err) != tt.code {
+					w.Errorf("claim: err = %v, want %s", err, tt.code)
+				}
+				time.Sleep(time.Minute)
+				n.wantTold(0, tt.want...)
+				if diff := cmp.Diff(edited, show(w.page(id))); diff != "" {
+					w.Errorf("the person's edit was overwritten (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
