@@ -1,0 +1,440 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// crash is a moment at which a daemon is killed: while one of its requests to
+// Notion is held, before it takes effect or after. What it wrote to its journal
+// up to there is what the next one has.
+type crash struct {
+	name   string
+	method string
+	entry  func(emulator.Databases) string // the database of the entry created; nil for the task's page
+	skip   int
+	kind   emulator.FaultKind
+	// answered has the daemon killed once the request was answered instead.
+	answered bool
+	// told says that the agent has its answer by then.
+	told bool
+}
+
+var (
+	meshLog = func(dbs emulator.Databases) string { return dbs.MeshLog }
+	taskLog = func(dbs emulator.Databases) string { return dbs.TaskLog }
+
+	// Reserved in the journal, then written as an attempt, then sent, then on
+	// the page, then verified and held, then logged.
+	duringClaim = []crash{
+		{name: "before the page is read", method: "GET", kind: emulator.Stop},
+		{name: "before the claim is written", method: "PATCH", kind: emulator.Stop},
+		{name: "once the claim is written", method: "PATCH", kind: emulator.StopAfter},
+		{name: "while the claim settles", method: "PATCH", answered: true},
+		{name: "before the claim is verified", method: "GET", skip: 1, kind: emulator.Stop},
+		{name: "before the entry is created", method: "POST", entry: meshLog, kind: emulator.Stop, told: true},
+		{name: "once the entry is created", method: "POST", entry: meshLog, kind: emulator.StopAfter, told: true},
+	}
+	duringComplete = duringFinish(taskLog)
+	duringRelease  = duringFinish(meshLog)
+)
+
+// duringFinish are the crashes of a finish: its intent is in the journal, then
+// on the page, then it ends the claim, then it is logged.
+func duringFinish(log func(emulator.Databases) string) []crash {
+	return []crash{
+		{name: "before the page is read", method: "GET", kind: emulator.Stop},
+		{name: "before it is written", method: "PATCH", kind: emulator.Stop},
+		{name: "once it is written", method: "PATCH", kind: emulator.StopAfter},
+		{name: "before the entry is created", method: "POST", entry: log, kind: emulator.Stop, told: true},
+		{name: "once the entry is created", method: "POST", entry: log, kind: emulator.StopAfter, told: true},
+	}
+}
+
+// TestKilled kills daemons with SIGKILL, at every request of a claim, a
+// completion and a release. After each, the next daemon on the same state gives
+// the same request the same answer; and once everything had time to settle, no
+// claim that was granted is lost, none is left over, and each log entry is there
+// once.
+func TestKilled(t *testing.T) {
+	t.Run("claim", func(t *testing.T) {
+		t.Parallel()
+		v := newVictim(t)
+		granted := make(map[string]api.Claim) // by task
+		for _, c := range duringClaim {
+			id := v.add(c.name)
+			ask := func() (api.Claim, error) {
+				return v.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "claim "+c.name)
+			}
+			first, told := v.killDuring(c, id, ask)
+			if told {
+				granted[id] = first
+			}
+			again, err := ask()
+			switch code := codeOf(err); {
+			case told && (err != nil || !cmp.Equal(first, again)):
+				t.Errorf("killed %s: the same request gets %+v, %v; want %+v", c.name, again, err, first)
+			case err == nil:
+				granted[id] = again
+			case code != api.Code(claim.CodeHeld) && code != api.Code(claim.CodeNotionUnavailable):
+				t.Errorf("killed %s: the same request gets %v", c.name, err)
+			}
+			// Nobody has what was not verified.
+			held, err := v.Claims(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cl := range held.Claims {
+				if g, ok := granted[string(cl.Task.ID)]; !ok || g.ID != cl.ID {
+					t.Errorf("killed %s: claim %s on %q is held, and was granted to nobody", c.name, cl.ID, cl.Task.Title)
+				}
+			}
+		}
+		v.afterwards(func(d *afterlife) {
+			for _, id := range v.tasks {
+				if cl, ok := granted[id]; ok {
+					if _, err := d.Claim(d.ctx, api.ClaimRequest{Agent: "Oracle", Task: id}, ""); codeOf(err) != api.Code(claim.CodeHeld) {
+						t.Errorf("Oracle wants a task that is held: %v", err)
+					}
+					if _, err := d.Complete(d.ctx, string(cl.ID), api.CompleteRequest{}, ""); err != nil {
+						t.Errorf("the claim that was granted: %v", err)
+					}
+				} else if _, err := d.Claim(d.ctx, api.ClaimRequest{Agent: "Oracle", Task: id}, ""); err != nil {
+					t.Errorf("the task is stuck: %v", err)
+				}
+			}
+		})
+	})
+
+	finish := func(crashes []crash, end func(v *victim, id claim.ID, key string) (api.Claim, error), status, name string, logged []string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Parallel()
+			v := newVictim(t)
+			for _, c := range crashes {
+				id := v.add(c.name)
+				cl, err := v.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.until("the claim is logged", func() bool { return len(v.logged(id)) == 1 })
+				ask := func() (api.Claim, error) { return end(v, cl.ID, "end "+c.name) }
+				first, told := v.killDuring(c, id, ask)
+				again, err := ask()
+				if err != nil || told && !cmp.Equal(first, again) {
+					t.Errorf("killed %s: the same request gets %+v, %v; want %+v", c.name, again, err, first)
+				}
+			}
+			v.afterwards(func(d *afterlife) {
+				for _, id := range v.tasks {
+					p, _ := d.notion.Page(id)
+					if got := p.Select("status") + " " + p.Text("claimed_by"); strings.TrimSpace(got) != strings.TrimSpace(status+" "+name) {
+						t.Errorf("killed %s: the task shows %q", p.Title(), got)
+					}
+					if diff := cmp.Diff(logged, v.loggedIn(d.notion, id)); diff != "" {
+						t.Errorf("killed %s: logs (-want +got):\n%s", p.Title(), diff)
+					}
+				}
+			})
+		}
+	}
+	t.Run("complete", finish(duringComplete, func(v *victim, id claim.ID, key string) (api.Claim, error) {
+		return v.Complete(v.Context(), string(id), api.CompleteRequest{Summary: "done"}, key)
+	}, "COMPLETED", "Sandman", []string{"completed", "granted"}))
+	t.Run("release", finish(duringRelease, func(v *victim, id claim.ID, key string) (api.Claim, error) {
+		return v.Release(v.Context(), string(id), api.StopRequest{}, key)
+	}, "OPEN", "", []string{"granted", "released"}))
+}
+
+// victim is a daemon that is killed again and again, on a board of its own.
+type victim struct {
+	*testing.T
+	*client.Client
+	notion *emulator.Emulator
+	dir    string
+	env    []string
+	tasks  []string
+
+	process *exec.Cmd
+	log     *os.File
+}
+
+func newVictim(t *testing.T) *victim {
+	dir := t.TempDir()
+	notion, err := emulator.New(emulator.Options{StateFile: filepath.Join(dir, "notion.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := notion.Seed("empty"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(notion)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		notion.Close()
+		server.Close()
+	})
+	sockets, err := os.MkdirTemp("", "dibs") // t.TempDir is too long for a socket's path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(sockets, "s")
+	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: []string{
+		"HOME=" + dir, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"), "DIBS_SOCKET=" + socket,
+		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100",
+		// Short, but longer than a busy machine takes for a request.
+		"DIBS_CLAIM_WRITE_WINDOW=900ms", "DIBS_CLAIM_SETTLE=901ms",
+	}}
+	v.start()
+	t.Cleanup(func() {
+		v.kill()
+		if data, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("the daemon's log:\n%s", data)
+		}
+		log.Close()
+	})
+	return v
+}
+
+// start starts the daemon, and waits until it serves.
+func (v *victim) start() {
+	v.Helper()
+	dibs, err := exec.LookPath("dibs")
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.process = exec.Command(dibs, "serve", "--json")
+	v.process.Env, v.process.Stderr = v.env, v.log
+	out, err := v.process.StdoutPipe()
+	if err != nil {
+		v.Fatal(err)
+	}
+	if err := v.process.Start(); err != nil {
+		v.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"socket":`) {
+		v.Fatalf("the daemon did not come up: it said %q, %v", line, err)
+	}
+}
+
+func (v *victim) kill() {
+	v.process.Process.Kill()
+	v.process.Wait() // says that it was killed
+}
+
+// add puts a task on the board.
+func (v *victim) add(title string) string {
+	v.Helper()
+	id, err := v.notion.CreatePage(v.notion.Databases().Tasks, map[string]any{
+		"Name": map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": title}}}},
+	})
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.tasks = append(v.tasks, id)
+	return id
+}
+
+// killDuring has a request made of the daemon, kills the daemon at the crash's
+// moment, and starts it anew. told is false if the request was not answered
+// before.
+func (v *victim) killDuring(c crash, id string, ask func() (api.Claim, error)) (answer api.Claim, told bool) {
+	v.Helper()
+	var arrived atomic.Int32
+	dbs := v.notion.Databases()
+	target := func(r *http.Request, body []byte) bool {
+		if c.entry == nil {
+			return r.Method == c.method && strings.HasSuffix(r.URL.Path, id)
+		}
+		return r.Method == c.method && r.URL.Path == "/v1/pages" && strings.Contains(string(body), c.entry(dbs)) && strings.Contains(string(body), id)
+	}
+	entries := len(v.logged(id))
+	before, _ := v.notion.Page(id)
+	if !c.answered {
+		// The fault stays in force: what it held goes down with the connection.
+		v.notion.Inject(emulator.Fault{Kind: c.kind, Skip: c.skip, Times: 1, Match: func(r *http.Request, body []byte) bool {
+			hit := target(r, body)
+			if hit {
+				arrived.Add(1)
+			}
+			return hit
+		}})
+	}
+	type result struct {
+		cl  api.Claim
+		err error
+	}
+	asked := make(chan result, 1)
+	go func() {
+		cl, err := ask()
+		asked <- result{cl, err}
+	}()
+	if c.told {
+		if r := <-asked; r.err != nil {
+			v.Fatalf("%s: %v", c.name, r.err)
+		} else {
+			answer, told = r.cl, true
+		}
+	}
+	v.until("the daemon comes to "+c.name, func() bool {
+		switch {
+		case c.answered:
+			return slices.ContainsFunc(v.notion.Requests(), func(r emulator.Request) bool {
+				return r.Method == c.method && strings.HasSuffix(r.Path, id) && r.Status == http.StatusOK
+			})
+		case int(arrived.Load()) <= c.skip:
+			return false
+		case c.kind == emulator.Stop:
+			return true
+		case c.entry != nil:
+			return len(v.logged(id)) > entries
+		}
+		now, _ := v.notion.Page(id)
+		return now.Text("claim_token") != before.Text("claim_token")
+	})
+	v.kill()
+	if !c.told {
+		if r := <-asked; r.err == nil {
+			v.Errorf("%s: the agent was told %+v", c.name, r.cl)
+		}
+	}
+	v.start()
+	return answer, told
+}
+
+// until waits for a condition that is about to come true.
+func (v *victim) until(what string, ok func() bool) {
+	v.Helper()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); <-look.C {
+		if time.Now().After(deadline) {
+			v.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// logged returns what the logs say of a task.
+func (v *victim) logged(id string) []string { return v.loggedIn(v.notion, id) }
+
+func (v *victim) loggedIn(notion *emulator.Emulator, id string) []string {
+	var out []string
+	for _, p := range notion.Pages(notion.Databases().MeshLog) {
+		if p.Text("task_id") == id {
+			out = append(out, p.Select("event"))
+		}
+	}
+	for _, p := range notion.Pages(notion.Databases().TaskLog) {
+		if p.Text("task_id") == id {
+			out = append(out, p.Select("outcome"))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// afterlife is a daemon on what a victim left behind, in virtual time.
+type afterlife struct {
+	*client.Client
+	ctx    context.Context // of the bubble
+	notion *emulator.Emulator
+}
+
+// afterwards kills the daemon once more, gives the next one a quarter of an
+// hour, in virtual time, and then has a look. In the end, the logs must have
+// what the journal has, each entry once.
+func (v *victim) afterwards(look func(d *afterlife)) {
+	v.kill()
+	left := time.Now()
+	synctest.Test(v.T, func(t *testing.T) {
+		time.Sleep(time.Until(left)) // the bubble's time begins long ago
+		notion, err := emulator.New(emulator.Options{StateFile: filepath.Join(v.dir, "notion.json")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer notion.Close()
+		c := config.Default()
+		c.Notion.Token = config.Secret(notion.Token())
+		c.StateDir = filepath.Join(v.dir, "state")
+		pipe := apitest.NewPipe()
+		d, err := daemon.Start(t.Context(), daemon.Options{
+			Config: c, Version: "test", Transport: notion.Client().Transport, Listener: pipe,
+			Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		defer func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}()
+		time.Sleep(15 * time.Minute)
+		a := &afterlife{client.Over("pipe", pipe.Dial), t.Context(), notion}
+		look(a)
+		time.Sleep(time.Minute)
+
+		events, err := a.Log(t.Context(), client.LogFilter{Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for _, e := range events.Events {
+			for range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
+				want = append(want, e.ID)
+			}
+		}
+		dbs := notion.Databases()
+		for _, p := range slices.Concat(notion.Pages(dbs.MeshLog), notion.Pages(dbs.TaskLog)) {
+			got = append(got, p.Text("entry_id"))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("log entries (-on record +in Notion):\n%s", diff)
+		}
+	})
+}
+
+// codeOf returns the code of a problem, empty for any other error.
+func codeOf(err error) api.Code {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p.Code
+	}
+	if err != nil {
+		return api.Code(fmt.Sprint(err))
+	}
+	return ""
+}
