@@ -1,0 +1,228 @@
+package cli_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/emulator"
+)
+
+// manager does for a daemon what systemd does for a service.
+type manager struct {
+	*testing.T
+	dir    string
+	config string
+	env    []string
+	told   *net.UnixConn // what the daemon says to systemd
+	log    *bufio.Scanner
+	dibs   *exec.Cmd
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { notion.Close() })
+	if _, err := notion.Seed("demo"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(notion)
+	t.Cleanup(server.Close)
+	dir, err := os.MkdirTemp("", "dibs-service-") // short: a socket's path may not be long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	m := &manager{T: t, dir: dir, config: filepath.Join(dir, "config.yaml")}
+	m.configure("log: {level: info}")
+	notify := filepath.Join(dir, "notify")
+	if m.told, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.told.Close() })
+	m.env = []string{
+		"HOME=" + dir, "DIBS_CONFIG=" + m.config, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"),
+		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
+		"NOTIFY_SOCKET=" + notify, "LISTEN_FDS=1", "WATCHDOG_USEC=900000",
+	}
+	return m
+}
+
+func (m *manager) configure(yaml string) {
+	m.Helper()
+	if err := os.WriteFile(m.config, []byte(yaml), 0o600); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// start starts a daemon that is passed a listener.
+func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...string) {
+	m.Helper()
+	dibs, err := exec.LookPath("dibs")
+	if err != nil {
+		m.Fatal(err)
+	}
+	file, err := passed.File()
+	if err != nil {
+		m.Fatal(err)
+	}
+	defer file.Close()
+	// The variable that says whom the socket is for names the process itself.
+	m.dibs = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args...)...)
+	m.dibs.Env, m.dibs.ExtraFiles = m.env, []*os.File{file}
+	errs, err := m.dibs.StderrPipe()
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.log = bufio.NewScanner(errs)
+	if err := m.dibs.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() {
+		m.dibs.Process.Kill()
+		m.dibs.Wait()
+	})
+}
+
+func (m *manager) signal(s syscall.Signal) {
+	m.Helper()
+	if err := m.dibs.Process.Signal(s); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// hears waits for the daemon to say something that begins like that, and
+// returns it.
+func (m *manager) hears(begin string) string {
+	m.Helper()
+	buf := make([]byte, 4096)
+	for {
+		n, err := m.told.Read(buf)
+		if err != nil {
+			m.Fatalf("waiting for %s: %v", begin, err)
+		}
+		if said := string(buf[:n]); strings.HasPrefix(said, begin) {
+			return said
+		}
+	}
+}
+
+// logs waits for a line of the log that matches.
+func (m *manager) logs(pattern string) []string {
+	m.Helper()
+	re := regexp.MustCompile(pattern)
+	for m.log.Scan() {
+		if found := re.FindStringSubmatch(m.log.Text()); found != nil {
+			return found
+		}
+	}
+	m.Fatalf("the log ends without %q", pattern)
+	return nil
+}
+
+func TestService(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
+	m := newManager(t)
+	m.configure("metrics: {listen: '127.0.0.1:0'}")
+	socket := filepath.Join(m.dir, "passed.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	m.start(l)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	metrics := m.logs(`metrics can be read .* url=(\S+)`)[1]
+	if said, want := m.hears("READY=1"), "READY=1\nSTATUS=serving on "+socket; said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	m.hears("WATCHDOG=1")
+	m.hears("WATCHDOG=1")
+	daemon := client.New(socket)
+	if status, err := daemon.Status(t.Context()); err != nil || status.Socket != socket || status.PID != m.dibs.Process.Pid {
+		t.Errorf("status %+v, %v", status, err)
+	}
+	resp, err := http.Get(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), "\ndibs_mirror_tasks ") {
+		t.Errorf("%s answers %s %.200s, %v", metrics, resp.Status, body, err)
+	}
+
+	m.configure("metrics: {listen: '127.0.0.1:0'}\nagents: [Oracle]\nlog: {level: debug}")
+	m.signal(syscall.SIGHUP)
+	if said := m.hears("RELOADING=1"); !strings.Contains(said, "\nMONOTONIC_USEC=") {
+		t.Errorf("said %q, want a time", said)
+	}
+	m.hears("READY=1\nSTATUS=serving, configuration reloaded")
+	m.logs(`the configuration has changed.*agents log\.level`)
+	_, err = daemon.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, "")
+	if p, ok := err.(*api.Problem); !ok || p.Code != api.CodeForbiddenAgent {
+		t.Errorf("an agent that is not listed: %v", err)
+	}
+	m.logs(`level=DEBUG`)
+
+	for _, tt := range []struct{ config, want string }{
+		{"claim: {settle: 9s}", `claim\.settle.* cannot change while the daemon runs: restart it`},
+		{"claim: {setle: 9s}", `unknown key claim\.setle in .*: did you mean claim\.settle`},
+	} {
+		m.configure("agents: [Oracle]\nmetrics: {listen: '127.0.0.1:0'}\n" + tt.config)
+		m.signal(syscall.SIGHUP)
+		m.hears("READY=1\nSTATUS=serving, with the configuration from before")
+		m.logs(`level=ERROR msg="the configuration was not reloaded.*` + tt.want)
+	}
+	if _, err := daemon.Status(t.Context()); err != nil {
+		t.Errorf("after a refused reload: %v", err)
+	}
+
+	m.signal(syscall.SIGTERM)
+	m.hears("STOPPING=1")
+	for m.log.Scan() { // to its end
+	}
+	if err := m.dibs.Wait(); err != nil {
+		t.Errorf("the daemon ended with %v", err)
+	}
+	if _, err := os.Stat(socket); err != nil {
+		t.Errorf("the socket is systemd's, and gone: %v", err)
+	}
+}
+
+// TestPassedTCP is passed a socket that other machines may reach.
+func TestPassedTCP(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
+	m := newManager(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m.start(l.(*net.TCPListener))
+	m.logs(`^dibs: systemd passed 127\.0\.0\.1:\d+, where other machines could come in: want a ListenStream`)
+	if err := m.dibs.Wait(); err == nil {
+		t.Error("the daemon ended well")
+	}
+}
