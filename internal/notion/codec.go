@@ -149,9 +149,39 @@ func (c *codec) userName(user notionapi.User) string {
 	return user.ID.String()
 }
 
-// properties makes a page update of a change. What the database has no property
-// for is left out.
-func (c *codec) properties(w claim.Write) (notionapi.Properties, error) {
+// stranger is who a page showed as the holder, where that is somebody who stands
+// for no agent. A sweep marks a stale claim without changing whose it is, so that
+// such a name can be written where it was read, and nowhere else.
+type stranger struct {
+	name  string
+	users []pageRef
+}
+
+// strangerOn returns the stranger that a page shows; a zero one if it shows none.
+func (c *codec) strangerOn(page *notionapi.Page) stranger {
+	var who stranger
+	known := true
+	for _, p := range page.Properties {
+		people, ok := p.(*notionapi.PeopleProperty)
+		if !ok || p.GetID() != c.columns.claimedBy.ID {
+			continue
+		}
+		who.name = c.holder(people)
+		for _, user := range people.People {
+			_, isAgent := c.users[c.userName(user)]
+			known = known && isAgent
+			who.users = append(who.users, pageRef{user.ID.String()})
+		}
+	}
+	if known && len(who.users) < 2 {
+		return stranger{}
+	}
+	return who
+}
+
+// properties makes a page update of a change to a page that shows who, if that is
+// a stranger. What the database has no property for is left out.
+func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
 	props := make(notionapi.Properties)
 	if w.Status != nil {
 		name, ok := c.names[*w.Status]
@@ -162,7 +192,7 @@ func (c *codec) properties(w claim.Write) (notionapi.Properties, error) {
 		props[col.ID] = option(notionapi.PropertyType(col.Type), name)
 	}
 	if w.ClaimedBy != nil {
-		by, err := c.claimedBy(*w.ClaimedBy)
+		by, err := c.claimedBy(*w.ClaimedBy, who)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +210,7 @@ func (c *codec) properties(w claim.Write) (notionapi.Properties, error) {
 	return props, nil
 }
 
-func (c *codec) claimedBy(agent string) (notionapi.Property, error) {
+func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error) {
 	switch c.columns.claimedBy.Type {
 	case typeSelect:
 		if strings.Contains(agent, ",") {
@@ -189,6 +219,9 @@ func (c *codec) claimedBy(agent string) (notionapi.Property, error) {
 		}
 		return option(notionapi.PropertyTypeSelect, agent), nil
 	case typePeople:
+		if agent != "" && agent == who.name {
+			return value{notionapi.PropertyTypePeople, who.users}, nil
+		}
 		people := []pageRef{}
 		if agent != "" {
 			user, ok := c.users[agent]

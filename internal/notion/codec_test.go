@@ -103,6 +103,23 @@ func TestClaimedByPeople(t *testing.T) {
 		if got := w.get(others, id); got.ClaimedBy != me.Name || me.Name == "" {
 			w.Errorf("claimed by %q, want %q", got.ClaimedBy, me.Name)
 		}
+		// Where it was read it can be written back, as a sweep does, and nowhere else.
+		if _, err := others.Write(w.Context(), id, claim.Write{ClaimedBy: &me.Name}); err != nil {
+			w.Errorf("written back: %v", err)
+		}
+		if _, err := others.Write(w.Context(), w.page(props{}), claim.Write{ClaimedBy: &me.Name}); err == nil {
+			w.Error("an agent took a person's name")
+		}
+		if err := w.emulator.EditPage(string(id), props{"claimed_by": props{"people": []any{}}}); err != nil {
+			w.Fatal(err)
+		}
+		w.get(others, id)
+		if _, err := others.Write(w.Context(), id, claim.Write{ClaimedBy: &me.Name}); err == nil {
+			w.Error("an agent took the name of a person who had gone")
+		}
+		if err := w.emulator.EditPage(string(id), props{"claimed_by": props{"people": []any{props{"id": me.ID}}}}); err != nil {
+			w.Fatal(err)
+		}
 		// One whom Notion does not name is better known by id than not at all.
 		w.answering(string(id), func(body map[string]any) {
 			user := body["properties"].(props)["claimed_by"].(props)["people"].([]any)[0].(props)

@@ -33,6 +33,8 @@ type Tasks struct {
 	// than an answer shows. It completes the answers to writes: another request
 	// would make those late.
 	long map[task.ID][]task.ID
+	// strangers holds who the tasks showed that were read last, where that was nobody's agent.
+	strangers map[task.ID]stranger
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -58,7 +60,7 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	}
 	codec.warnings = warnings
 	c.tasks.Store(&database)
-	t := &Tasks{client: c, schema: schema, long: make(map[task.ID][]task.ID)}
+	t := &Tasks{client: c, schema: schema, long: make(map[task.ID][]task.ID), strangers: make(map[task.ID]stranger)}
 	t.codec.Store(codec)
 	return t, nil
 }
@@ -84,25 +86,45 @@ func (t *Tasks) Now() time.Time { return t.client.Now() }
 // Get implements claim.Store. A task with more than 25 dependencies takes further
 // requests, with permits of their own.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	c := t.codec.Load()
 	var x exchange
 	page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
 	if err != nil {
 		return claim.Reading{}, storeError(err)
 	}
-	read, err := t.row(ctx, t.codec.Load(), page, &x)
+	read, err := t.row(ctx, c, page, &x)
 	if err == nil && read.ID != id {
 		err = anotherPage(read.ID, id)
 	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
+	t.meet(id, c.strangerOn(page))
 	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
+}
+
+// meet remembers the stranger that a page showed, or that it showed none.
+func (t *Tasks) meet(id task.ID, who stranger) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if who.name == "" {
+		delete(t.strangers, id)
+	} else {
+		t.strangers[id] = who
+	}
+}
+
+// met returns the stranger whom the page showed when it was last read.
+func (t *Tasks) met(id task.ID) stranger {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.strangers[id]
 }
 
 // Write implements claim.Store.
 func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
 	c := t.codec.Load()
-	props, err := c.properties(w)
+	props, err := c.properties(w, t.met(id))
 	if err != nil {
 		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 	}
