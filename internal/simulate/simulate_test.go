@@ -16,7 +16,7 @@ import (
 // options are those of a small simulation with much that goes wrong.
 func options() simulate.Options {
 	return simulate.Options{
-		Seed: 1, Races: 200, Claimers: simulate.Range{Least: 2, Most: 8}, Spread: 500 * time.Millisecond,
+		Seed: 1, Races: 100, Claimers: simulate.Range{Least: 2, Most: 8}, Spread: 500 * time.Millisecond,
 		Latency: simulate.DefaultProfile(), Late: 0.05,
 		WriteWindow: 2 * time.Second, Settles: []time.Duration{0, 2100 * time.Millisecond},
 	}
@@ -90,7 +90,7 @@ func TestCommentsOfLatecomers(t *testing.T) {
 // claimer comes, a claim takes its three requests and the settle wait.
 func TestClaimLatency(t *testing.T) {
 	o := options()
-	o.Late, o.Spread = 0, 10*time.Minute
+	o.Late, o.Spread, o.Races = 0, 10*time.Minute, 20
 	o.Latency = simulate.Profile{Min: 99 * time.Millisecond, Median: 100 * time.Millisecond, P99: 100 * time.Millisecond, Max: 100 * time.Millisecond}
 	report := run(t, o)
 	for i, want := range []float64{0.3, 2.4} {
@@ -102,7 +102,7 @@ func TestClaimLatency(t *testing.T) {
 
 func TestSameSeedSameReport(t *testing.T) {
 	o := options()
-	o.Races = 60
+	o.Races = 30
 	o.Workers = 1
 	first := run(t, o)
 	o.Workers = 4
