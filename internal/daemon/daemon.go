@@ -64,10 +64,12 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// owed wakes the delivery of log entries, news the telling of events.
-	owed, news chan struct{}
-	listed     atomic.Bool // the mirror has seen the whole board
-	begun      bool        // agents are told of what happens; for tellLoop only
+	// owed wakes the delivery of log entries, news the telling of events, and
+	// leases the warnings of leases that end.
+	owed, news, leases chan struct{}
+
+	listed atomic.Bool // the mirror has seen the whole board
+	begun  bool        // agents are told of what happens; for tellLoop only
 
 	first chan struct{} // closed when the first sync is over
 
@@ -84,7 +86,7 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		owed: make(chan struct{}, 1), news: make(chan struct{}, 1), logLevel: o.LogLevel,
+		owed: make(chan struct{}, 1), news: make(chan struct{}, 1), leases: make(chan struct{}, 1), logLevel: o.LogLevel,
 	}
 	d.live.Store(&o.Config)
 	defer func() {
@@ -173,8 +175,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
 	})
 	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
-		d.wakeDrainer()
-		d.wakeTeller() // of the tasks that waited for this one
+		wake(d.owed)
+		wake(d.news) // of the tasks that waited for this one
+		wake(d.leases)
 		d.broker.Told()
 	}}
 	d.claimer, err = claim.New(claim.Config{
@@ -212,9 +215,10 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 // interval is how often the mirror is brought up to date.
 func (d *Daemon) interval() time.Duration { return d.live.Load().Sync.Interval }
 
-func (d *Daemon) wakeDrainer() {
+// wake has a loop look again, now or as soon as it is done with what it does.
+func wake(loop chan<- struct{}) {
 	select {
-	case d.owed <- struct{}{}:
+	case loop <- struct{}{}:
 	default:
 	}
 }

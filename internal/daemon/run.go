@@ -41,6 +41,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.syncLoop(work) })
 	loops.Go(func() { d.dueLoop(work) })
 	loops.Go(func() { d.tellLoop(work) })
+	loops.Go(func() { d.warnLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	loops.Go(func() { d.drainLoop(drain, work.Done()) })
@@ -157,7 +158,7 @@ func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 		d.listed.Store(true)
 	}
 	// What ended a claim is told together with the claim's end.
-	defer d.wakeTeller()
+	defer wake(d.news)
 	return result, d.guard(ctx, false)
 }
 
@@ -197,15 +198,9 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 		}
-		warn, err := d.claimer.Warn(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("agents could not be warned of the end of their leases", "error", err)
-		}
 		wait = d.interval()
-		for _, at := range []time.Time{next, warn} {
-			if !at.IsZero() {
-				wait = max(time.Second, min(wait, at.Sub(d.notion.Now())))
-			}
+		if !next.IsZero() {
+			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
 		}
 	}
 }
@@ -236,13 +231,4 @@ func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
 }
 
 // sleep waits for d and reports whether ctx is still going.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
+func sleep(ctx context.Context, d time.Duration) bool { return await(ctx, nil, d) }

@@ -25,14 +25,7 @@ func (d *Daemon) tellLoop(ctx context.Context) {
 		if busy {
 			wait = tellRetry
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-d.news:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		if !await(ctx, d.news, wait) {
 			return
 		}
 	}
@@ -85,10 +78,33 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// wakeTeller has agents told what happened.
-func (d *Daemon) wakeTeller() {
-	select {
-	case d.news <- struct{}{}:
-	default:
+// warnLoop warns agents of leases that are about to end.
+func (d *Daemon) warnLoop(ctx context.Context) {
+	for {
+		next, err := d.claimer.Warn(ctx)
+		wait := time.Hour // claims and renewals wake the loop
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("agents could not be warned that their leases end", "error", err)
+			wait = d.interval()
+		}
+		if !next.IsZero() {
+			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
+		}
+		if !await(ctx, d.leases, wait) {
+			return
+		}
 	}
+}
+
+// await waits until it is woken or the time is over, and reports whether ctx is
+// still going.
+func await(ctx context.Context, woken <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }

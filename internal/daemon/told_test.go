@@ -1,0 +1,496 @@
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/feed"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLeaseThatIsAboutToEnd(t *testing.T) {
+	tests := map[string]struct {
+		timeout time.Duration
+		during  func(w *world, n *node, cl api.Claim) // from the grant on
+		want    []time.Duration                       // when the agent is warned
+		detail  string
+	}{
+		"without a heartbeat": {30 * time.Minute, nil, []time.Duration{25 * time.Minute}, "no heartbeat"},
+		"a short one":         {3 * time.Minute, nil, []time.Duration{2 * time.Minute}, "no heartbeat"},
+		"renewed once": {
+			30 * time.Minute,
+			func(w *world, n *node, cl api.Claim) {
+				time.Sleep(20 * time.Minute)
+				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+					w.Error(err)
+				}
+			},
+			[]time.Duration{45 * time.Minute}, "no heartbeat",
+		},
+		"renewed after the warning": {
+			30 * time.Minute,
+			func(w *world, n *node, cl api.Claim) {
+				time.Sleep(28 * time.Minute)
+				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+					w.Error(err)
+				}
+			},
+			[]time.Duration{25 * time.Minute, 53 * time.Minute}, "no heartbeat",
+		},
+		"a heartbeat that Notion cannot be told of": {
+			30 * time.Minute,
+			func(w *world, n *node, cl api.Claim) {
+				time.Sleep(10 * time.Minute)
+				if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+					w.Error(err)
+				}
+				w.notion.Inject(emulator.Fault{Kind: emulator.Error503})
+			},
+			[]time.Duration{25 * time.Minute}, "could not be renewed",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(func(c *config.Config) {
+					c.Claim.Timeout = tt.timeout
+					c.Schedule.Sweep = "@every 100h"
+				})
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				granted := cl.ClaimedAt.Time
+				if tt.during != nil {
+					go tt.during(w, n, cl)
+				}
+				time.Sleep(2 * time.Hour)
+				var got []time.Duration
+				err := n.Events(w.Context(), client.EventFilter{Agent: "Sandman"}, func(e api.FeedEvent) error {
+					if e.Kind == feed.LeaseExpiring {
+						got = append(got, e.At.Sub(granted).Truncate(time.Minute))
+						if !strings.Contains(e.Detail, tt.detail) || e.Claim != cl.ID || e.ExpiresAt.Before(e.At.Time) {
+							w.Errorf("warning = %+v, want %q of claim %s", e, tt.detail, cl.ID)
+						}
+					}
+					return nil
+				})
+				if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+					w.Errorf("warned at, err = %v (-want +got):\n%s", err, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestSweptAndOverridden(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		swept, over := w.add("swept", nil), w.add("over", nil)
+		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
+		defer n.stop()
+		n.mustClaim("Sandman", swept)
+		old := n.mustClaim("Sandman", over)
+		time.Sleep(33 * time.Minute)
+		after := n.last()
+		cl := n.mustClaim("Oracle", over)
+		if _, err := n.Sweep(w.Context(), ""); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		n.wantTold(after, `overridden Sandman Oracle "over"`, `swept Sandman "swept"`, `ready "swept"`)
+		got, err := n.Watch(w.Context(), string(old.ID), "", api.EventsFuture, time.Hour)
+		if err != nil || got.Outcome != claim.EndOverridden || got.Event == nil || got.Event.Kind != feed.Overridden || got.Event.Holder != "Oracle" {
+			w.Errorf("claim = %+v, event = %+v, err = %v; want it overridden by Oracle, at once", got, got.Event, err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+func TestWaitOnAClaim(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(quiet)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+
+		start := time.Now()
+		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Minute)
+		if took := time.Since(start); err != nil || got.Event != nil || got.State != claim.Held || took != time.Minute {
+			w.Errorf("nothing happened: %+v after %v, err = %v; want the claim after a minute", got, took, err)
+		}
+		if _, err := n.Watch(w.Context(), string(cl.ID), "Oracle", api.EventsFuture, time.Minute); code(err) != string(api.CodeClaimLost) {
+			w.Errorf("another's claim: err = %v, want claim_lost", err)
+		}
+
+		start = time.Now()
+		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Hour)
+		if took := time.Since(start); err != nil || got.Event == nil || got.Event.Kind != feed.LeaseExpiring || took > 24*time.Minute {
+			w.Errorf("event = %+v after %v, err = %v; want a warning", got.Event, took, err)
+		}
+		// What happened between two waits is not missed by who says where it was.
+		before := got.Event.ID - 1
+		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", before, time.Hour)
+		if err != nil || got.Event == nil || got.Event.ID != before+1 {
+			w.Errorf("event = %+v, err = %v; want the same again", got.Event, err)
+		}
+
+		time.AfterFunc(time.Minute, func() { n.complete(cl) })
+		got, err = n.Watch(w.Context(), id, "Sandman", before+1, time.Hour)
+		if err != nil || got.Event == nil || got.Event.Kind != feed.Completed || got.Event.Summary != "done" || got.State != claim.Ended {
+			w.Errorf("%s, event = %+v, err = %v; want the completion", got.State, got.Event, err)
+		}
+		start = time.Now()
+		got, err = n.Watch(w.Context(), string(cl.ID), "", api.EventsFuture, time.Hour)
+		if err != nil || got.Event == nil || got.Event.Kind != feed.Completed || time.Since(start) != 0 {
+			w.Errorf("an ended claim: %+v after %v, err = %v; want its end at once", got.Event, time.Since(start), err)
+		}
+	})
+}
+
+// TestTwoDaemonsSeeEachOthersClaims has two daemons on one board: each takes
+// the other's claims for what a person did.
+func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		waits := w.add("waits", map[string]any{"depends_on": relation(id)})
+		a, b := w.daemon(nil), w.daemon(nil)
+		defer a.stop()
+		defer b.stop()
+		time.Sleep(time.Minute)
+		both := func(want ...string) {
+			w.Helper()
+			time.Sleep(interval)
+			a.wantTold(0, want...)
+			b.wantTold(0, want...)
+		}
+		cl := a.mustClaim("Sandman", id)
+		both(`claimed Sandman "work"`)
+		if _, err := b.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+		if err := a.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`)
+		cl = b.mustClaim("Oracle", waits)
+		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`, `claimed Oracle "waits"`)
+		if _, err := b.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+			w.Fatal(err)
+		}
+		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`, `claimed Oracle "waits"`, `released Oracle "waits"`, `ready "waits"`)
+	})
+}
+
+// TestOneOfTwoDaemonsTakesAStaleClaim overrides, by one daemon, the claim of an
+// agent of the other one.
+func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		slow := func(c *config.Config) { c.Schedule.Sweep = "@every 100h" }
+		a, b := w.daemon(slow), w.daemon(slow)
+		defer a.stop()
+		defer b.stop()
+		cl := a.mustClaim("Sandman", id)
+		time.Sleep(33 * time.Minute)
+		afterA, afterB := a.last(), b.last()
+		b.mustClaim("Oracle", id)
+		b.wantTold(afterB, `overridden Sandman Oracle "work"`)
+		got, err := a.Watch(w.Context(), string(cl.ID), "", afterA, time.Hour)
+		if err != nil || got.Event == nil || got.Event.Kind != feed.ClaimLost || got.Event.Holder != "Oracle" {
+			w.Errorf("event = %+v, err = %v; want claim_lost to Oracle", got.Event, err)
+		}
+		time.Sleep(interval)
+		a.wantTold(afterA, `claim_lost Sandman Oracle "work"`, `reassigned Sandman Oracle "work"`)
+	})
+}
+
+func TestEventsAfterARestart(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		lost, kept := w.add("lost", nil), w.add("kept", nil)
+		waits := w.add("waits", map[string]any{"depends_on": relation(kept)})
+		o := w.options(nil)
+		n := w.start(o)
+		gone := n.mustClaim("Sandman", lost)
+		cl := n.mustClaim("Oracle", kept)
+		time.Sleep(3 * time.Minute)
+		after := n.last()
+		n.stop()
+
+		// While the daemon is away, people go on.
+		w.edit(lost, map[string]any{"claimed_by": text("rich_text", "Maria")})
+		w.edit(waits, map[string]any{"priority": option("select", "high")})
+		w.add("new", nil)
+		time.Sleep(5 * time.Minute)
+		w.notion.ResetRequests()
+		n = w.start(o)
+		defer n.stop()
+		time.Sleep(10 * time.Second)
+		pages := 0
+		for _, r := range w.notion.Requests() {
+			if r.Method == "GET" && (strings.HasSuffix(r.Path, kept) || strings.HasSuffix(r.Path, lost)) {
+				pages++
+			}
+		}
+		if pages < 2 {
+			w.Errorf("%d pages of held claims were read after the start, want each", pages)
+		}
+		want := []string{
+			`claim_lost Sandman Maria "lost"`, `created "new"`, `edited "waits" priority`, `ready "new"`, `reassigned Sandman Maria "lost"`,
+		}
+		if diff := cmp.Diff(want, sorted(n.told(after))); diff != "" {
+			w.Errorf("events (-want +got):\n%s", diff)
+		}
+		if got, err := n.Watch(w.Context(), string(gone.ID), "Sandman", after, time.Hour); err != nil || got.Event == nil || got.Event.ID <= after {
+			w.Errorf("event = %+v, err = %v; want the loss, with an id above %d", got.Event, err, after)
+		}
+		// The agent goes on as if nothing had happened.
+		after = n.last()
+		if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+			w.Error(err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+		time.Sleep(time.Second)
+		n.wantTold(after, `completed Oracle "kept"`, `ready "waits"`)
+	})
+}
+
+// TestClaimThatIsRepairedIsNoNews covers a live claim with a late write of an
+// abandoned attempt: nobody is told that the task changed hands.
+func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		a, b := w.daemon(nil), w.daemon(nil)
+		defer a.stop()
+		defer b.stop()
+		w.notion.Inject(emulator.Fault{Method: "PATCH", Times: 1, Kind: emulator.LateWrite, Late: 40 * time.Second})
+		if _, err := b.claim("Oracle", id); err == nil {
+			w.Fatal("Oracle was granted a claim whose write never landed in time")
+		}
+		cl := a.mustClaim("Sandman", id)
+		time.Sleep(5 * time.Minute)
+		a.wantTold(0, `claimed Sandman "work"`, `conflict Sandman Oracle "work"`)
+		if err := a.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// stream is a reader of server-sent events, by hand.
+type stream struct {
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	lines  []string
+	ended  chan struct{}
+}
+
+func (n *node) stream(path, lastID string) *stream {
+	n.w.Helper()
+	ctx, cancel := context.WithCancel(n.w.Context())
+	s := &stream{cancel: cancel, ended: make(chan struct{})}
+	transport := &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
+		DisableKeepAlives: true,
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://dibs"+path, nil)
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	if lastID != "" {
+		r.Header.Set(api.LastEventID, lastID)
+	}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	if media := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || media != api.EventStream {
+		body, _ := io.ReadAll(resp.Body)
+		n.w.Fatalf("%s: %s, %s: %s", path, resp.Status, media, body)
+	}
+	go func() {
+		defer close(s.ended)
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			s.mu.Lock()
+			s.lines = append(s.lines, lines.Text())
+			s.mu.Unlock()
+		}
+	}()
+	return s
+}
+
+func (s *stream) read() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string{}, s.lines...)
+}
+
+func TestStreamOfEvents(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		other := w.add("other", nil)
+		n := w.daemon(quiet)
+		defer n.stop()
+		all := n.stream("/v1/events", "")
+		oracles := n.stream("/v1/events?agent=Oracle", "")
+		others := n.stream("/v1/events?task="+other, "")
+		time.Sleep(time.Second)
+		cl := n.mustClaim("Sandman", id)
+		n.mustClaim("Oracle", other)
+		time.Sleep(14 * time.Second)
+
+		lines := all.read()
+		want := []string{": alive", "id: 0", "", "id: 1", "event: claimed", "", "id: 2", "event: claimed", ""}
+		var got []string
+		for _, line := range lines {
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				if !strings.HasPrefix(data, `{"id":`) || !strings.Contains(data, `"kind":"claimed","task":{"id":"`) {
+					w.Errorf("data: %s", data)
+				}
+				continue
+			}
+			got = append(got, line)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			w.Errorf("stream (-want +got):\n%s", diff)
+		}
+		for name, s := range map[string]*stream{"Oracle's": oracles, "the other task's": others} {
+			if text := strings.Join(s.read(), "\n"); strings.Count(text, "data: ") != 1 || !strings.Contains(text, "id: 2\nevent: claimed\n") {
+				w.Errorf("%s stream is %s", name, text)
+			}
+		}
+		// A quiet stream shows that it is alive, and how far it is.
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		before := len(oracles.read())
+		time.Sleep(16 * time.Second)
+		if diff := cmp.Diff([]string{": alive", "id: 3", ""}, oracles.read()[before:]); diff != "" {
+			w.Errorf("a quiet stream (-want +got):\n%s", diff)
+		}
+		// Whoever connects again goes on where it was.
+		again := n.stream("/v1/events?after=0", "1")
+		time.Sleep(time.Second)
+		if text := strings.Join(again.read(), "\n"); strings.Count(text, "data: ") != 2 || !strings.Contains(text, "id: 3\nevent: completed\n") {
+			w.Errorf("the stream after event 1 is %s", text)
+		}
+		// Neither does a reader that went away hold the daemon up, nor one that stays.
+		oracles.cancel()
+		start := time.Now()
+		n.stop()
+		if took := time.Since(start); took > time.Second {
+			w.Errorf("the daemon took %v to stop", took)
+		}
+		<-all.ended
+	})
+}
+
+// TestSlowReader leaves a stream unread while a lot happens.
+func TestSlowReader(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for i := range 40 {
+			ids = append(ids, w.add(fmt.Sprint("Task ", i), nil))
+		}
+		n := w.daemon(func(c *config.Config) { c.Notion.Rate, c.Notion.Burst = 100, 100 })
+		defer n.stop()
+		conn, err := n.dial(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /v1/events HTTP/1.1\r\nHost: dibs\r\n\r\n"); err != nil {
+			w.Fatal(err)
+		}
+		start := time.Now()
+		for _, id := range ids {
+			if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took > 40*4*time.Second {
+			w.Errorf("40 claims took %v beside a reader that does not read", took)
+		}
+		time.Sleep(time.Minute)
+		// It was cut off, and can go on where it was.
+		conn.SetReadDeadline(time.Now().Add(time.Second))
+		if data, err := io.ReadAll(conn); err != nil {
+			w.Errorf("the connection of the slow reader is still open: %v after %q", err, data)
+		}
+		if got := len(n.told(0)); got != 80 {
+			w.Errorf("%d events, want 80", got)
+		}
+	})
+}
+
+func TestEventsNoLongerKept(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(func(c *config.Config) { c.Events.Keep = 24 * time.Hour; c.Sync.Interval = time.Hour })
+		defer n.stop()
+		for range 3 {
+			if _, err := n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{}, ""); err != nil {
+				w.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Hour)
+		n.mustClaim("Sandman", id)
+		time.Sleep(10 * time.Hour) // the first nine are pruned by now
+		told := n.told(3)
+		if len(told) < 2 || told[0] != "gap" || told[1] != `claimed Sandman "work"` {
+			w.Errorf("events after 3 = %q, want a gap, then those that are kept", told)
+		}
+		if told := n.told(0); told[0] != `claimed Sandman "work"` {
+			w.Errorf("all events = %q, want no gap", told)
+		}
+		if told := n.told(9); told[0] == "gap" {
+			w.Errorf("events after 9 = %q, want no gap", told)
+		}
+		if told := n.told(1000); len(told) == 0 || told[0] != "gap" {
+			w.Errorf("events after one that never was = %q, want a gap", told)
+		}
+		// A reader who selects little, and stays, has no gap.
+		s := n.stream("/v1/events?agent=Maria", "")
+		time.Sleep(48 * time.Hour)
+		if text := strings.Join(s.read(), "\n"); strings.Contains(text, "gap") {
+			w.Errorf("a reader that was there all the time was told of a gap")
+		}
+		s.cancel()
+	})
+}
+
+// TestEditsInTheMinuteOfASync edits a task twice in the minute in which it was
+// synced: Notion's edit times do not show the difference.
+func TestEditsInTheMinuteOfASync(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(2*time.Minute + time.Second)
+		w.edit(id, map[string]any{"status": option("status", "BLOCKED")})
+		time.Sleep(interval)
+		n.wantTold(0, `blocked "work"`)
+		w.edit(id, map[string]any{"status": option("status", "OPEN")})
+		time.Sleep(interval)
+		n.wantTold(0, `blocked "work"`, `unblocked "work"`, `ready "work"`)
+		w.edit(id, map[string]any{"status": option("status", "CANCELLED")})
+		time.Sleep(interval)
+		n.wantTold(0, `blocked "work"`, `unblocked "work"`, `ready "work"`, `cancelled "work"`)
+	})
+}
