@@ -23,6 +23,8 @@ type Options struct {
 	File string
 	// New says that the file need not exist.
 	New bool
+	// FileOnly leaves out what the environment sets.
+	FileOnly bool
 	// Socket and StateDir, if set, come before everything else.
 	Socket, StateDir string
 }
@@ -48,14 +50,17 @@ func Load(o Options) (Config, error) {
 		return Config{}, errors.Join(errs...)
 	}
 	for _, f := range fields {
-		if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
-			return Config{}, err
+		variable := ""
+		if !o.FileOnly {
+			if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
+				return Config{}, err
+			}
+			variable = f.variable()
 		}
 		raw := v.Get(f.key)
 		if raw == nil {
 			continue
 		}
-		variable := f.variable()
 		if err := f.set(raw, variable != ""); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, cmp.Or(variable, file)))
 			continue

@@ -71,6 +71,16 @@ func TestWrittenSaysOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
+func TestFileOnly(t *testing.T) {
+	t.Setenv("DIBS_CLAIM_SETTLE", "9s")
+	for fileOnly, want := range map[bool]time.Duration{true: 3 * time.Second, false: 9 * time.Second} {
+		c, err := config.Load(config.Options{File: filepath.Join(t.TempDir(), "config.yaml"), New: true, FileOnly: fileOnly})
+		if err != nil || c.Claim.Settle != want {
+			t.Errorf("file only: %v: settle = %v, err = %v, want %v", fileOnly, c.Claim.Settle, err, want)
+		}
+	}
+}
+
 func TestWriteFileKeepsWhatIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("# mine\n"), 0o600); err != nil {

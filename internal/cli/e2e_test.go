@@ -20,10 +20,12 @@ import (
 // a board served in this process. Beside the usual commands, they have
 //
 //	exits CODE COMMAND…     run a command that must end with this exit code
-//	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one
+//	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
+//	property DB NAME TYPE   give a property of a database another type; - removes it
+//	unshare DB              take the connection's access to a database away
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 func TestEndToEnd(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -48,8 +50,8 @@ func TestEndToEnd(t *testing.T) {
 			"serve":  startServe,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person,
-			"shows":  shows,
+			"person": person, "property": property, "unshare": unshare,
+			"shows": shows,
 		},
 	})
 }
@@ -83,6 +85,7 @@ func startBoard(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Check(err)
 			ts.Setenv(name, id)
 		}
+		newPage(ts, server.URL, notion.Token())
 	}
 	boardOf(ts).notion = notion
 }

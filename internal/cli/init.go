@@ -77,6 +77,9 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error)
 	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
 		return err
 	}
+	if o.Saved, err = config.Load(config.Options{File: a.config, New: true, FileOnly: true}); err != nil {
+		return err
+	}
 	if o.File, err = config.Path(a.config); err != nil {
 		return err
 	}
@@ -145,9 +148,7 @@ func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 	row(w, "task_log", d.TaskLog)
 	row(w, "mesh_log", d.MeshLog)
 	row(w)
-	if p.Config.Notion.TokenFile == "" {
-		row(w, "The token is not in the file: keep NOTION_TOKEN set, or put it into a file and name that in notion.token_file.")
-	}
+	row(w, "The token is not in the file, nor is anything else that the environment sets.")
 	row(w, "Try: dibs doctor, then dibs serve")
 }
 

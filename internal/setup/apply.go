@@ -28,7 +28,9 @@ func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
 
 func (p *Plan) run(ctx context.Context, s *Step) error {
 	if s.Action == WriteConfig {
-		return p.Config.WriteFile(p.File, p.replace)
+		c := p.saved
+		c.Databases, c.Tasks.Properties, c.Tasks.Statuses = p.Config.Databases, p.Config.Tasks.Properties, p.Config.Tasks.Statuses
+		return c.WriteFile(p.File, p.replace)
 	}
 	var id *string
 	for _, k := range kinds {

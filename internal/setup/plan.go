@@ -26,6 +26,9 @@ type Options struct {
 	// Config is the configuration in effect, and File where its file is or would be.
 	Config config.Config
 	File   string
+	// Saved is what the file says so far, without the environment: what that sets
+	// stays there.
+	Saved config.Config
 	// Given are the ids of databases that were named. For one that was not, the
 	// configured one is used, or, if there is a Parent and nothing is configured,
 	// one that is found on that page, or made there.
@@ -42,11 +45,12 @@ type Plan struct {
 	Problems []string
 	// Notes are what is not as it should be and can stay so, a line each.
 	Notes []string
-	// Config is what the configuration file shall say. The ids of databases that
-	// are yet to be made are empty until they are.
+	// Config is the configuration that will be in effect. The ids of databases
+	// that are yet to be made are empty until they are.
 	Config config.Config
 	File   string
 
+	saved   config.Config
 	client  *notion.Client
 	parent  task.ID
 	replace bool
@@ -99,7 +103,7 @@ var kinds = []kind{
 
 // New reads what there is and plans what is missing.
 func New(ctx context.Context, o Options) (*Plan, error) {
-	p := &Plan{Config: o.Config, File: o.File, client: o.Client, parent: o.Parent, replace: o.Replace}
+	p := &Plan{Config: o.Config, File: o.File, saved: o.Saved, client: o.Client, parent: o.Parent, replace: o.Replace}
 	var below map[task.ID]string
 	for _, k := range kinds {
 		id := o.choose(k)
@@ -275,7 +279,7 @@ func (p *Plan) planFile(o Options) {
 		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses:
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"
-		if o.Config.Notion.Token != "" && os.Getenv("NOTION_TOKEN") == "" && os.Getenv("DIBS_NOTION_TOKEN") == "" {
+		if o.Saved.Notion.Token != "" {
 			p.note("the token stays behind in %s.bak: put it into a file of its own, and name that in notion.token_file", p.File)
 		}
 		p.step(Step{Action: WriteConfig, What: what})

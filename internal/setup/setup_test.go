@@ -56,7 +56,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 
 		c := config.Default()
 		c.Notion.Token = config.Secret(em.Token())
-		w.options = setup.Options{Config: c, File: filepath.Join(t.TempDir(), "dibs", "config.yaml"), Parent: page.ID}
+		w.options = setup.Options{Config: c, Saved: config.Default(), File: filepath.Join(t.TempDir(), "dibs", "config.yaml"), Parent: page.ID}
 		test(w)
 	})
 }
@@ -130,7 +130,7 @@ func (w *world) again(p *setup.Plan) {
 		w.Fatal(err)
 	}
 	c.Notion.Token = config.Secret(w.notion.Token())
-	w.options.Config = c
+	w.options.Config, w.options.Saved = c, c
 }
 
 // complete checks that nothing is missing from the databases of a plan.
@@ -418,8 +418,9 @@ func TestNamesakes(t *testing.T) {
 
 func TestReplaceKeepsWhatElseIsConfigured(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.options.Config.Claim.Settle = 7 * time.Second
-		w.options.Config.Agents = []config.Agent{{Name: "Sandman"}}
+		w.options.Saved.Claim.Settle = 7 * time.Second
+		w.options.Config.Claim.Settle = 8 * time.Second // in the environment
+		w.options.Saved.Agents = []config.Agent{{Name: "Sandman"}}
 		w.options.Replace = true
 		if err := os.MkdirAll(filepath.Dir(w.options.File), 0o700); err != nil {
 			w.Fatal(err)
