@@ -91,6 +91,7 @@ func (a *app) root() *cobra.Command {
 		a.emulatorCommand(),
 		a.simulateCommand(),
 		a.versionCommand(),
+		a.manCommand(),
 	)
 	return root
 }

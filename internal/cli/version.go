@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -8,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker in releases: -X dibs/internal/cli.version=v1.2.3
-var version string
+// version and commit are set by the linker in releases, see packaging/build.sh.
+var version, commit string
 
 // build says which program this is.
 type build struct {
@@ -21,7 +22,7 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Version: version}
+	b := build{Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -33,7 +34,7 @@ func thisBuild() build {
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			b.Commit = s.Value
+			b.Commit = cmp.Or(b.Commit, s.Value)
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
