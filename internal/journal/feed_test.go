@@ -1,0 +1,307 @@
+package journal_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+	"dibs/internal/journal"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// board is a journal with tasks that agents are told of.
+type board struct {
+	testing.TB
+	*journal.Journal
+	seen int64 // the last event that was looked at
+}
+
+// newBoard returns a journal that tells what happens to tasks from now on.
+func newBoard(t testing.TB, tasks ...task.Task) *board {
+	t.Helper()
+	b := &board{TB: t, Journal: newJournal(t)}
+	b.put(tasks...)
+	b.tell()
+	do(t, b.Begin(t.Context()))
+	b.wants()
+	return b
+}
+
+func (b *board) put(tasks ...task.Task) {
+	b.Helper()
+	do(b, b.PutTasks(b.Context(), tasks))
+}
+
+func (b *board) drop(ids ...task.ID) {
+	b.Helper()
+	do(b, b.DeleteTasks(b.Context(), ids))
+}
+
+// tell tells of everything there is to tell, until there is no more.
+func (b *board) tell() {
+	b.Helper()
+	for more := true; more; {
+		ids, err := b.Untold(b.Context(), "", 0)
+		do(b, err)
+		more, err = b.Journal.Tell(b.Context(), t0.Add(time.Minute), ids)
+		do(b, err)
+	}
+}
+
+// wants checks what was told since the last time.
+func (b *board) wants(want ...string) {
+	b.Helper()
+	list, err := b.Feed(b.Context(), journal.FeedFilter{After: b.seen})
+	do(b, err)
+	var got []string
+	for _, e := range list {
+		got = append(got, fmt.Sprintf("%s %s %s", e.Kind, e.Task, e.Agent))
+		b.seen = e.ID
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func open1(id task.ID) task.Task { return mirrored(id, "Task "+string(id), task.Open) }
+
+// shows is the task of c as the mirror has it once c is written.
+func shows(c claim.Claim) task.Task {
+	t := open1(c.Task.ID)
+	t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, c.Agent, t0, string(c.ID)
+	return t
+}
+
+// remote is an event about c for which Notion was asked.
+func remote(c claim.Claim, kind claim.Kind) claim.Event {
+	e := event(c, kind, t0)
+	e.Remote = true
+	return e
+}
+
+func TestFeedBegins(t *testing.T) {
+	b := newBoard(t, open1("a"), open1("b"))
+	b.put(open1("c"))
+	b.tell()
+	b.wants("created c ", "ready c ")
+	b.tell()
+	b.wants()
+	b.Journal = reopen(t, b.Journal)
+	if begun, err := b.Begun(t.Context()); err != nil || !begun {
+		t.Errorf("Begun = %v, %v after opening again, want true", begun, err)
+	}
+	b.put(open1("d"))
+	b.tell()
+	b.wants("created d ", "ready d ")
+}
+
+func TestFeedOfAClaim(t *testing.T) {
+	b := newBoard(t, open1("a"))
+	c := attempt("Sandman", "a", t0)
+	reserve(t, b.Journal, c, t0)
+	c.State = claim.Writing
+	save(t, b.Journal, c)
+	b.put(shows(c)) // the write is there, and not verified
+	b.tell()
+	b.wants()
+	c = held(c, t0)
+	save(t, b.Journal, c, remote(c, claim.KindGranted))
+	b.wants("claimed a Sandman") // without waiting for anybody
+	b.tell()
+	b.wants()
+
+	// What lies over the claim is told with the claim's end.
+	cancelled := shows(c)
+	cancelled.Status = task.Cancelled
+	b.put(cancelled)
+	b.tell()
+	b.wants()
+	c.Ended = t0
+	save(t, b.Journal, ended(c, claim.EndLost, t0), remote(c, claim.KindLost))
+	b.wants("claim_lost a Sandman", "cancelled a Sandman")
+	b.tell()
+	b.wants()
+}
+
+func TestFeedOfAnAbandonedAttempt(t *testing.T) {
+	b := newBoard(t, open1("a"))
+	c := attempt("Sandman", "a", t0)
+	reserve(t, b.Journal, c, t0)
+	c.State, c.Due = claim.Abandoned, t0
+	b.put(shows(c))
+	save(t, b.Journal, c, remote(c, claim.KindDenied))
+	b.tell()
+	c.State = claim.Voided
+	save(t, b.Journal, c)
+	b.tell()
+	b.put(open1("a"))
+	save(t, b.Journal, ended(c, claim.EndNotGranted, t0), remote(c, claim.KindWithdrawn))
+	b.tell()
+	b.wants()
+}
+
+func TestFeedWithoutThePage(t *testing.T) {
+	b := newBoard(t, open1("a"))
+	c := grant(t, b.Journal, attempt("Sandman", "a", t0), t0)
+	b.put(shows(c))
+	b.tell()
+	b.wants("claimed a Sandman")
+	over := shows(c)
+	over.ClaimedBy, over.Token = "Oracle", string(claim.NewID(t0))
+	b.put(over)
+	warning := event(c, claim.KindExpiring, t0)
+	warning.Expires = t0.Add(time.Minute)
+	save(t, b.Journal, c, warning)
+	b.wants("lease_expiring a Sandman")
+	list, err := b.Feed(t.Context(), journal.FeedFilter{Claim: c.ID})
+	do(t, err)
+	want := feed.Event{
+		ID: 2, At: t0, Kind: feed.LeaseExpiring, Task: "a", Title: "Task a", URL: c.Task.URL, Status: task.InProgress, Priority: task.Medium,
+		Agent: "Sandman", Claim: c.ID, ExpiresAt: t0.Add(time.Minute),
+	}
+	if diff := cmp.Diff(want, list[len(list)-1]); diff != "" {
+		t.Errorf("the warning (-want +got):\n%s", diff)
+	}
+	do(t, b.Record(t.Context(), event(c, claim.KindDenied, t0), remote(attempt("Maria", "b", t0), claim.KindSwept)))
+	b.wants("swept b Maria")
+}
+
+func TestFeedOfWhatWaits(t *testing.T) {
+	waits := open1("b")
+	waits.DependsOn = []task.ID{"a", "elsewhere"}
+	b := newBoard(t, open1("a"), waits)
+	done := open1("a")
+	done.Status = task.Completed
+	b.put(done)
+	b.tell()
+	b.wants("completed a ")
+	// One that nobody knew of is found to be finished.
+	b.put(mirrored("elsewhere", "long ago", task.Completed))
+	b.tell()
+	b.wants("ready b ")
+	// It waits again, which is no news of b, and no longer.
+	b.put(open1("a"))
+	b.tell()
+	b.wants("reopened a ", "ready a ")
+	b.drop("a")
+	b.tell()
+	b.wants("trashed a ")
+	b.put(done)
+	b.tell()
+	b.wants("restored a ", "completed a ", "ready b ")
+	// What does not depend on it any more is not told of.
+	waits.DependsOn = []task.ID{"c"}
+	b.put(waits)
+	b.tell()
+	b.wants("edited b ")
+	b.put(open1("a"))
+	b.tell()
+	b.wants("reopened a ", "ready a ")
+	b.put(done)
+	b.tell()
+	b.wants("completed a ")
+}
+
+func TestFeedOfWhatIsGone(t *testing.T) {
+	done := mirrored("b", "done", task.Completed)
+	b := newBoard(t, open1("a"), done)
+	b.drop("a", "b") // b was put away
+	b.tell()
+	b.wants("trashed a ")
+	b.put(open1("a"), done)
+	b.tell()
+	b.wants("restored a ", "ready a ")
+	// Gone and back before anybody looked.
+	b.drop("a")
+	b.put(open1("a"))
+	b.tell()
+	b.wants()
+	// Never told of.
+	b.put(open1("c"))
+	b.drop("c")
+	b.tell()
+	b.wants()
+}
+
+func TestFeedFilter(t *testing.T) {
+	b := newBoard(t)
+	c, d := attempt("Sandman", "a", t0), attempt("Oracle", "b", t0)
+	lost := remote(c, claim.KindLost)
+	lost.Holder = "Oracle"
+	do(t, b.Record(t.Context(), lost, remote(d, claim.KindConflict), remote(c, claim.KindSwept)))
+	for name, tt := range map[string]struct {
+		f    journal.FeedFilter
+		want []int64
+	}{
+		"all":              {journal.FeedFilter{}, []int64{1, 2, 3}},
+		"after":            {journal.FeedFilter{After: 1}, []int64{2, 3}},
+		"limit":            {journal.FeedFilter{Limit: 2}, []int64{1, 2}},
+		"the other party":  {journal.FeedFilter{Agent: "Oracle"}, []int64{1, 2}},
+		"agent":            {journal.FeedFilter{Agent: "Sandman"}, []int64{1, 3}},
+		"nobody":           {journal.FeedFilter{Agent: "Maria"}, nil},
+		"task":             {journal.FeedFilter{Task: "b"}, []int64{2}},
+		"claim":            {journal.FeedFilter{Claim: c.ID}, []int64{1, 3}},
+		"claim, and after": {journal.FeedFilter{Claim: c.ID, After: 1}, []int64{3}},
+	} {
+		list, err := b.Feed(t.Context(), tt.f)
+		do(t, err)
+		var got []int64
+		for _, e := range list {
+			got = append(got, e.ID)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestPruneFeed(t *testing.T) {
+	b := newBoard(t, open1("a"), open1("b"))
+	bounds := func(wantLast, wantPruned int64) {
+		t.Helper()
+		if last, pruned, err := b.FeedBounds(t.Context()); err != nil || last != wantLast || pruned != wantPruned {
+			t.Errorf("bounds = %d, %d, %v, want %d, %d", last, pruned, err, wantLast, wantPruned)
+		}
+	}
+	pruneFeed := func(before time.Time, want int) {
+		t.Helper()
+		if got, err := b.PruneFeed(t.Context(), before); err != nil || got != want {
+			t.Errorf("PruneFeed = %d, %v, want %d", got, err, want)
+		}
+	}
+	bounds(0, 0)
+	old, young := remote(attempt("Sandman", "a", t0), claim.KindSwept), remote(attempt("Oracle", "b", t0), claim.KindSwept)
+	young.At = t0.Add(time.Hour)
+	late := old // told late, of something long past
+	late.ID = claim.NewEventID(t0)
+	do(t, b.Record(t.Context(), old, young))
+	do(t, b.Record(t.Context(), late))
+	bounds(3, 0)
+	pruneFeed(young.At, 1) // no holes
+	bounds(3, 1)
+	pruneFeed(young.At.Add(time.Second), 2)
+	bounds(3, 3)
+	b.Journal = reopen(t, b.Journal)
+	old.ID = claim.NewEventID(t0)
+	do(t, b.Record(t.Context(), old))
+	bounds(4, 3) // no id is used twice
+
+	// What left the board is forgotten in the end, and then new.
+	b.drop("a")
+	b.tell()
+	pruneFeed(t0, 0)
+	b.put(open1("a"))
+	b.tell()
+	b.wants("swept a Sandman", "trashed a ", "restored a ", "ready a ")
+	b.drop("a")
+	b.tell()
+	pruneFeed(t0.Add(2*time.Minute), 5)
+	b.put(open1("a"))
+	b.tell()
+	b.seen++ // that it was trashed is not kept
+	b.wants("created a ", "ready a ")
+}
