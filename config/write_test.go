@@ -25,7 +25,8 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
 	c.Tasks.Properties.Status = "Überblick: \"Stand\"" // what YAML would take for something else
 	c.Tasks.Properties.ClaimToken = ""
-	c.Tasks.Statuses.Open = "no"
+	c.Tasks.Statuses.Open = "null"
+	c.Tasks.Statuses.InProgress = "true"
 	c.Tasks.Statuses.Blocked = "# blockiert"
 	c.Tasks.Statuses.Completed = "1.0"
 	c.Tasks.Priorities.High = []string{"P0", "P1, really"}

@@ -34,6 +34,16 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	look() // while it is open
+	crashed := filepath.Join(t.TempDir(), journal.FileName)
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(crashed+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +55,21 @@ func TestInspect(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("the look changed the file, err = %v", err)
 	}
-	if err := os.WriteFile(path, before[:len(before)/2], 0o600); err != nil {
+	if err := os.WriteFile(path, append(before[:len(before)-4096:len(before)-4096], make([]byte, 4096)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := journal.Inspect(t.Context(), path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("of half a file: err = %v, want one that names it", err)
+		t.Errorf("of a damaged file: err = %v, want one that names it", err)
+	}
+
+	// What a daemon that was killed has yet to move into the file stays where it is.
+	path = crashed
+	before, err = os.ReadFile(path + "-wal")
+	if err != nil || len(before) == 0 {
+		t.Fatalf("err = %v, want a log of %d bytes to be longer", err, len(before))
+	}
+	look()
+	if after, err := os.ReadFile(path + "-wal"); err != nil || string(after) != string(before) {
+		t.Errorf("the look changed what a killed daemon left, err = %v", err)
 	}
 }
