@@ -1,7 +1,7 @@
 // Package notion keeps claims, tasks and logs in Notion. It implements
 // [dibs/internal/claim.Store] over the pages of a tasks database, reads that
 // database for the local mirror, creates the entries of the log databases, and
-makes the databases themselves or adds what they lack.
+// makes the databases themselves or adds what they lack.
 //
 // It speaks version 2022-06-28 of the API through github.com/jomei/notionapi.
 // What that library gets wrong, or cannot do, is mended from outside, by a chain
