@@ -30,7 +30,7 @@ func ParseID(s string) (ID, bool) {
 
 // The forms that a claim token takes on a page once its claim no longer lives.
 const (
-	voidPrefix = "void " // being withdrawn, see Resolver
+	voidPrefix = "void " // being withdrawn, see RunDue
 	donePrefix = "done " // completed
 )
 
@@ -131,6 +131,9 @@ type Claim struct {
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
 	// Requested is the lease length that the agent asked for; 0 if it did not.
 	Requested time.Duration `json:"requested,omitempty"`
+	// Own is the lease length that the task set by itself before Requested took
+	// its place; 0 if it set none.
+	Own time.Duration `json:"own,omitempty"`
 	// Timeout is the lease's length: what was asked for, but never more than
 	// others grant who read the task.
 	Timeout time.Duration `json:"timeout"`
@@ -153,6 +156,9 @@ type Claim struct {
 	Suspect time.Time `json:"suspect_at,omitzero"`
 	// Due is when the next step of an abandoned, voided or finishing claim is to be taken.
 	Due time.Time `json:"due_at,omitzero"`
+	// Clearing is set once the write that takes a voided claim off its page may
+	// have been sent.
+	Clearing bool `json:"clearing,omitempty"`
 
 	Ending Ending    `json:"ending,omitempty"`
 	Ended  time.Time `json:"ended_at,omitzero"`

@@ -178,8 +178,11 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	}
 	tok := c.token(cl, r.Task)
 	switch {
-	case r.Task.ClaimedBy == "" && r.Task.Token == "":
-		return c.withdrawn(ctx, cl) // the write that did it was not answered
+	case r.Task.ClaimedBy == "" && r.Task.Token == "",
+		cl.Clearing && tok.ID != "" && tok.ID != cl.ID && !r.Task.Trashed:
+		// The write that did it was not answered; and in the second case somebody
+		// has claimed the task since, which nobody does under a live mark.
+		return c.withdrawn(ctx, cl)
 	case tok.ID != cl.ID || tok.Done || r.Task.ClaimedBy != cl.Agent || r.Task.Trashed || c.policy.Over(r.Task, r.At):
 		return c.overtaken(ctx, cl)
 	case r.At.Add(time.Second).Before(cl.Due):
@@ -194,9 +197,16 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 func (c *Claimer) takeOff(ctx, permit context.Context, cl Claim, t task.Task) (bool, error) {
 	w := clearWrite(task.Open)
 	if t.Status != task.InProgress {
-		w.Status = nil // a person set it; only the claim is taken off
+		w.Status = nil // somebody set it; only the claim is taken off
+		if cl.Finish != nil {
+			cl.Finish, cl.Detail = nil, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
+		}
 	}
-	answer, err := c.write(permit, cl.Task.ID, w)
+	cl.Clearing = true
+	if err := c.save(ctx, cl); err != nil {
+		return false, err
+	}
+	answer, err := c.write(permit, cl.Task.ID, w.givingBack(cl, t))
 	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
 		return false, c.postpone(ctx, cl, err)
 	}

@@ -55,6 +55,8 @@ type write struct {
 	before, send func(s *scene) error
 	// entry names the database whose entry is created; nil for a task's page.
 	entry func(emulator.Databases) string
+	// skip is the number of writes to the same page that come first.
+	skip int
 	// open says that the task is for the taking in the end, and so Oracle's;
 	// else it shows want.
 	open bool
@@ -115,23 +117,8 @@ var writes = map[string]write{
 		},
 		open: true, mesh: []string{"failed", "granted"}, work: []string{"failed"},
 	},
-	"sweep": {
-		before: func(s *scene) error {
-			err := s.notion.EditPage(s.id, map[string]any{
-				"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
-				"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", "01JAAAAAAAAAAAAAAAAAAAAAAA"),
-			})
-			time.Sleep(20 * time.Second) // the mirror has to know
-			return err
-		},
-		send: func(s *scene) error {
-			if _, err := s.a.Sweep(s.Context(), ""); err != nil {
-				s.Logf("sweep: %v", err) // the schedule tries again
-			}
-			return nil
-		},
-		open: true, mesh: []string{"swept"},
-	},
+	"sweep, marking":   {before: (*scene).goStale, send: (*scene).sweep, open: true, mesh: []string{"swept"}},
+	"sweep, reopening": {before: (*scene).goStale, send: (*scene).sweep, skip: 1, open: true, mesh: []string{"swept"}},
 	"mesh log entry": {
 		entry: func(dbs emulator.Databases) string { return dbs.MeshLog },
 		send:  (*scene).claimAndComplete,
@@ -224,6 +211,23 @@ func (s *scene) complete() error { return s.a.complete(s.cl) }
 
 func (s *scene) claimAndComplete() error { return errors.Join(s.claim(), s.complete()) }
 
+// goStale has Sandman, through a daemon that is no more, hold the task for too long.
+func (s *scene) goStale() error {
+	err := s.notion.EditPage(s.id, map[string]any{
+		"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+		"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", string(claim.NewID(time.Now().Add(-2*time.Hour)))),
+	})
+	time.Sleep(20 * time.Second) // the mirror has to know
+	return err
+}
+
+func (s *scene) sweep() error {
+	if _, err := s.a.Sweep(s.Context(), ""); err != nil {
+		s.Logf("%s: %v", s.name, err) // the schedule tries again
+	}
+	return nil
+}
+
 // play has the write sent and meet its fate, gives everything time to settle,
 // and looks at the result.
 func (s *scene) play(fault emulator.Fault) {
@@ -232,16 +236,16 @@ func (s *scene) play(fault emulator.Fault) {
 			s.errorf("before the write: %v", err)
 		}
 	}
-	var struck atomic.Bool
+	var sent atomic.Int32
 	dbs := s.notion.Databases()
-	fault.Times, fault.Match = 1, func(r *http.Request, body []byte) bool {
+	fault.Skip, fault.Times, fault.Match = s.skip, 1, func(r *http.Request, body []byte) bool {
 		hit := s.lineA.sends(r) && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, s.id)
 		if s.entry != nil {
 			hit = s.lineA.sends(r) && r.Method == http.MethodPost && r.URL.Path == "/v1/pages" &&
 				bytes.Contains(body, []byte(s.entry(dbs))) && bytes.Contains(body, []byte(s.id))
 		}
 		if hit {
-			struck.Store(true)
+			sent.Add(1)
 		}
 		return hit
 	}
@@ -260,7 +264,7 @@ func (s *scene) play(fault emulator.Fault) {
 	time.Sleep(4 * time.Minute)
 	stop()
 	rival.Wait()
-	if !struck.Load() {
+	if int(sent.Load()) <= s.skip {
 		s.errorf("the write was never sent")
 	}
 	s.settled()
@@ -272,6 +276,9 @@ func (s *scene) settled() {
 	dbs := s.notion.Databases()
 	got, mesh, work := show(s.page(s.id)), s.rows(dbs.MeshLog, "event"), s.rows(dbs.TaskLog, "outcome")
 	want := s.want
+	if slices.Contains(mesh, "swept") && slices.Contains(mesh, "withdrawn") {
+		s.mesh = append(s.mesh, "withdrawn") // a mark that came when the next sweep was done
+	}
 	if s.name == "claim" {
 		if s.denied == nil {
 			want, s.mesh = shown{"IN_PROGRESS", "Sandman", "2000-01-01T00:00:00.000+00:00", true}, []string{"granted"}
