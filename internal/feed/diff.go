@@ -76,8 +76,8 @@ func changes(before, after State) []Event {
 	}
 
 	edited := parts(before, after)
-	if slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Claimed || e.Kind == Reassigned }) {
-		// A claim comes with a lease of its own.
+	if was != is || before.claim() != after.claim() {
+		// A claim may come with a lease of its own, and takes it along.
 		edited = slices.DeleteFunc(edited, func(part string) bool { return part == PartTimeout })
 	}
 	if moved && len(events) == 0 {
