@@ -82,7 +82,8 @@ func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, e
 }
 
 // resume makes the answer to a request that was cut off, from the claim made
-// for it. It returns nil if nothing was granted: then the request can be made anew.
+// for it. It returns nil if nothing was granted and nothing is left of an attempt:
+// then the request can be made anew.
 func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 	id, made, err := s.keys.RequestClaim(ctx, key)
 	if err != nil || !made {
@@ -95,15 +96,21 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	askAgain := func(why string) (*Answer, error) {
+		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), why+": ask again with the same key")
+		p.RetryIn(retryUnavailable)
+		return nil, p
+	}
 	var status int
 	var body any
 	switch {
 	case c.State == claim.Held:
 		status, body = http.StatusCreated, s.claimOf(c)
 	case c.State == claim.Reserved, c.State == claim.Writing:
-		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), "what became of the first request with this idempotency key is still being found out: ask again with the same key")
-		p.RetryIn(retryUnavailable)
-		return nil, p
+		return askAgain("what became of the first request with this idempotency key is still being found out")
+	case c.State == claim.Abandoned, c.State == claim.Voided:
+		// A new attempt would be refused because of what is left of this one.
+		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
 		wire := s.claimOf(c)
 		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", wire.Outcome))

@@ -1,0 +1,49 @@
+package daemon_test
+
+import (
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// TestRepeatedAfterCut stops a daemon while a claim settles for longer than it
+// waits for its requests. The next one does not refuse the same request because
+// of what is left of the first attempt, and grants it once that is withdrawn.
+func TestRepeatedAfterCut(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Cut off", nil)
+		o := w.options(func(c *config.Config) {
+			c.Claim.WriteWindow, c.Claim.Settle = 40*time.Second, time.Minute
+		})
+		ask := func(n *node) (api.Claim, error) {
+			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "the same")
+		}
+		first := w.start(o)
+		cut := make(chan error, 1)
+		go func() {
+			_, err := ask(first)
+			cut <- err
+		}()
+		time.Sleep(5 * time.Second)
+		if p := w.page(id); p.Text("claimed_by") != "Sandman" {
+			t.Errorf("the page shows %q: the claim was not written before the stop", p.Text("claimed_by"))
+		}
+		first.stop()
+		if err := <-cut; err == nil {
+			t.Error("a claim was granted before it could be verified")
+		}
+
+		second := w.start(o)
+		defer second.stop()
+		if _, err := ask(second); code(err) != denied(claim.CodeNotionUnavailable) {
+			t.Errorf("the same request, with the first attempt not withdrawn: %v", err)
+		}
+		time.Sleep(15 * time.Minute)
+		if cl, err := ask(second); err != nil || cl.Agent != "Sandman" {
+			t.Errorf("the same request, with the first attempt withdrawn: %+v, %v", cl, err)
+		}
+	})
+}
