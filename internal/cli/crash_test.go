@@ -100,7 +100,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("killed %s: the same request gets %+v, %v; want %+v", c.name, again, err, first)
 			case err == nil:
 				granted[id] = again
-			case code != api.Code(claim.CodeHeld) && code != api.Code(claim.CodeNotionUnavailable):
+			case code != api.Code(claim.CodeNotionUnavailable):
 				t.Errorf("killed %s: the same request gets %v", c.name, err)
 			}
 			// Nobody has what was not verified.
