@@ -29,26 +29,40 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	return c.guard(ctx, cl)
 }
 
+// repairTries is how often a claim is written back at one look. A holder has to
+// get through within the grace of whoever covered its claim.
+const repairTries = 3
+
 // guard reads the page of a held claim and acts on what it shows.
 func (c *Claimer) guard(ctx context.Context, cl Claim) error {
-	permit, err := c.store.Permit(ctx, 2)
-	if err != nil {
-		return err
-	}
-	watch := startWatch()
-	r, err := c.get(permit, cl.Task.ID)
-	if err != nil {
-		if storeKind(err) == NotFound {
-			_, err = c.lose(ctx, cl, "", err.Error())
+	var failure error
+	for range repairTries {
+		permit, err := c.store.Permit(ctx, 2)
+		if err != nil {
+			return err
 		}
-		return err
+		watch := startWatch()
+		r, err := c.get(permit, cl.Task.ID)
+		if err != nil {
+			if storeKind(err) == NotFound {
+				_, err = c.lose(ctx, cl, "", err.Error())
+			}
+			return err
+		}
+		s, _, _ := c.look(cl, r.Task, r.At)
+		if s == mine {
+			_, err = c.stands(ctx, cl, r.Task, "")
+			return err
+		}
+		if cl, err = c.mend(ctx, permit, watch, cl, r); s != covered || cl.Suspect.IsZero() {
+			return err
+		}
+		failure = err
+		if err := pause(ctx, c.policy.Settle); err != nil {
+			return err
+		}
 	}
-	if s, _, _ := c.look(cl, r.Task, r.At); s == mine {
-		_, err = c.stands(ctx, cl, r.Task, "")
-	} else {
-		_, err = c.mend(ctx, permit, watch, cl, r)
-	}
-	return err
+	return failure
 }
 
 // mend acts on a page that does not show the held claim cl as it should: it
