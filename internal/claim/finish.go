@@ -31,7 +31,7 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
 	case cl.State == Finishing && cl.Finish.As != f.As:
 		return Claim{}, &Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is already being ended as %s", cl.Finish.As)}
 	case cl.State != Held && cl.State != Finishing:
-		return Claim{}, c.notHeld(cl)
+		return Claim{}, c.tooLate(ctx, cl, f)
 	}
 	work, cancel := c.detached(ctx)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 		if watch.elapsed() >= c.policy.WriteWindow {
 			continue
 		}
-		answer, err := c.write(permit, cl.Task.ID, w)
+		answer, err := c.write(permit, cl.Task.ID, w.givingBack(cl, r.Task))
 		if err == nil && w.shows(answer.Task, c.policy.NoToken) {
 			cl.Task = answer.Task
 			return c.finished(ctx, cl)
@@ -201,15 +201,38 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Cl
 	e := cl.event(KindLost, now)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
 	events := []Event{e}
-	if f := cl.Finish; f != nil && (f.As == EndCompleted || f.As == EndFailed) {
-		o := cl.event(KindOrphaned, now)
-		o.Holder, o.Detail, o.Remote = holder, detail, true
-		o.Started, o.Finished, o.Summary = cl.Started, f.At, f.Summary
-		events = append(events, o)
+	if f := cl.Finish; f != nil && f.isWork() {
+		events = append(events, cl.orphaned(*f, now, holder, detail))
 	}
 	cl, err := c.end(ctx, cl, EndLost, detail, events...)
 	if err != nil {
 		return Claim{}, err
 	}
 	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
+}
+
+// tooLate answers the finish of a claim that is not held any more. Work done for
+// one that somebody else ended is not forgotten: the task log gets it as
+// orphaned, once, however often the agent says so.
+func (c *Claimer) tooLate(ctx context.Context, cl Claim, f Finish) error {
+	taken := cl.Ending == EndLost || cl.Ending == EndOverridden || cl.Ending == EndSwept
+	if taken && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
+		e := cl.orphaned(f, c.store.Now(), "", cl.Detail)
+		e.ID = string(cl.ID)
+		if err := c.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
+			return fmt.Errorf("claim %s: what was done could not be journalled: %w", cl.ID, err)
+		}
+	}
+	return c.notHeld(cl)
+}
+
+// isWork reports whether f tells of work that was done, or tried.
+func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndFailed }
+
+// orphaned is the event of work that was finished for a claim that had been lost.
+func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Event {
+	e := c.event(KindOrphaned, at)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
+	e.Started, e.Finished, e.Summary = c.Started, f.At, f.Summary
+	return e
 }

@@ -27,7 +27,8 @@ type Ledger interface {
 	// Contested). An ended claim cannot be saved in another state.
 	Save(ctx context.Context, c Claim, events ...Event) error
 
-	// Record stores events that change no claim.
+	// Record stores events that change no claim. One that is on record already,
+	// by its id, is left as it is.
 	Record(ctx context.Context, events ...Event) error
 
 	// Claim returns the claim of that id in whatever state it is, or ErrUnknownClaim.

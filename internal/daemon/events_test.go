@@ -213,6 +213,13 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 					w.Errorf("completion: err = %v, lost = %v", err, tt.lost)
 				}
 				time.Sleep(5 * time.Minute)
+				if tt.lost {
+					n.complete(cl) // says so again
+					time.Sleep(5 * time.Minute)
+					if diff := cmp.Diff([]string{"orphaned: Sandman"}, w.work()); diff != "" {
+						w.Errorf("what was done is not in the task log (-want +got):\n%s", diff)
+					}
+				}
 				page := w.page(id)
 				for _, property := range []string{"Name", "priority", "claim_timeout_minutes", "depends_on"} {
 					if diff := cmp.Diff(edited.Value(property), page.Value(property)); diff != "" {

@@ -14,15 +14,35 @@ import (
 )
 
 // Record stores events that change no claim, in the order given, and tells
-// agents of what they are to know of them.
+// agents of what they are to know of them. One that is on record already is left
+// as it is.
 func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
 	err := j.write(ctx, func(tx *sql.Conn) error {
+		events, err := unrecorded(ctx, tx, events)
+		if err != nil {
+			return err
+		}
 		if err := insertEvents(ctx, tx, events...); err != nil {
 			return err
 		}
 		return tellOf(ctx, tx, events)
 	})
 	return j.failed(err, "recording events")
+}
+
+// unrecorded returns those of the events that are not on record.
+func unrecorded(ctx context.Context, tx *sql.Conn, events []claim.Event) ([]claim.Event, error) {
+	var out []claim.Event
+	for _, e := range events {
+		var known bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM events WHERE id = ?)", e.ID).Scan(&known); err != nil {
+			return nil, err
+		}
+		if !known {
+			out = append(out, e)
+		}
+	}
+	return out, nil
 }
 
 // insertEvents stores events, and puts the entries that they are to become into

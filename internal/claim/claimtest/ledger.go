@@ -20,6 +20,7 @@ var ErrEnded = errors.New("the claim has ended already")
 type Ledger struct {
 	mu       sync.Mutex
 	claims   map[claim.ID]claim.Claim
+	live     map[claim.ID]bool // those that have not ended
 	reserved map[task.ID]claim.ID
 	events   []claim.Event
 	failure  error
@@ -29,7 +30,9 @@ var _ claim.Ledger = (*Ledger)(nil)
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{claims: make(map[claim.ID]claim.Claim), reserved: make(map[task.ID]claim.ID)}
+	return &Ledger{
+		claims: make(map[claim.ID]claim.Claim), live: make(map[claim.ID]bool), reserved: make(map[task.ID]claim.ID),
+	}
 }
 
 // Break makes whatever changes the ledger fail with err, until it is called
@@ -76,7 +79,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 		return &claim.Refusal{Limit: true}, nil
 	}
 	l.reserved[c.Task.ID] = c.ID
-	l.claims[c.ID] = cloneClaim(c)
+	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
 	return nil, nil
 }
 
@@ -110,7 +113,7 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 	if l.claims[c.ID].State == claim.Ended {
 		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
 	}
-	l.claims[c.ID] = cloneClaim(c)
+	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
 	l.events = append(l.events, events...)
 
 	id := c.Task.ID
@@ -124,6 +127,7 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 		l.reserved[id] = c.ID
 	}
 	if c.State == claim.Ended {
+		delete(l.live, c.ID)
 		l.contested(c)
 	}
 	return nil
@@ -150,7 +154,11 @@ func (l *Ledger) Record(ctx context.Context, events ...claim.Event) error {
 	if err := l.fails(ctx); err != nil {
 		return err
 	}
-	l.events = append(l.events, events...)
+	for _, e := range events {
+		if !slices.ContainsFunc(l.events, func(known claim.Event) bool { return known.ID == e.ID }) {
+			l.events = append(l.events, e)
+		}
+	}
 	return nil
 }
 
@@ -170,10 +178,8 @@ func (l *Ledger) Live(context.Context) ([]claim.Claim, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var live []claim.Claim
-	for _, c := range l.claims {
-		if c.State != claim.Ended {
-			live = append(live, cloneClaim(c))
-		}
+	for id := range l.live {
+		live = append(live, cloneClaim(l.claims[id]))
 	}
 	slices.SortFunc(live, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
 	return live, nil

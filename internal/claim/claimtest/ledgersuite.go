@@ -249,8 +249,10 @@ func (t *ledgerTest) record() {
 		Started: ledgerTime, Finished: ledgerTime.Add(time.Hour), Summary: "much", Count: 3, Names: []string{"a", "b"},
 	}
 	f := claim.Event{ID: claim.NewEventID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
-	if err := t.Record(t.ctx, e, f); err != nil {
-		t.Fatal(err)
+	for _, events := range [][]claim.Event{{e}, {e, f}} { // what is on record stays as it is
+		if err := t.Record(t.ctx, events...); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if diff := cmp.Diff([]claim.Event{e, f}, t.events()); diff != "" {
 		t.Errorf("events (-recorded +kept):\n%s", diff)
