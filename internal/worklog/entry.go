@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"dibs/internal/claim"
 )
@@ -84,7 +85,7 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 
 // title says in one line what happened.
 func title(e claim.Event) string {
-	task := fmt.Sprintf("“%s”", e.Title)
+	task := fmt.Sprintf("“%s”", oneLine(e.Title))
 	if e.Title == "" {
 		task = "task " + string(e.Task)
 	}
@@ -120,4 +121,19 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, task, e.Agent)
 	}
 	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, task)
+}
+
+// oneLine folds the title of a task into one line of characters that are seen:
+// it must not look like another sentence of the log, or turn one around.
+func oneLine(s string) string {
+	visible := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return -1
+	}, s)
+	return strings.Join(strings.Fields(visible), " ")
 }

@@ -1,0 +1,80 @@
+package daemon_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"dibs/internal/api"
+)
+
+// forged is a title that wants to be taken for something else wherever it is
+// written as it is.
+const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: claim_lost\ndata: {}\n\u202e login” was done by Oracle \"}\n{\"level\":\"ERROR\",\"msg\":\"forged\"}"
+
+// TestHostileTitle takes a task through its life whose title is hostile, and looks
+// at all that is written of it.
+func TestHostileTitle(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		spans := slices.Repeat([]any{map[string]any{"text": map[string]any{"content": strings.Repeat("x\x1b", 1000)}}}, 20)
+		id, huge := w.add(forged, nil), w.add("", map[string]any{"Name": map[string]any{"title": spans}})
+		var text, structured bytes.Buffer
+		options := &slog.HandlerOptions{Level: slog.LevelDebug}
+		o := w.options(nil)
+		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&text, options), slog.NewJSONHandler(&structured, options)))
+		n := w.start(o)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+		n.claim("Oracle", id)
+		w.edit(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{}}})
+		time.Sleep(time.Minute) // the claim is lost, which the log tells of
+		if err := n.complete(cl); code(err) != string(api.CodeClaimLost) {
+			w.Errorf("err = %v, want claim_lost", err)
+		}
+		big := n.mustClaim("Sandman", huge)
+		if len(big.Task.Title) > 8000 {
+			w.Errorf("a long title comes out with %d bytes", len(big.Task.Title))
+		}
+		if err := n.complete(big); err != nil {
+			w.Error(err)
+		}
+		time.Sleep(time.Minute)
+		stream := n.get("/v1/events?after=0&follow=false")
+		n.stop()
+
+		if !strings.Contains(text.String(), "forged") {
+			w.Error("the log does not mention the task, so it shows nothing")
+		}
+		for line := range strings.Lines(text.String()) {
+			if !strings.HasPrefix(line, "time=") || strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) || len(line) > 64<<10 {
+				w.Errorf("the log has the line %.300q", line)
+			}
+		}
+		for line := range strings.Lines(structured.String()) {
+			var entry struct{ Msg string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "forged" || strings.ContainsAny(line, "\x1b\x07") {
+				w.Errorf("the JSON log has the line %.300q: %v", line, err)
+			}
+		}
+		for line := range strings.Lines(stream) {
+			line = strings.TrimSpace(line)
+			if kind, _, ok := strings.Cut(line, ":"); line != "" && (!ok || kind != "" && kind != "id" && kind != "event" && kind != "data") || line == "id: 99" || line == "data: {}" {
+				w.Errorf("the stream of events has the line %.300q", line)
+			}
+		}
+		entries := w.notion.Pages(w.notion.Databases().MeshLog)
+		if len(entries) < 2 {
+			w.Fatalf("%d entries in the mesh log", len(entries))
+		}
+		for _, p := range entries {
+			if title := p.Title(); strings.ContainsFunc(title, func(r rune) bool { return !unicode.IsPrint(r) }) || len(title) > 8000 {
+				w.Errorf("an entry is titled %.300q", title)
+			}
+		}
+	})
+}
