@@ -27,7 +27,7 @@ const (
 	CodeNoRoute        Code = "no_route"
 	CodeWrongHost      Code = "wrong_host"
 	CodeBusy           Code = "busy"
-	CodeNotionRefused  Code = "notion_refused"
+	CodeNotionRefused  Code = Code(claim.CodeNotionRefused)
 	CodeStopping       Code = "stopping"
 	CodeInternal       Code = "internal"
 

@@ -45,13 +45,20 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
+// occupied returns the claim held here that keeps a task from everybody else; one
+// that has gone stale does not.
+func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
+	c, taken := bd.claims[id]
+	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
+}
+
 // ready reports whether a claim on t would get past the pre-flight, for all
 // that is known here: t is OPEN, nobody holds it and nothing blocks it.
 func (bd *board) ready(t task.Task) bool {
 	if t.Status != task.Open {
 		return false
 	}
-	if c, taken := bd.claims[t.ID]; taken && (c.State != claim.Held || !bd.now.After(c.StaleAt)) {
+	if _, taken := bd.occupied(t.ID); taken {
 		return false
 	}
 	return claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy).Code == ""

@@ -17,17 +17,23 @@ const recheck = 15 * time.Second
 // Claim gets the agent a task: the one it names, or the first ready one. The
 // error is a *claim.Denied if there is none to be had, also after waiting.
 func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
+	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
+		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
+	}
 	deadline := time.Now().Add(r.Wait)
 	for first := true; ; first = false {
 		changed := b.changed.next()
 		cl, err := b.try(ctx, r, first)
 		var denied *claim.Denied
-		if !errors.As(err, &denied) || !passing(denied.Code) {
+		if !errors.As(err, &denied) || !passing(denied) {
 			return cl, err
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
 			return cl, err
+		}
+		if denied.Code == claim.CodeNotionUnavailable {
+			changed = nil // nothing that happens here brings Notion back
 		}
 		pause := min(left, max(recheck, denied.RetryAfter))
 		select {
@@ -42,16 +48,19 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 }
 
 // passing reports whether a denial may be over soon, so that waiting makes sense.
-func passing(c claim.Code) bool {
-	switch c {
-	case claim.CodeNotFound, claim.CodeLimitReached:
+func passing(d *claim.Denied) bool {
+	switch d.Code {
+	case claim.CodeNotFound, claim.CodeLimitReached, claim.CodeNotionRefused:
 		return false
+	case claim.CodeNotOpen:
+		return !d.Task.Status.Finished() && !d.Task.Trashed
 	}
 	return true
 }
 
 // try makes one round. After the first, a task by name is asked for again only
-// when the mirror shows it claimable, so that waiting costs no requests.
+// when nobody here has it and the mirror shows it claimable, so that waiting costs
+// no requests and leaves no trace.
 func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, error) {
 	if r.Task == "" {
 		return b.next(ctx, r)
@@ -61,6 +70,9 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 		return claim.Claim{}, err
 	}
 	t, known := bd.Task(r.Task)
+	if c, taken := bd.occupied(r.Task); taken && !first {
+		return claim.Claim{}, claim.Occupied(c)
+	}
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
@@ -94,7 +106,7 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 		var denied *claim.Denied
 		if errors.As(err, &denied) {
 			switch denied.Code {
-			case claim.CodeNotionUnavailable, claim.CodeLimitReached:
+			case claim.CodeNotionUnavailable, claim.CodeNotionRefused, claim.CodeLimitReached:
 			default:
 				continue
 			}
@@ -151,7 +163,10 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Cla
 		}
 	}
 	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != ""})
-	b.Changed()
+	var denied *claim.Denied
+	if !errors.As(err, &denied) || !denied.Local {
+		b.Changed()
+	}
 	return cl, err
 }
 

@@ -77,12 +77,16 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 func (c *Claimer) refused(cl Claim, r *Refusal) *Denied {
 	if r.Limit {
 		return &Denied{
-			Code: CodeLimitReached, Task: cl.Task,
+			Code: CodeLimitReached, Task: cl.Task, Local: true,
 			Detail: fmt.Sprintf("%s already holds as many tasks as an agent may (%d); finish or release one first", cl.Agent, c.policy.MaxPerAgent),
 		}
 	}
-	h := r.Holder
-	d := &Denied{Code: CodeHeld, Task: h.Task, Holder: h.Agent}
+	return Occupied(*r.Holder)
+}
+
+// Occupied is the denial of a task that a claim held here keeps from everybody else.
+func Occupied(h Claim) *Denied {
+	d := &Denied{Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true}
 	switch h.State {
 	case Held:
 		d.ExpiresAt = h.ExpiresAt()
@@ -125,7 +129,7 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 		a.cl.Override, a.cl.Former = true, d.Holder
 	}
 
-	a.cl.State, a.cl.ClaimedAt = Writing, a.store.Now()
+	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), r.Task.Timeout
 	if err := a.save(ctx, a.cl); err != nil {
 		return Claim{}, false, err
 	}
@@ -323,6 +327,8 @@ func (a *attempt) unavailable(err error) Denied {
 		d.Code = CodeNotFound
 	case Trashed:
 		d.Code = CodeNotOpen
+	case Refused:
+		d.Code = CodeNotionRefused
 	}
 	return d
 }

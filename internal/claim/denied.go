@@ -21,6 +21,7 @@ const (
 	CodeLimitReached        Code = "limit_reached"
 	CodeNotFound            Code = "not_found"
 	CodeNotionUnavailable   Code = "notion_unavailable"
+	CodeNotionRefused       Code = "notion_refused" // a person has to change something
 )
 
 // Denied is the error of an attempt that was not granted.
@@ -35,6 +36,9 @@ type Denied struct {
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.
 	Detail string
+	// Local is set if it was the reservation that was refused: nothing was asked
+	// of Notion, and nothing changed for anybody else.
+	Local bool
 	// Err is what the store answered, for CodeNotionUnavailable.
 	Err error
 }

@@ -51,6 +51,7 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, ClaimedAt: now, Due: now.Add(c.policy.Grace),
 		Finish: &Finish{As: EndSwept, Summary: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339), At: now},
 	}
+	cl.Requested, cl.Own = local.Requested, local.Own
 	if err := c.save(ctx, cl); err != nil {
 		return "", false, err
 	}

@@ -120,6 +120,15 @@ func clearWrite(s task.Status) Write {
 	return Write{Status: new(s), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new("")}
 }
 
+// givingBack adds to a write that takes cl off the page that shows t what the
+// task had for a lease before cl asked for another, unless that was changed since.
+func (w Write) givingBack(cl Claim, t task.Task) Write {
+	if cl.Requested > 0 && t.Timeout == cl.Requested && cl.Own != cl.Requested {
+		w.Timeout = new(cl.Own)
+	}
+	return w
+}
+
 // shows reports whether t has every value that w sets. Notion has been seen to
 // answer 200 to a write and show the old values.
 func (w Write) shows(t task.Task, noToken bool) bool {

@@ -180,7 +180,7 @@ func TestTurnedAway(t *testing.T) {
 	t.Run("for good", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
 			d := w.daemon("a", claimtest.WriteRefused)
-			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.deny(d, "Sandman", claim.CodeNotionRefused)
 			w.none(d)
 			if n := count(d, claimtest.Reads); n != 1 {
 				t.Errorf("%d reads, want 1: trying again changes nothing", n)

@@ -70,9 +70,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if serr := d.server.Shutdown(graceful); serr != nil {
 		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
 	}
-	<-schedule.Stop().Done()
+	jobs := schedule.Stop()
+	select {
+	case <-jobs.Done():
+	case <-graceful.Done():
+	}
 	stopWork()
 	d.claimer.Close()
+	<-jobs.Done()
 	defer time.AfterFunc(drainTime, stopDraining).Stop()
 	loops.Wait()
 	return err

@@ -37,8 +37,8 @@ type Claimer interface {
 	Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error)
 }
 
-// Run reopens the planned tasks, one by one. A failure stops neither the others
-// nor the record of what was done.
+// Run reopens the planned tasks, one by one. A task that cannot be swept does not
+// keep the others from it, unless Notion is not to be reached.
 func Run(ctx context.Context, c Claimer, plan []task.Task) ([]Reopened, error) {
 	var out []Reopened
 	var errs []error
@@ -50,7 +50,8 @@ func Run(ctx context.Context, c Claimer, plan []task.Task) ([]Reopened, error) {
 		if swept {
 			out = append(out, Reopened{Task: t, Former: former})
 		}
-		if ctx.Err() != nil {
+		var failed *claim.StoreError
+		if ctx.Err() != nil || errors.As(err, &failed) && failed.Kind == claim.Unavailable {
 			break
 		}
 	}

@@ -80,8 +80,8 @@ func start(t *testing.T) *fixture {
 	f.broker.Skew = skew
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
-		Log:      slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		Log:     slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
 		Answered: func(route string, status int) {
 			f.log.mu.Lock()
 			defer f.log.mu.Unlock()
