@@ -12,7 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// probeRounds is how many writes are measured: 31 requests, far from the limit.
+// probeRounds is how many writes are measured, at three requests each.
 const probeRounds = 10
 
 // probe measures Notion on a scratch row.
