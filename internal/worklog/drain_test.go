@@ -107,8 +107,13 @@ func TestRefusedLog(t *testing.T) {
 		w.outbox.owe(claim.TaskLog, work...)
 		w.pass(0)
 		w.wantOnce(w.work, work...)
+		first := w.mesh.requests()
+		w.pass(time.Minute)
+		if n := w.mesh.requests(); n != first {
+			t.Errorf("the log that refuses was asked %d times at once, and %d times more within a minute", first, n-first)
+		}
 		w.pass(time.Hour)
-		if n := w.mesh.requests(); n < 4 || n > 40 {
+		if n := w.mesh.requests(); n < 4 || n > 32 {
 			t.Errorf("the log that refuses was asked %d times in an hour, want a few times", n)
 		}
 		w.outbox.owe(claim.TaskLog, "later")

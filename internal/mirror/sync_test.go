@@ -1,0 +1,200 @@
+package mirror_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/mirror"
+	"dibs/internal/task"
+)
+
+const id task.ID = "11111111-1111-1111-1111-111111111111"
+
+// board is a tasks database whose pages show every edit at once, and whose
+// queries show it as it was some time ago.
+type board struct {
+	lag      time.Duration
+	versions []version // the oldest first
+	reads    int       // of pages
+}
+
+type version struct {
+	at time.Time
+	task.Task
+}
+
+// edit makes a page show t, as of now. Notion keeps the time to the minute.
+func (b *board) edit(t task.Task) task.Task {
+	t.Edited = time.Now().UTC().Truncate(time.Minute)
+	b.versions = append(b.versions, version{time.Now(), t})
+	return t
+}
+
+// seen returns the tasks as queries show them.
+func (b *board) seen() (tasks []task.Task) {
+	at := make(map[task.ID]int)
+	for _, v := range b.versions {
+		i, known := at[v.ID]
+		switch {
+		case v.at.After(time.Now().Add(-b.lag)):
+		case known:
+			tasks[i] = v.Task
+		default:
+			at[v.ID] = len(tasks)
+			tasks = append(tasks, v.Task)
+		}
+	}
+	return tasks
+}
+
+func (b *board) List(context.Context, time.Time, func(int)) ([]task.Task, error) {
+	return b.seen(), nil
+}
+
+func (b *board) EditedSince(_ context.Context, t time.Time) ([]task.Task, error) {
+	return slices.DeleteFunc(b.seen(), func(s task.Task) bool { return s.Edited.Before(t) }), nil
+}
+
+func (b *board) Get(_ context.Context, id task.ID) (claim.Reading, error) {
+	b.reads++
+	for _, v := range slices.Backward(b.versions) {
+		if v.ID == id {
+			return claim.Reading{Task: v.Task, At: time.Now()}, nil
+		}
+	}
+	return claim.Reading{}, claim.Errorf(claim.NotFound, claim.LandedNo, "there is no page %s", id)
+}
+
+func (b *board) Now() time.Time { return time.Now() }
+
+// storage keeps nothing: no test here restarts.
+type storage struct{}
+
+func (storage) Tasks(context.Context) ([]task.Task, error)    { return nil, nil }
+func (storage) PutTasks(context.Context, []task.Task) error   { return nil }
+func (storage) DeleteTasks(context.Context, []task.ID) error  { return nil }
+func (storage) Meta(context.Context, string) (string, error)  { return "", nil }
+func (storage) SetMeta(context.Context, string, string) error { return nil }
+
+// newMirror returns a mirror that has read the whole board.
+func newMirror(t *testing.T, b *board) *mirror.Mirror {
+	t.Helper()
+	m, err := mirror.New(t.Context(), mirror.Config{
+		Source: b, Storage: storage{}, Keep: time.Hour, OnChange: func() {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pull(t, m)
+	return m
+}
+
+// pull brings the mirror up to date, and returns the titles that changed.
+func pull(t *testing.T, m *mirror.Mirror) (titles []string) {
+	t.Helper()
+	result, err := m.Sync(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range result.Changed {
+		titles = append(titles, c.After.Title)
+	}
+	return titles
+}
+
+// title is what the mirror has for a title.
+func title(m *mirror.Mirror) string {
+	known, _ := m.Task(id)
+	return known.Title
+}
+
+// TestLaggingQuery has queries that are behind: whatever the moment of an edit
+// and that of the syncs around it, the edit is seen as soon as a query shows it,
+// and once.
+func TestLaggingQuery(t *testing.T) {
+	const interval = 30 * time.Second
+	for _, lag := range []time.Duration{0, 45 * time.Second, 2 * time.Minute} {
+		for _, second := range []time.Duration{0, 1, 29, 30, 31, 59} { // of the minute, of the edit
+			for _, offset := range []time.Duration{0, 1, 15, 29} { // of the syncs
+				synctest.Test(t, func(t *testing.T) {
+					b := &board{lag: lag}
+					b.edit(task.Task{ID: id, Title: "before", Status: task.Open})
+					time.Sleep(10*time.Minute + offset*time.Second)
+					m := newMirror(t, b)
+					due := time.Now().Truncate(time.Minute).Add(3*time.Minute + second*time.Second)
+					var changes []string
+					for range 20 {
+						next := time.Now().Add(interval)
+						if wait := time.Until(due); wait >= 0 && wait < interval {
+							time.Sleep(wait)
+							b.edit(task.Task{ID: id, Title: "after", Status: task.Open})
+						}
+						time.Sleep(time.Until(next))
+						changes = append(changes, pull(t, m)...)
+					}
+					if title(m) != "after" || !slices.Equal(changes, []string{"after"}) {
+						t.Errorf("queries %v behind, edited in second %d, synced in second %d: the mirror has %q, and the changes were %q", lag, second, offset, title(m), changes)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestTwoEditsInAMinute has a sync between two edits of one minute, which Notion
+// dates alike.
+func TestTwoEditsInAMinute(t *testing.T) {
+	for name, lag := range map[string]time.Duration{"queries up to date": 0, "queries a minute behind": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &board{lag: lag}
+				b.edit(task.Task{ID: id, Title: "at first", Status: task.Open})
+				time.Sleep(10 * time.Minute)
+				m := newMirror(t, b)
+				var changes []string
+				for i := range 30 {
+					switch time.Sleep(10 * time.Second); i {
+					case 0:
+						b.edit(task.Task{ID: id, Title: "one", Status: task.Open})
+					case 4:
+						b.edit(task.Task{ID: id, Title: "two", Status: task.Open})
+					}
+					changes = append(changes, pull(t, m)...)
+				}
+				if title(m) != "two" || !slices.Equal(changes, []string{"one", "two"}) {
+					t.Errorf("the mirror has %q, and the changes were %q", title(m), changes)
+				}
+			})
+		})
+	}
+}
+
+// TestLaggingQueryDoesNotUndo reads a page that a query still shows as it was
+// earlier in the same minute. The page counts, and is asked for no more often
+// than the query contradicts it.
+func TestLaggingQueryDoesNotUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{lag: 90 * time.Second}
+		b.edit(task.Task{ID: id, Title: "earlier", Status: task.Open})
+		time.Sleep(time.Second)
+		later := b.edit(task.Task{ID: id, Title: "later", Status: task.Open})
+		time.Sleep(89*time.Second + time.Second/2) // queries show the earlier one
+		m := newMirror(t, b)
+		m.Observe(claim.Reading{Task: later, At: time.Now()})
+		if changes := pull(t, m); len(changes) > 0 || title(m) != "later" || b.reads != 1 {
+			t.Errorf("the mirror has %q, the changes were %q, and the page was read %d times", title(m), changes, b.reads)
+		}
+		for range 10 {
+			time.Sleep(30 * time.Second)
+			pull(t, m)
+		}
+		if title(m) != "later" || b.reads != 1 {
+			t.Errorf("the mirror has %q in the end, and the page was read %d times", title(m), b.reads)
+		}
+	})
+}
