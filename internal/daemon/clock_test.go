@@ -1,0 +1,233 @@
+package daemon_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// abroad is the line to Notion of a machine whose clock is wrong: every time
+// that comes from Notion is later by what the clock is slow, and every time that
+// goes there is earlier by as much. In a bubble all share one clock, so that it
+// is Notion that has to move.
+type abroad struct {
+	next http.RoundTripper
+	slow atomic.Int64 // a time.Duration, of whole minutes
+}
+
+// isoTime matches the times in Notion's JSON. Those in texts are left alone.
+var isoTime = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"`)
+
+func (a *abroad) RoundTrip(r *http.Request) (*http.Response, error) {
+	slow := time.Duration(a.slow.Load())
+	r = r.Clone(r.Context())
+	if r.Body != nil {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		data = shift(data, -slow)
+		r.Body, r.ContentLength, r.GetBody = io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
+	}
+	resp, err := a.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return nil, err
+	}
+	resp.Header.Set("Date", date.Add(slow).Format(http.TimeFormat))
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(shift(data, slow)))
+	return resp, err
+}
+
+// shift moves the times in a JSON text.
+func shift(data []byte, by time.Duration) []byte {
+	return isoTime.ReplaceAllFunc(data, func(quoted []byte) []byte {
+		t, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(quoted))
+		if err != nil {
+			return quoted
+		}
+		return []byte(t.Add(by).Format(`"2006-01-02T15:04:05.000Z07:00"`))
+	})
+}
+
+// lease is that of the claims here.
+const lease = 4 * time.Minute
+
+// clocked starts a daemon on a machine whose clock is slow, or fast if that is
+// negative. It does not sweep by itself.
+func (w *world) clocked(slow time.Duration) (*node, *abroad) {
+	w.Helper()
+	o := w.options(func(c *config.Config) { c.Claim.Timeout, c.Schedule.Sweep = lease, "@every 1000h" })
+	line := &abroad{next: o.Transport}
+	line.slow.Store(int64(slow))
+	o.Transport = line
+	return w.start(o), line
+}
+
+// wrongClocks are by how much the clocks of a holder's and of a rival's machine are slow.
+var wrongClocks = [][2]time.Duration{
+	{0, 0},
+	{10 * time.Minute, -10 * time.Minute},
+	{-10 * time.Minute, 10 * time.Minute},
+	{-10 * time.Minute, 0},
+}
+
+// TestNobodyOverridesEarly has an agent go silent and a rival, on a machine with
+// another idea of the time, wait for its claim to go stale. Whatever the clocks
+// say, and at whatever second the claim began, the rival gets the task later
+// than the agent may rely on its claim, by the write window and the settle wait;
+// and not much later.
+func TestNobodyOverridesEarly(t *testing.T) {
+	takes := map[string]func(n *node, id string) (bool, error){
+		"override": override,
+		"sweep": func(n *node, _ string) (bool, error) {
+			swept, err := n.Sweep(n.w.Context(), "")
+			return len(swept.Swept) > 0, err
+		},
+	}
+	for name, take := range takes {
+		for _, slow := range wrongClocks {
+			t.Run(fmt.Sprintf("%s, slow by %v and %v", name, slow[0], slow[1]), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					holder, _ := w.clocked(slow[0])
+					defer holder.stop()
+					rival, _ := w.clocked(slow[1])
+					defer rival.stop()
+					for i, second := range []time.Duration{0, 29 * time.Second, 58900 * time.Millisecond} {
+						id := w.add(fmt.Sprint("left at ", second), nil)
+						time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + second)))
+						cl := holder.mustClaim("Sandman", id)
+						if i == 1 { // the lease begins anew, at another second
+							time.Sleep(2*time.Minute + 13*time.Second)
+							var err error
+							if cl, err = holder.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+								w.Fatal(err)
+							}
+						}
+						if since := time.Since(w.claimedAt(id)); since < 0 || since > time.Minute+5*time.Second {
+							w.Errorf("claimed_at lies %v back", since)
+						}
+						w.watchOverride(cl, rival, take)
+					}
+				})
+			})
+		}
+	}
+}
+
+func override(n *node, id string) (bool, error) {
+	_, err := n.claim("Oracle", id)
+	if code(err) == denied(claim.CodeHeld) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// watchOverride has a rival try to take the task of a claim as soon as it can,
+// and checks when that is.
+func (w *world) watchOverride(cl api.Claim, rival *node, take func(n *node, id string) (bool, error)) {
+	w.Helper()
+	id, c := string(cl.Task.ID), config.Default()
+	// The board's clock is right; what the agent is told is in its machine's
+	// time, which is the bubble's. So all times here are one.
+	began, expires := w.claimedAt(id), cl.ExpiresAt.Time
+	if told := expires.Sub(began); told < lease || told > lease+time.Minute {
+		w.Errorf("the claim of the minute of %v expires at %v", began, expires)
+	}
+	time.Sleep(time.Until(expires.Add(-time.Second)))
+	w.notion.ResetRequests()
+	for taken := false; !taken; time.Sleep(1500 * time.Millisecond) {
+		var err error
+		if taken, err = take(rival, id); err != nil {
+			w.Fatal(err)
+		}
+		if time.Since(expires) > 2*time.Minute {
+			w.Fatalf("the task was not to be had two minutes after the claim had expired")
+		}
+	}
+	for _, r := range w.notion.Requests() {
+		if r.Method != http.MethodPatch || !strings.HasSuffix(r.Path, id) {
+			continue
+		}
+		if margin := r.Time.Sub(expires); margin < c.Claim.WriteWindow+c.Claim.Settle {
+			w.Errorf("claimed in the minute of %v: the rival wrote at %v, %v after the agent was told its claim would end", began, r.Time, margin)
+		}
+		if late := r.Time.Sub(began) - lease - time.Minute; late > 20*time.Second {
+			w.Errorf("claimed in the minute of %v: the rival wrote at %v only", began, r.Time)
+		}
+		return
+	}
+	w.Error("the rival wrote nothing")
+}
+
+// claimedAt is when the task was claimed, as a person sees it.
+func (w *world) claimedAt(id string) time.Time {
+	w.Helper()
+	t, err := time.Parse("2006-01-02T15:04:05.000-07:00", w.page(id).Date("claimed_at"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return t
+}
+
+// A machine's clock may be set while an agent holds a claim. The claim is kept,
+// renewed and honoured all the same.
+func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
+	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute, 3 * time.Hour, -3 * time.Hour} {
+		for _, whose := range []string{"the holder's", "the rival's"} {
+			t.Run(fmt.Sprintf("%s is slow by %v", whose, jump), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					holder, holders := w.clocked(0)
+					defer holder.stop()
+					rival, rivals := w.clocked(0)
+					defer rival.stop()
+					id := w.add("held", nil)
+					time.Sleep(31 * time.Second)
+					began := time.Now()
+					cl := holder.mustClaim("Sandman", id)
+					for i := range 8 { // for four leases
+						time.Sleep(2*time.Minute + time.Second)
+						if i == 1 {
+							line := holders
+							if whose == "the rival's" {
+								line = rivals
+							}
+							line.slow.Store(int64(jump))
+						}
+						if _, err := rival.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+							w.Fatalf("after %v: Oracle: %v, want held", time.Since(began), err)
+						}
+						if swept, err := rival.Sweep(w.Context(), ""); err != nil || len(swept.Swept) > 0 {
+							w.Fatalf("after %v: swept %+v, %v; want nothing", time.Since(began), swept.Swept, err)
+						}
+						var err error
+						if cl, err = holder.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+							w.Fatalf("after %v: %v", time.Since(began), err)
+						}
+						if since := time.Since(w.claimedAt(id)); since < 0 || since > time.Minute+5*time.Second {
+							w.Errorf("after %v: claimed_at lies %v back", time.Since(began), since)
+						}
+					}
+					w.watchOverride(cl, rival, override)
+				})
+			})
+		}
+	}
+}
