@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -54,7 +55,6 @@ func (d *demo) work(ctx context.Context, agent string) error {
 
 // finish says that the work is done.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
-	d.ended(cl)
 	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
 	var refused *api.Problem
 	switch {
@@ -71,24 +71,20 @@ func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
 	return nil
 }
 
-// granted counts a grant, and one too many if another agent holds the task.
+// granted counts a grant. No task of the demo is to be granted a second time, at
+// once or in turn: what was granted is completed, or cancelled by the person.
 func (d *demo) granted(cl api.Claim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	id := string(cl.Task.ID)
-	if other, held := d.holders[id]; held {
-		d.summary.GrantedTwice++
-		d.print.line(cl.Agent, "WAS GRANTED WHAT %s HOLDS: %s", other, describe(cl.Task))
+	earlier := d.grantees[cl.Task.ID]
+	if len(earlier) > 0 {
+		d.print.line(cl.Agent, "WAS GRANTED WHAT %s HAD: %s", strings.Join(earlier, " AND "), describe(cl.Task))
 	}
-	d.holders[id] = cl.Agent
+	if len(earlier) == 1 {
+		d.summary.GrantedTwice++
+	}
+	d.grantees[cl.Task.ID] = append(earlier, cl.Agent)
 	d.grants++
-}
-
-// ended notes that an agent no longer believes it holds the task.
-func (d *demo) ended(cl api.Claim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.holders, string(cl.Task.ID))
 }
 
 // interludes are what happens once on the way: the other agent asks for the

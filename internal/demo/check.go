@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
@@ -19,6 +20,15 @@ func (d *demo) check(ctx context.Context) (problems []error) {
 	if err := d.delivered(ctx); err != nil {
 		problems = append(problems, err)
 	}
+	record, err := d.client.Log(ctx, client.LogFilter{Limit: 1000})
+	if err != nil {
+		problems = append(problems, err)
+	}
+	return append(problems, d.audit(record.Events)...)
+}
+
+// audit is check, with everything delivered that will be.
+func (d *demo) audit(record []api.Event) (problems []error) {
 	dbs, s := d.notion.Databases(), &d.summary
 	mesh, tasks := d.notion.Pages(dbs.MeshLog), d.notion.Pages(dbs.TaskLog)
 	s.MeshLog, s.TaskLog, s.Requests = len(mesh), len(tasks), len(d.notion.Requests())
@@ -30,13 +40,8 @@ func (d *demo) check(ctx context.Context) (problems []error) {
 	if s.GrantedTwice > 0 {
 		problems = append(problems, fmt.Errorf("%d task(s) were granted twice", s.GrantedTwice))
 	}
-
-	record, err := d.client.Log(ctx, client.LogFilter{Limit: 1000})
-	if err != nil {
-		return append(problems, err)
-	}
 	owed := make(map[claim.Log]map[string]bool)
-	for _, e := range record.Events {
+	for _, e := range record {
 		if e.Kind == claim.KindSwept {
 			s.Swept++
 		}

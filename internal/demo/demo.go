@@ -22,6 +22,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
+	"dibs/internal/task"
 )
 
 // Options says how the demo is run.
@@ -39,10 +40,10 @@ type Options struct {
 type Summary struct {
 	Tasks        int     `json:"tasks"`
 	Completed    int     `json:"completed"`
-	GrantedTwice int     `json:"granted_twice"`
-	Lost         int     `json:"lost"`    // claims that the person took back
-	Refused      int     `json:"refused"` // claims that were denied
-	Swept        int     `json:"swept"`   // stale claims reopened
+	GrantedTwice int     `json:"granted_twice"` // tasks granted more than once, at once or in turn
+	Lost         int     `json:"lost"`          // claims that the person took back
+	Refused      int     `json:"refused"`       // claims that were denied
+	Swept        int     `json:"swept"`         // stale claims reopened
 	Requests     int     `json:"requests"`
 	MeshLog      int     `json:"mesh_log_entries"`
 	TaskLog      int     `json:"task_log_entries"`
@@ -71,11 +72,11 @@ type demo struct {
 	print  *printer
 	began  time.Time
 
-	mu      sync.Mutex
-	summary Summary
-	holders map[string]string // task id → agent, while an agent believes it holds it
-	grants  int
-	edited  bool
+	mu       sync.Mutex
+	summary  Summary
+	grantees map[task.ID][]string // the agents that each task was granted to, in turn
+	grants   int
+	edited   bool
 }
 
 // Run runs the demo. The error says what did not go as it must.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{Options: o, began: time.Now(), holders: make(map[string]string)}
+	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string)}
 	d.print = newPrinter(o)
 
 	stop, err := d.serveNotion()
