@@ -237,6 +237,26 @@ func TestEnvironmentInEmptySections(t *testing.T) {
 	}
 }
 
+// TestOtherVariables sets what is none of the keys, and none of a configuration's
+// business; an empty variable sets nothing.
+func TestOtherVariables(t *testing.T) {
+	clean(t)
+	file := write(t, "")
+	for name, value := range map[string]string{
+		"DIBS_AGENT": "Sandman", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
+		"DIBS_CLAIM_SETLE": "", "DIBSON": "1", "NOTION_TOKEN": "ntn_secret",
+	} {
+		t.Setenv(name, value)
+	}
+	if _, err := config.Load(config.Options{}); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("DIBS_CLAIM_SETLE", "4s")
+	if _, err := config.Load(config.Options{File: file, FileOnly: true}); err != nil {
+		t.Errorf("with the environment left out: %v", err)
+	}
+}
+
 func TestWhereTheFileIs(t *testing.T) {
 	home := clean(t)
 	level := func(o config.Options) string {

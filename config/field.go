@@ -37,7 +37,7 @@ func fieldsOf(c *Config) []field {
 
 // variables names the environment variables that set the key, the strongest first.
 func (f field) variables() []string {
-	names := []string{"DIBS_" + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))}
+	names := []string{prefix + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))}
 	if f.key == "notion.token" {
 		names = append(names, "NOTION_TOKEN")
 	}
@@ -112,23 +112,32 @@ func leafAbove(path string, fields []field) string {
 	return ""
 }
 
-// nearest returns the key that was probably meant by an unknown one, or "": one
-// that is spelled almost like it, else the only one of that name in any section.
-func nearest(unknown string, fields []field) string {
+// nearest returns the name that was probably meant by an unknown one, or "": one
+// that is spelled almost like it, else the only one that ends like it below any
+// section.
+func nearest(unknown string, names []string) string {
 	best, bestDistance := "", 1+max(2, len(unknown)/4)
 	var namesakes []string
-	for _, f := range fields {
-		if d := distance(unknown, f.key); d < bestDistance {
-			best, bestDistance = f.key, d
+	for _, name := range names {
+		if d := distance(unknown, name); d < bestDistance {
+			best, bestDistance = name, d
 		}
-		if lastPart(unknown) == lastPart(f.key) {
-			namesakes = append(namesakes, f.key)
+		if lastPart(unknown) == lastPart(name) {
+			namesakes = append(namesakes, name)
 		}
 	}
 	if best == "" && len(namesakes) == 1 {
 		return namesakes[0]
 	}
 	return best
+}
+
+// didYouMean is the end of a complaint about an unknown name.
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return ": did you mean " + near + "?"
 }
 
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }

@@ -43,6 +43,9 @@ func Load(o Options) (Config, error) {
 	c := Default()
 	fields := fieldsOf(&c)
 	errs := unknownKeys(v, fields, file)
+	if !o.FileOnly {
+		errs = append(errs, unknownVariables(fields)...)
+	}
 	if v.GetString("notion.token") != "" && v.GetString("notion.token_file") != "" {
 		errs = append(errs, fmt.Errorf("notion.token and notion.token_file are both set: keep one of them (in %s)", file))
 	}
@@ -152,11 +155,7 @@ func unknownKeys(written *viper.Viper, fields []field, file string) []error {
 		case above != "":
 			errs = append(errs, fmt.Errorf("%s: want a value, got a section (in %s)", above, file))
 		default:
-			hint := ""
-			if near := nearest(key, fields); near != "" {
-				hint = ": did you mean " + near + "?"
-			}
-			errs = append(errs, fmt.Errorf("unknown key %s in %s%s", key, file, hint))
+			errs = append(errs, fmt.Errorf("unknown key %s in %s%s", key, file, didYouMean(nearest(key, Keys()))))
 		}
 	}
 	return errs
