@@ -170,7 +170,7 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	c, err := do(ctx, ref)
 	if owed, ok := errors.AsType[*broker.OwedError](err); ok {
 		out := s.claimOf(owed.Claim)
-		out.Detail = oneLine(owed.Error())
+		out.Detail = saying(owed)
 		return &claimOutput{http.StatusAccepted, out}, nil
 	}
 	if err != nil {

@@ -207,3 +207,15 @@ func encode(w io.Writer, value any) error {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// saying is what an error says, in one line. Of several that were joined, which
+// are the only ones to have more, each is said.
+func saying(err error) string {
+	var said []string
+	for line := range strings.Lines(err.Error()) {
+		if line = oneLine(line); line != "" {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
+}

@@ -46,7 +46,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return s.denied(denied)
 	}
 	if lost, ok := errors.AsType[*claim.Lost](err); ok {
-		p := api.NewProblem(api.CodeClaimLost, oneLine(lost.Error()))
+		p := api.NewProblem(api.CodeClaimLost, saying(lost))
 		p.Holder = lost.Holder
 		c := s.claimOf(lost.Claim)
 		p.Claim, p.Task = &c, &c.Task
@@ -73,12 +73,12 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	case errors.Is(err, broker.ErrStopping):
 		return stopping()
 	case errors.Is(err, claim.ErrUnknownClaim):
-		return api.NewProblem(api.CodeUnknownClaim, oneLine(err.Error()))
+		return api.NewProblem(api.CodeUnknownClaim, saying(err))
 	case errors.Is(err, broker.ErrNoTask):
-		return api.NewProblem(api.Code(claim.CodeNotFound), oneLine(err.Error()))
+		return api.NewProblem(api.Code(claim.CodeNotFound), saying(err))
 	}
 	s.log.Error("a request failed", "error", err)
-	return api.NewProblem(api.CodeInternal, oneLine(err.Error()))
+	return api.NewProblem(api.CodeInternal, saying(err))
 }
 
 // cutOff is the answer to a request that ended before it was worked off.
@@ -112,7 +112,7 @@ func (s *Server) denied(d *claim.Denied) *api.Problem {
 
 // storeProblem translates what Notion answered; err is what the broker made of it.
 func storeProblem(store *claim.StoreError, err error) *api.Problem {
-	detail := oneLine(err.Error())
+	detail := saying(err)
 	switch store.Kind {
 	case claim.NotFound, claim.Trashed:
 		return api.NewProblem(api.Code(claim.CodeNotFound), detail)

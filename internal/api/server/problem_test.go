@@ -212,6 +212,34 @@ func TestQuestionsFail(t *testing.T) {
 	}
 }
 
+// TestSeveralFailures answers in one line with everything that went wrong.
+func TestSeveralFailures(t *testing.T) {
+	refused := claim.Errorf(claim.Refused, claim.LandedNo, "400 validation_error")
+	for _, tt := range []struct {
+		name   string
+		err    error
+		detail string
+	}{
+		{"one", fmt.Errorf("task %q could not be swept: %w", "a", refused), `task "a" could not be swept: 400 validation_error`},
+		{
+			"two", errors.Join(fmt.Errorf("task %q could not be swept: %w", "a", refused), fmt.Errorf("task %q could not be swept: disk full", "b")),
+			`task "a" could not be swept: 400 validation_error; task "b" could not be swept: disk full`,
+		},
+		{
+			"two of them inside", fmt.Errorf("a sweep: %w", errors.Join(refused, errors.Join(errors.New("disk full"), errors.New("no memory")))),
+			"a sweep: 400 validation_error; disk full; no memory",
+		},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(apitest.Call{Method: "Sweep", Err: tt.err})
+			if p := problemIn(t, f.must("POST", "/v1/sweep", "")); p.Detail != tt.detail || p.Code != api.CodeNotionRefused {
+				t.Errorf("%s: %s, want notion_refused: %s", p.Code, p.Detail, tt.detail)
+			}
+		})
+	}
+}
+
 func TestPanic(t *testing.T) {
 	inBubble(t, "panic", func(t *testing.T) {
 		f := start(t)
