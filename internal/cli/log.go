@@ -64,7 +64,8 @@ func (a *app) logCommand() *cobra.Command {
 	return cmd
 }
 
-// aboutEvent says what else there is to an event.
+// aboutEvent says what else there is to an event, as far as a cell has room for
+// it; all of it is in the document.
 func aboutEvent(e api.Event) string {
 	var parts []string
 	if e.Code != "" {
@@ -79,5 +80,5 @@ func aboutEvent(e api.Event) string {
 	if text := cmp.Or(e.Summary, e.Detail); text != "" {
 		parts = append(parts, text)
 	}
-	return clean(strings.Join(parts, "; "))
+	return beginning(strings.Join(parts, "; "), maxText)
 }

@@ -26,16 +26,22 @@ func clean(s string) string {
 	return strings.Join(strings.Fields(visible), " ")
 }
 
-// maxTitle is how many characters of a title a table shows.
-const maxTitle = 60
+// How many characters a table shows of a title, and of a longer text.
+const (
+	maxTitle = 60
+	maxText  = 100
+)
 
-// short returns the beginning of a text, for a cell of a table.
-func short(s string) string {
+// short returns the beginning of a title, for a cell of a table.
+func short(s string) string { return beginning(s, maxTitle) }
+
+// beginning returns as much of a text as fits.
+func beginning(s string, fits int) string {
 	runes := []rune(clean(s))
-	if len(runes) <= maxTitle {
+	if len(runes) <= fits {
 		return string(runes)
 	}
-	return string(runes[:maxTitle-1]) + "…"
+	return string(runes[:fits-1]) + "…"
 }
 
 // quoted names a task in a sentence.
