@@ -124,7 +124,7 @@ func TestErrors(t *testing.T) {
 		{name: "Notion refused", err: storeError(claim.Refused, 0), status: 502, want: api.Problem{Code: api.CodeNotionRefused, Detail: "renewing: Notion said so"}},
 		{name: "page gone", err: storeError(claim.NotFound, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
 		{name: "page in the trash", err: storeError(claim.Trashed, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
-		{name: "anything else", err: errors.New("disk\nfull"), status: 500, want: api.Problem{Code: api.CodeInternal, Detail: "disk full"}},
+		{name: "anything else", err: errors.New("disk full\n\tof logs"), status: 500, want: api.Problem{Code: api.CodeInternal, Detail: "disk full; of logs"}},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)

@@ -112,9 +112,9 @@ func TestRoutes(t *testing.T) {
 			name: "renew, owed to Notion", method: "POST", path: "/v1/claims/" + string(claimID) + "/renew",
 			calls: []apitest.Call{
 				found(byID), allowed("Sandman"),
-				{Method: "Renew", Args: []any{byID}, Err: &broker.OwedError{Claim: held(), Err: errors.New("Notion\nis down")}},
+				{Method: "Renew", Args: []any{byID}, Err: &broker.OwedError{Claim: held(), Err: errors.New("Notion is down\nfor good")}},
 			},
-			status: 202, want: strings.TrimSuffix(heldJSON, "}") + `,"detail":"Notion is down"}`,
+			status: 202, want: strings.TrimSuffix(heldJSON, "}") + `,"detail":"Notion is down; for good"}`,
 		},
 		{
 			name: "complete, owed to Notion", method: "POST", path: "/v1/claims/" + string(taskID) + "/complete", body: `{"summary":"all of it"}`,
