@@ -68,7 +68,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(func(c *config.Config) {
-					c.Claim.Timeout = tt.timeout
+					c.Claim.Timeout, c.Sync.Interval = tt.timeout, time.Minute
 					c.Schedule.Sweep = "@every 100h"
 				})
 				defer n.stop()
@@ -77,7 +77,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 				if tt.during != nil {
 					go tt.during(w, n, cl)
 				}
-				time.Sleep(2 * time.Hour)
+				time.Sleep(70 * time.Minute)
 				var got []time.Duration
 				err := n.Events(w.Context(), client.EventFilter{Agent: "Sandman"}, func(e api.FeedEvent) error {
 					if e.Kind == feed.LeaseExpiring {
@@ -442,16 +442,16 @@ func TestSlowReader(t *testing.T) {
 func TestEventsNoLongerKept(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
-		n := w.daemon(func(c *config.Config) { c.Events.Keep = 24 * time.Hour; c.Sync.Interval = time.Hour })
+		n := w.daemon(func(c *config.Config) { c.Events.Keep, c.Sync.Interval = 2*time.Hour, time.Hour })
 		defer n.stop()
 		for range 3 {
 			if _, err := n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{}, ""); err != nil {
 				w.Fatal(err)
 			}
 		}
-		time.Sleep(20 * time.Hour)
+		time.Sleep(5 * time.Hour)
 		n.mustClaim("Sandman", id)
-		time.Sleep(10 * time.Hour) // the first nine are pruned by now
+		time.Sleep(2 * time.Hour) // the first nine are pruned by now
 		told := n.told(3)
 		if len(told) < 2 || told[0] != "gap" || told[1] != `claimed Sandman "work"` {
 			w.Errorf("events after 3 = %q, want a gap, then those that are kept", told)
@@ -467,7 +467,9 @@ func TestEventsNoLongerKept(t *testing.T) {
 		}
 		// A reader who selects little, and stays, has no gap.
 		s := n.stream("/v1/events?agent=Maria", "")
-		time.Sleep(48 * time.Hour)
+		time.Sleep(time.Hour)
+		n.mustClaim("Sandman", id)
+		time.Sleep(6 * time.Hour) // and this one, too
 		if text := strings.Join(s.read(), "\n"); strings.Contains(text, "gap") {
 			w.Errorf("a reader that was there all the time was told of a gap")
 		}
