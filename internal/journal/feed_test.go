@@ -99,6 +99,29 @@ func TestFeedBegins(t *testing.T) {
 	b.wants("created d ", "ready d ")
 }
 
+// TestFeedBeginsInAClaim begins when a claim was written and not yet granted.
+func TestFeedBeginsInAClaim(t *testing.T) {
+	for _, granted := range []bool{true, false} {
+		b := &board{TB: t, Journal: newJournal(t)}
+		c := attempt("Sandman", "a", t0)
+		reserve(t, b.Journal, c, t0)
+		c.State = claim.Writing
+		save(t, b.Journal, c)
+		b.put(shows(c))
+		b.tell()
+		do(t, b.Begin(t.Context()))
+		if granted {
+			save(t, b.Journal, held(c, t0), remote(c, claim.KindGranted))
+			b.wants("claimed a Sandman")
+			continue
+		}
+		b.put(open1("a"))
+		save(t, b.Journal, ended(c, claim.EndNotGranted, t0), remote(c, claim.KindDenied))
+		b.tell()
+		b.wants()
+	}
+}
+
 func TestFeedOfAClaim(t *testing.T) {
 	b := newBoard(t, open1("a"))
 	c := attempt("Sandman", "a", t0)
@@ -202,7 +225,9 @@ func TestFeedOfWhatWaits(t *testing.T) {
 	b.tell()
 	b.wants("reopened a ", "ready a ")
 	b.put(done)
-	b.tell()
+	if more, err := b.Journal.Tell(t.Context(), t0, []task.ID{"a"}); err != nil || more {
+		t.Errorf("Tell = %v, %v, want nothing more to tell", more, err)
+	}
 	b.wants("completed a ")
 }
 
