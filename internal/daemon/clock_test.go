@@ -72,7 +72,9 @@ const lease = 4 * time.Minute
 // negative. It does not sweep by itself.
 func (w *world) clocked(slow time.Duration) (*node, *abroad) {
 	w.Helper()
-	o := w.options(func(c *config.Config) { c.Claim.Timeout, c.Schedule.Sweep = lease, "@every 1000h" })
+	o := w.options(func(c *config.Config) {
+		c.Claim.Timeout, c.Schedule.Sweep, c.Sync.Interval = lease, "@every 1000h", time.Minute
+	})
 	line := &abroad{next: o.Transport}
 	line.slow.Store(int64(slow))
 	o.Transport = line
@@ -189,7 +191,7 @@ func (w *world) claimedAt(id string) time.Time {
 // A machine's clock may be set while an agent holds a claim. The claim is kept,
 // renewed and honoured all the same.
 func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
-	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute, 3 * time.Hour, -3 * time.Hour} {
+	for _, jump := range []time.Duration{10 * time.Minute, -3 * time.Hour} {
 		for _, whose := range []string{"the holder's", "the rival's"} {
 			t.Run(fmt.Sprintf("%s is slow by %v", whose, jump), func(t *testing.T) {
 				t.Parallel()
