@@ -1,0 +1,169 @@
+package claimtest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+)
+
+// A mutant is the protocol with one of its parts taken out: by a policy that no
+// configuration allows, or by a store that tells the claimer what it would see,
+// and writes what it would write, without that part.
+type mutant struct {
+	policy func(*claim.Policy)
+	store  func(*claimtest.Register, claim.Store) claim.Store
+}
+
+// only lifts the rule that the settle wait has to be longer than the window.
+func only(change func(*claim.Policy)) func(*claim.Policy) {
+	return func(p *claim.Policy) {
+		p.Exclusive = true
+		change(p)
+	}
+}
+
+var mutants = map[string]mutant{
+	"no settle wait":               {policy: only(func(p *claim.Policy) { p.Settle = 0 })},
+	"settle wait below the window": {policy: only(func(p *claim.Policy) { p.Settle = p.WriteWindow / 2 })},
+	"no window check":              {policy: only(func(p *claim.Policy) { p.WriteWindow = time.Minute })},
+	"the agent's name as token":    {store: nameAsToken},
+	"verifying by query":           {store: verifyByQuery},
+	"stale without the minute":     {store: staleAMinuteEarly},
+}
+
+// The suite finds each mutant out. That it finds nothing wrong with the protocol
+// itself is what TestEverySchedule and TestRaces are about.
+func TestMutants(t *testing.T) {
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := claimtest.RaceOptions{Policy: claimtest.RacePolicy(), Store: m.store}
+			if m.policy != nil {
+				m.policy(&o.Policy)
+			}
+			caught := firstWrong(t, o, 2_000)
+			if caught == "" {
+				t.Error("survived")
+			}
+			t.Logf("caught: %s", caught)
+		})
+	}
+}
+
+// firstWrong runs the explorer, where the policy alone is changed, and up to n
+// races, and returns the first thing that went wrong.
+func firstWrong(t *testing.T, o claimtest.RaceOptions, n uint64) string {
+	t.Helper()
+	if o.Store == nil {
+		if _, failures := explored(t, 2, o.Policy); len(failures) > 0 {
+			return failures[0]
+		}
+	}
+	for o.Seed = 1; o.Seed <= n; o.Seed++ {
+		if wrong := run(t, o).Wrong; len(wrong) > 0 {
+			return wrong[0]
+		}
+	}
+	return ""
+}
+
+// looking is a store whose readings are changed on the way to the claimer.
+type looking struct {
+	claim.Store
+	read  func(claim.Reading) claim.Reading
+	write func(task.ID, claim.Write) claim.Write
+}
+
+func (l looking) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	r, err := l.Store.Get(ctx, id)
+	return l.read(r), err
+}
+
+func (l looking) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	r, err := l.Store.Write(ctx, id, l.write(id, w))
+	return l.read(r), err
+}
+
+// nameAsToken writes the agent's name where the claim's id would be, and takes
+// the name for the id of the claim that the agent made last.
+func nameAsToken(_ *claimtest.Register, s claim.Store) claim.Store {
+	var mu sync.Mutex
+	names, last := make(map[string]string), make(map[string]string)
+	return looking{s,
+		func(r claim.Reading) claim.Reading {
+			mu.Lock()
+			defer mu.Unlock()
+			for name, id := range last {
+				r.Task.Token = strings.ReplaceAll(r.Task.Token, name, id)
+			}
+			return r
+		},
+		func(_ task.ID, w claim.Write) claim.Write {
+			mu.Lock()
+			defer mu.Unlock()
+			if claimtest.KindOf(&w) == claimtest.Claims {
+				names[*w.Token], last[*w.ClaimedBy] = *w.ClaimedBy, *w.Token
+			}
+			if w.Token != nil {
+				token := *w.Token
+				for id, name := range names {
+					token = strings.ReplaceAll(token, id, name)
+				}
+				w.Token = &token
+			}
+			return w
+		},
+	}
+}
+
+// verifyByQuery reads back what was claimed by a query, which lags behind.
+func verifyByQuery(reg *claimtest.Register, s claim.Store) claim.Store {
+	var mu sync.Mutex
+	wrote := make(map[task.ID]time.Time)
+	lag := rand.New(rand.NewPCG(1, 1))
+	return looking{s,
+		func(r claim.Reading) claim.Reading {
+			mu.Lock()
+			defer mu.Unlock()
+			at, ok := wrote[r.Task.ID]
+			if !ok || time.Since(at) < 2*time.Second {
+				return r
+			}
+			delete(wrote, r.Task.ID)
+			seen := time.Now().Add(-time.Duration(lag.Int64N(int64(3 * time.Second))))
+			for _, v := range reg.History(r.Task.ID) {
+				if !v.From.After(seen) {
+					r.Task = v.Task
+				}
+			}
+			return r
+		},
+		func(id task.ID, w claim.Write) claim.Write {
+			mu.Lock()
+			defer mu.Unlock()
+			if claimtest.KindOf(&w) == claimtest.Claims {
+				wrote[id] = time.Now()
+			}
+			return w
+		},
+	}
+}
+
+// staleAMinuteEarly takes what the page says was claimed at 12:00 for a claim
+// that was made at 12:00:00, although it may have been at 12:00:59.
+func staleAMinuteEarly(_ *claimtest.Register, s claim.Store) claim.Store {
+	return looking{s,
+		func(r claim.Reading) claim.Reading {
+			r.At = r.At.Add(time.Minute)
+			return r
+		},
+		func(_ task.ID, w claim.Write) claim.Write { return w },
+	}
+}

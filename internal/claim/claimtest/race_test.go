@@ -1,0 +1,92 @@
+package claimtest_test
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+)
+
+var seed = flag.Uint64("seed", 0, "run only the race of this seed, and tell what happened in it")
+
+// run runs a race in a bubble.
+func run(t *testing.T, o claimtest.RaceOptions) (race claimtest.Race) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { race = claimtest.RunRace(t.Context(), o) })
+	return race
+}
+
+// shards runs each of the seeds 1 to n, some of them at the same time.
+func shards(t *testing.T, n uint64, do func(t *testing.T, seed uint64)) {
+	const shards = 8
+	for shard := range uint64(shards) {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			t.Parallel()
+			for seed := 1 + shard; seed <= n; seed += shards {
+				do(t, seed)
+			}
+		})
+	}
+}
+
+// Whatever goes wrong, no two agents have the task at the same time, and in the
+// end nothing is left undone.
+func TestRaces(t *testing.T) {
+	if *seed != 0 {
+		race := run(t, claimtest.RaceOptions{Seed: *seed})
+		t.Log(race)
+		for _, w := range race.Wrong {
+			t.Error(w)
+		}
+		return
+	}
+	n := uint64(2_000)
+	if *long {
+		n = 100_000
+	}
+	var mu sync.Mutex
+	seen := make(map[claim.Kind]int)
+	t.Run("seeds", func(t *testing.T) {
+		shards(t, n, func(t *testing.T, seed uint64) {
+			race := run(t, claimtest.RaceOptions{Seed: seed})
+			for _, w := range race.Wrong {
+				t.Error(w)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, events := range race.Events {
+				for _, e := range events {
+					seen[e.Kind]++
+				}
+			}
+		})
+	})
+	t.Logf("in %d races: %v", n, seen)
+	for _, kind := range []claim.Kind{
+		claim.KindGranted, claim.KindDenied, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased,
+		claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindLost, claim.KindOrphaned,
+		claim.KindOverridden, claim.KindSwept, claim.KindConflict, claim.KindContested,
+	} {
+		if seen[kind] == 0 {
+			t.Errorf("no race led to an event of kind %s", kind)
+		}
+	}
+}
+
+// If any write may land after its sender gave it up, two agents can have the
+// task for a while; but that passes, and the task can be had again.
+func TestRacesWithZombies(t *testing.T) {
+	n := uint64(200)
+	if *long {
+		n = 10_000
+	}
+	shards(t, n, func(t *testing.T, seed uint64) {
+		for _, w := range run(t, claimtest.RaceOptions{Seed: seed, Zombies: true}).Wrong {
+			t.Error(w)
+		}
+	})
+}
