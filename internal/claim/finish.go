@@ -70,20 +70,32 @@ func (c *Claimer) notHeld(cl Claim) *Lost {
 // finish journals the intent, unless there is one already, and delivers it if it
 // can. The task is locked.
 func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error) {
-	if cl.State == Finishing {
-		return c.deliver(ctx, cl, true)
+	sent := cl.State == Finishing
+	if !sent {
+		cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
+		cl.Due = c.store.Now()
+		if err := c.save(ctx, cl); err != nil {
+			return Claim{}, err
+		}
 	}
-	cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
-	cl.Due = c.store.Now()
-	if err := c.save(ctx, cl); err != nil {
-		return Claim{}, err
+	cl, err := c.deliver(ctx, cl, sent)
+	if errors.Is(err, errOwed) {
+		err = nil
 	}
-	return c.deliver(ctx, cl, false)
+	return cl, err
 }
+
+// What deliver says of a finish that is to be tried again.
+var (
+	errOwed = errors.New("not delivered yet")
+	errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
+)
 
 // deliver writes what the agent said when it was done, if the claim still
 // stands. sent says that it may have been written before: then a page that
 // shows as much, which would otherwise be a person's doing, is the effect of it.
+// If it has to be tried again, the error is errOwed; errAway, if no request could be
+// made.
 func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, error) {
 	w := finishWrite(cl)
 	owed := func(err error) (Claim, error) {
@@ -91,13 +103,20 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 		if err != nil {
 			cl.Detail = err.Error()
 		}
-		return cl, c.save(ctx, cl)
+		if err := c.save(ctx, cl); err != nil {
+			return cl, err
+		}
+		return cl, errOwed
 	}
 	var failure error
 	for range finishTries {
 		permit, err := c.store.Permit(ctx, 2)
 		if err != nil {
-			return owed(err)
+			cl, err := owed(err)
+			if errors.Is(err, errOwed) {
+				err = errAway
+			}
+			return cl, err
 		}
 		watch := startWatch()
 		r, err := c.get(permit, cl.Task.ID)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"dibs/internal/task"
@@ -56,8 +57,8 @@ func (c *Claimer) giveUp(ctx context.Context, cl Claim) error {
 
 // RunDue takes the next step of every claim that is owed one: give up an attempt
 // that was cut short, deliver a finish, mark an abandoned claim void, reopen a
-// void task. It returns the time of the earliest step that remains, zero if
-// there is none.
+// void task. Finishes are delivered in the order in which they were accepted. It
+// returns the time of the earliest step that remains, zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	expired := func(cl Claim) bool {
 		return cl.State == Abandoned && cl.Due.IsZero() && c.store.Now().Sub(cl.Reserved) > watchTime
@@ -66,9 +67,29 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		owed := cl.State == Abandoned || cl.State == Voided || cl.State == Finishing
 		return owed && !cl.Due.IsZero() && !cl.Due.After(c.store.Now())
 	}
+	live, err := c.ledger.Live(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if slices.ContainsFunc(live, func(cl Claim) bool { return cl.State == Finishing && due(cl) }) {
+		// The others take part, so that none is delivered before those accepted
+		// earlier only because it was tried at a better moment.
+		alone := due
+		due = func(cl Claim) bool { return alone(cl) || cl.State == Finishing && cl.Suspect.IsZero() }
+	}
+	away := false
 	err = errors.Join(
 		c.eachLive(ctx, c.cutShort, func(cl Claim) error { return c.giveUp(ctx, cl) }),
-		c.eachLive(ctx, due, func(cl Claim) error { return c.resolve(ctx, cl) }),
+		c.eachLive(ctx, due, func(cl Claim) error {
+			if away && cl.State == Finishing {
+				return nil // or it would overtake the one that could not be delivered
+			}
+			err := c.resolve(ctx, cl)
+			if errors.Is(err, errOwed) {
+				away, err = errors.Is(err, errAway), nil
+			}
+			return err
+		}),
 		c.eachLive(ctx, expired, func(cl Claim) error {
 			_, err := c.end(ctx, cl, EndNotGranted, cl.Detail)
 			return err
@@ -264,22 +285,27 @@ func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
 	return errors.Join(cause, c.save(ctx, cl))
 }
 
-// later is when to try again what has been owed since then: at first soon, and
-// the longer it is owed the less often, but never before Notion allows it.
+// later is when to try again what has been owed since then: when the store says,
+// which knows best when Notion will be there; else at first soon, and the longer
+// it is owed the less often.
 func (c *Claimer) later(since time.Time, cause error) time.Time {
 	now := c.store.Now()
-	wait := min(max(now.Sub(since), minRetry), maxRetry)
-	return now.Add(max(wait, retryAfter(cause)))
+	if wait := retryAfter(cause); wait > 0 {
+		return now.Add(wait)
+	}
+	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
 }
 
 // eachLive calls do, under the task's lock, for every live claim that pick
-// chooses; what pick leaves out is not waited for. It goes on after an error
-// and returns the errors joined.
+// chooses; what pick leaves out is not waited for. Those that are being finished
+// come last, in the order in which that began. It goes on after an error and
+// returns the errors joined.
 func (c *Claimer) eachLive(ctx context.Context, pick func(Claim) bool, do func(Claim) error) error {
 	live, err := c.ledger.Live(ctx)
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(live, func(a, b Claim) int { return a.finishing().Compare(b.finishing()) })
 	var errs []error
 	for _, cl := range live {
 		if !pick(cl) {
@@ -296,4 +322,12 @@ func (c *Claimer) eachLive(ctx context.Context, pick func(Claim) bool, do func(C
 		unlock()
 	}
 	return errors.Join(errs...)
+}
+
+// finishing is when the agent said that it was done; zero if it has not.
+func (cl Claim) finishing() time.Time {
+	if cl.Finish == nil {
+		return time.Time{}
+	}
+	return cl.Finish.At
 }

@@ -144,7 +144,20 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 
 // pull brings the mirror up to date and looks after the claims held here.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
+	// Whether it is Notion that is down or the query that fails, something else has
+	// to tell: claims need no query, and go on in the latter case.
+	if d.failing() {
+		if err := d.tasks.Check(ctx); err != nil {
+			d.note(err)
+			return mirror.Result{}, err
+		}
+	}
 	result, err := d.mirror.Sync(ctx, full)
+	if unavailable(err) && !d.failing() {
+		if down := d.tasks.Check(ctx); down != nil {
+			err = down
+		}
+	}
 	d.note(err)
 	if err != nil {
 		return result, err

@@ -161,6 +161,15 @@ func (e *Emulator) SetBlockLimit(n int) error {
 	})
 }
 
+// SetQueryLimit sets how many rows one query gives, over all its pages, which
+// Notion says are 10,000; 0 sets it back.
+func (e *Emulator) SetQueryLimit(n int) error {
+	return e.do(func(tx *tx) error {
+		assign(tx, &tx.world.QueryLimit, n)
+		return nil
+	})
+}
+
 // Unshare takes the connection's access to a database away: it and its pages
 // answer 404, as if they did not exist.
 func (e *Emulator) Unshare(databaseID string) error {

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -8,7 +9,8 @@ import (
 	"time"
 )
 
-// maxResults is how many rows one query gives, over all its pages.
+// maxResults is how many rows one query gives, over all its pages, unless
+// SetQueryLimit says otherwise.
 const maxResults = 10_000
 
 // cursor says where the next page of a list begins: after the object ID, as it
@@ -189,7 +191,7 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 		}
 		rows = rows[i:]
 	}
-	left := max(maxResults-q.returned(), 0)
+	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
 	size := min(q.size, left)
 	if len(rows) <= size {
 		return rows, false, false

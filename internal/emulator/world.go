@@ -29,6 +29,8 @@ type world struct {
 	Seeded Databases `json:"seeded"`
 	// BlocksLeft is how many blocks can still be made; nil for any number.
 	BlocksLeft *int `json:"blocks_left,omitempty"`
+	// QueryLimit is how many rows a query gives, if not as many as Notion's.
+	QueryLimit int `json:"query_limit,omitempty"`
 	// Seq numbers pages, blocks and comments in the order of their creation.
 	Seq int64 `json:"seq"`
 

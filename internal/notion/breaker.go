@@ -11,6 +11,7 @@ import (
 
 const (
 	// tolerated is how many reads in a row may fail before Notion counts as down.
+	// It does not as long as they are all for the same thing: that may be broken.
 	tolerated = 3
 	// firstSilence is how long nothing is sent then; it doubles with every try
 	// that fails, up to longestSilence.
@@ -28,8 +29,10 @@ type breaker struct {
 	log  *slog.Logger
 
 	mu       sync.Mutex
-	failures int // of reads, since the last good answer
-	silences int // since the last good answer
+	failures int    // of reads, since the last good answer
+	path     string // of the first of them
+	several  bool   // others were for something else
+	silences int    // since the last good answer
 	since    time.Time
 	last     error
 	until    time.Time // when the next try is due; zero while Notion is up
@@ -102,14 +105,15 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 		if !b.until.IsZero() {
 			b.log.Info("Notion is back", "after", time.Since(b.since).Round(time.Second))
 		}
-		b.failures, b.silences, b.until = 0, 0, time.Time{}
+		b.failures, b.several, b.silences, b.until = 0, false, 0, time.Time{}
 	case !isRead(req), errors.Is(err, errHeldBack), req.Context().Err() != nil:
 	default:
 		if b.failures++; b.failures == 1 {
-			b.since = time.Now()
+			b.since, b.path = time.Now(), req.URL.Path
 		}
+		b.several = b.several || req.URL.Path != b.path
 		b.last = err
-		if try || b.until.IsZero() && b.failures >= tolerated {
+		if try || b.until.IsZero() && b.failures >= tolerated && b.several {
 			silence := min(firstSilence<<min(b.silences, 10), longestSilence)
 			if b.silences++; b.silences == 1 {
 				b.log.Warn("Notion is down: nothing is sent until it answers again", "err", err)

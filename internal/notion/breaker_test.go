@@ -25,6 +25,14 @@ func refused(err error) (time.Duration, bool) {
 	return held.RetryAfter, true
 }
 
+// permitted takes a permit and gives it back.
+func permitted(tasks *notion.Tasks) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := tasks.Permit(ctx, 1)
+	return err
+}
+
 func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 	for _, kind := range []emulator.FaultKind{
 		emulator.DropRequest, emulator.DropAnswer, emulator.HTML502, emulator.Error500, emulator.Error503, emulator.Error504,
@@ -36,6 +44,12 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 				up := w.emulator.Inject(emulator.Fault{Kind: kind})
 				if _, err := tasks.Get(w.Context(), id); err == nil {
 					w.Fatal("a read succeeded")
+				}
+				if _, ok := refused(permitted(tasks)); ok {
+					w.Error("the whole of Notion counts as down because of one page")
+				}
+				if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
+					w.Fatal("a query succeeded")
 				}
 				w.emulator.ResetRequests()
 				start := time.Now()

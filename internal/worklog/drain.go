@@ -214,8 +214,8 @@ func (d *Drainer) failed(item Item, cause error) time.Time {
 	b.failures++
 	wait := min(minBackoff<<min(max(b.failures-1, item.Tries), 10), maxBackoff)
 	var se *claim.StoreError
-	if errors.As(cause, &se) {
-		wait = max(wait, se.RetryAfter)
+	if errors.As(cause, &se) && se.RetryAfter > 0 {
+		wait = se.RetryAfter // who says so knows best when Notion will be there
 	}
 	until := time.Now().Add(wait)
 	if b.failures == 1 || b.failures%10 == 0 {

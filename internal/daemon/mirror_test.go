@@ -1,0 +1,428 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// titles returns the titles of the tasks that the daemon knows, sorted.
+func (n *node) titles() []string {
+	n.w.Helper()
+	list, err := n.Tasks(n.w.Context(), client.TaskFilter{})
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	out := []string{}
+	for _, t := range list.Tasks {
+		out = append(out, t.Title)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// status returns the state of the daemon.
+func (n *node) status() api.Status {
+	n.w.Helper()
+	s, err := n.Status(n.w.Context())
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return s
+}
+
+// task returns one task as the daemon knows it.
+func (n *node) task(id string) api.Task {
+	n.w.Helper()
+	t, err := n.Task(n.w.Context(), task.ID(id))
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return t
+}
+
+// sync has the whole board read.
+func (n *node) sync() api.Sync {
+	n.w.Helper()
+	done, err := n.Sync(n.w.Context(), api.SyncRequest{Full: true}, "")
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return done
+}
+
+func name(title string) map[string]any { return map[string]any{"Name": text("title", title)} }
+
+// Notion cuts the time of an edit to the minute, so that the second of two edits
+// in a minute changes nothing but the content.
+func TestEditsInOneMinuteAreAllSeen(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("first", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(10 * time.Minute)
+		for _, title := range []string{"second", "third", "fourth"} {
+			w.edit(id, name(title))
+			time.Sleep(16 * time.Second)
+			if got := n.task(id).Title; got != title {
+				w.Errorf("title = %q, want %q", got, title)
+			}
+		}
+	})
+}
+
+func TestAnIdleIntervalIsOneRequest(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		w.edit(id, name("edited")) // for minutes after this it is in every answer
+		time.Sleep(16 * time.Second)
+		w.notion.ResetRequests()
+		time.Sleep(10 * time.Minute)
+		want := slices.Repeat([]string{"POST query"}, 40)
+		if diff := cmp.Diff(want, w.requests()); diff != "" {
+			w.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// What a query shows of a task that was claimed a moment ago may be older than
+// the claim.
+func TestQueriesThatLagSetNothingBack(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("task", nil)
+		time.Sleep(10 * time.Minute)
+		n := w.daemon(nil)
+		defer n.stop()
+		other := w.add("also edited in this minute", nil)
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Delay: 40 * time.Second})
+		cl := n.mustClaim("Sandman", id)
+		for range 80 {
+			time.Sleep(time.Second)
+			if got := n.task(id); got.Status != task.InProgress || got.ClaimedBy != "Sandman" {
+				w.Fatalf("the daemon takes the task for %s, claimed by %q", got.Status, got.ClaimedBy)
+			}
+		}
+		if got := n.task(other).Title; got == "" {
+			w.Errorf("title = %q", got)
+		}
+		remove()
+		// A person's edit in the minute of the claim is seen at the next sync.
+		w.edit(id, name("renamed"))
+		time.Sleep(16 * time.Second)
+		if got := n.task(id).Title; got != "renamed" {
+			w.Errorf("title = %q, want the person's", got)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		trashed, archived := w.add("trashed", nil), w.add("archived", nil)
+		w.add("stays", nil)
+		late := w.add("trashed just before the full sync", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(50 * time.Minute)
+		if err := w.notion.TrashPage(trashed); err != nil {
+			w.Fatal(err)
+		}
+		if err := w.notion.ArchivePage(archived, true); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(10*time.Minute - time.Second)
+		if err := w.notion.TrashPage(late); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // an hour after the start
+		if diff := cmp.Diff([]string{"stays"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+		if err := w.notion.RestorePage(trashed); err != nil {
+			w.Fatal(err)
+		}
+		if done := n.sync(); done.Read != 2 || !done.Full {
+			w.Errorf("sync = %+v, want two tasks", done)
+		}
+		if diff := cmp.Diff([]string{"stays", "trashed"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A database that is no longer shared is a failure, and not an empty board.
+func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		if err := w.notion.Unshare(w.tasks); err != nil {
+			w.Fatal(err)
+		}
+		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil {
+			w.Error("synced with a board that is not shared")
+		}
+		if diff := cmp.Diff([]string{"task"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+		if s := n.status(); !strings.Contains(s.Notion.LastError, "not shared") || !s.Mirror.Stale {
+			w.Errorf("status = %+v %+v", s.Notion, s.Mirror)
+		}
+	})
+}
+
+func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for i := range 250 {
+			ids = append(ids, w.add(fmt.Sprintf("task %03d", i), nil))
+		}
+		n := w.daemon(quiet)
+		defer n.stop()
+		before := n.titles()
+		time.Sleep(10 * time.Minute)
+		w.edit(ids[0], name("edited"))
+		if err := w.notion.TrashPage(ids[1]); err != nil {
+			w.Fatal(err)
+		}
+		w.add("added", nil)
+		remove := w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Skip: 1, Kind: emulator.HTML502})
+		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Errorf("err = %v, want notion_unavailable", err)
+		}
+		if diff := cmp.Diff(before, n.titles()); diff != "" {
+			w.Errorf("tasks (-before +after):\n%s", diff)
+		}
+		remove()
+		time.Sleep(30 * time.Second)
+		if done := n.sync(); done.Changed != 2 || done.Gone != 1 && done.Changed != 3 {
+			w.Errorf("sync = %+v, want two changes and one gone", done)
+		}
+	})
+}
+
+// Finished tasks stay a while, and those that something waits for stay for good.
+func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		done := map[string]any{"status": option("status", "COMPLETED")}
+		w.add("finished long ago", done)
+		w.add("cancelled long ago", map[string]any{"status": option("status", "CANCELLED")})
+		needed := w.add("finished long ago and needed", done)
+		time.Sleep(48 * time.Hour)
+		w.add("finished today", done)
+		last := w.add("waits", map[string]any{"depends_on": relation(needed)})
+		n := w.daemon(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute })
+		defer n.stop()
+		if diff := cmp.Diff([]string{"finished long ago and needed", "finished today", "waits"}, n.titles()); diff != "" {
+			w.Errorf("at first (-want +got):\n%s", diff)
+		}
+		cl := n.mustClaim("Sandman", last)
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(23 * time.Hour)
+		if diff := cmp.Diff([]string{"finished today", "waits"}, n.titles()); diff != "" {
+			w.Errorf("a day later (-want +got):\n%s", diff)
+		}
+		time.Sleep(4 * time.Hour)
+		if diff := cmp.Diff([]string{}, n.titles()); diff != "" {
+			w.Errorf("in the end (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestALargeBoard(t *testing.T) {
+	const tasks, shown = 1250, 400
+	// Each query shows less than there is, as Notion's do of 10,000.
+	inWorld(t, 180, func(w *world) {
+		for i := range tasks {
+			if i%150 == 0 {
+				time.Sleep(time.Minute)
+			}
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		if err := w.notion.SetQueryLimit(shown); err != nil {
+			w.Fatal(err)
+		}
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return 500 * time.Millisecond, 0 })
+		o := w.options(nil)
+		began := time.Now()
+		n := w.start(o)
+		if took := time.Since(began); took > 7*time.Second { // three databases, and five seconds
+			w.Errorf("serves after %s", took)
+		}
+		s := n.status()
+		if p := s.Mirror.Syncing; p == nil || p.Read < 100 || p.Read >= tasks || p.Percent != nil || !s.Mirror.Stale {
+			w.Errorf("while the board is read, mirror = %+v (%+v)", s.Mirror, s.Mirror.Syncing)
+		}
+		_, err := n.claim("Sandman", "")
+		var problem *api.Problem
+		if code(err) != denied(claim.CodeNotionUnavailable) || !errors.As(err, &problem) || problem.RetryAfter == 0 {
+			w.Errorf("next = %v, want notion_unavailable and when to try again", err)
+		}
+		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 300}, "")
+		if err != nil || cl.State != claim.Held {
+			w.Errorf("got %+v, %v; want a claim", cl, err)
+		}
+		if s := n.status(); s.Mirror.Tasks != tasks || s.Mirror.Syncing != nil || s.Mirror.Stale {
+			w.Errorf("mirror = %+v, want %d tasks", s.Mirror, tasks)
+		}
+		queries := 0
+		for _, kind := range w.requests() {
+			if kind == "POST query" {
+				queries++
+			}
+		}
+		if queries < 13 || queries > 25 {
+			w.Errorf("%d queries, want about one for a hundred tasks", queries)
+		}
+		n.stop()
+
+		// The next run has something to show from the beginning.
+		n = w.start(o)
+		defer n.stop()
+		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Percent == nil || *s.Mirror.Syncing.Percent > 90 || s.Mirror.Tasks != tasks {
+			w.Errorf("while the board is read again, mirror = %+v (%+v)", s.Mirror, s.Mirror.Syncing)
+		}
+		n.mustClaim("Oracle", "")
+	})
+}
+
+func TestRenamedPropertiesKeepWorking(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("task", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		rename := map[string]any{}
+		for _, name := range []string{"status", "claimed_by", "claimed_at", "claim_token", "priority", "depends_on", "claim_timeout_minutes"} {
+			rename[name] = map[string]any{"name": "My " + name}
+		}
+		if err := w.notion.EditSchema(w.tasks, rename); err != nil {
+			w.Fatal(err)
+		}
+		n.sync()
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+		n.mustClaim("Oracle", w.add("another", nil))
+		n.stop()
+
+		n = w.start(o) // which knows the properties by their ids
+		defer n.stop()
+		n.mustClaim("Sandman", w.add("one more", nil))
+		if s := n.status(); len(s.Warnings) != 0 {
+			w.Errorf("warnings: %q", s.Warnings)
+		}
+	})
+}
+
+func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
+	tests := map[string]struct {
+		breaks, mends map[string]any
+		says          string
+	}{
+		"removed": {
+			map[string]any{"claimed_by": nil}, map[string]any{"claimed_by": map[string]any{"rich_text": map[string]any{}}},
+			`"claimed_by"`,
+		},
+		"of another type": {
+			map[string]any{"claimed_at": map[string]any{"rich_text": map[string]any{}}}, map[string]any{"claimed_at": map[string]any{"date": map[string]any{}}},
+			`"claimed_at"`,
+		},
+		"an optional one": {
+			map[string]any{"depends_on": nil},
+			map[string]any{"depends_on": map[string]any{"relation": map[string]any{
+				"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{},
+			}}},
+			`"depends_on"`,
+		},
+	}
+	for name, tt := range tests {
+		for _, noticed := range []string{"by a claim", "by a sync"} {
+			t.Run(name+", noticed "+noticed, func(t *testing.T) {
+				inWorld(t, 0, func(w *world) {
+					held, free := w.add("held", nil), w.add("free", nil)
+					n := w.daemon(nil)
+					defer n.stop()
+					cl := n.mustClaim("Sandman", held)
+					time.Sleep(10 * time.Minute)
+					if err := w.notion.EditSchema(w.tasks, tt.breaks); err != nil {
+						w.Fatal(err)
+					}
+					if noticed == "by a sync" {
+						if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil || !strings.Contains(err.Error(), tt.says) {
+							w.Errorf("sync = %v, want an error that says %s", err, tt.says)
+						}
+					}
+					for range 2 {
+						if _, err := n.claim("Oracle", free); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), tt.says) {
+							w.Errorf("claim = %v, want notion_refused and %s", err, tt.says)
+						}
+					}
+					if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], tt.says) || !strings.Contains(s.Warnings[0], "claimed") {
+						w.Errorf("warnings: %q, want one that says %s", s.Warnings, tt.says)
+					}
+					// Nothing else stops.
+					if diff := cmp.Diff([]string{"free", "held"}, n.titles()); diff != "" {
+						w.Errorf("tasks (-want +got):\n%s", diff)
+					}
+					ended, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
+					if err != nil || ended.State != claim.Finishing {
+						w.Errorf("complete: state = %q, err = %v, want it accepted", ended.State, err)
+					}
+					time.Sleep(10 * time.Minute)
+					if got := w.page(held).Select("status"); got != "IN_PROGRESS" {
+						w.Errorf("the held task is %s", got)
+					}
+
+					if err := w.notion.EditSchema(w.tasks, tt.mends); err != nil {
+						w.Fatal(err)
+					}
+					time.Sleep(time.Minute)
+					n.mustClaim("Oracle", free)
+					if s := n.status(); len(s.Warnings) != 0 {
+						w.Errorf("warnings once it is mended: %q", s.Warnings)
+					}
+				})
+			})
+		}
+	}
+}
+
+// emptyTasks is the id of the tasks database of every world.
+const emptyTasks = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
+
+// Only what is in use is asked for.
+func TestQueriesAskForWhatIsInUse(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(time.Minute)
+		for _, r := range w.notion.Requests() {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/query") {
+				if got := strings.Count(r.RawQuery, "filter_properties="); got != 8 {
+					w.Errorf("a query asks for %d properties: %s", got, r.RawQuery)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,331 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// outages are the ways in which Notion is not there for an hour.
+func outages() map[string]emulator.Fault {
+	return map[string]emulator.Fault{
+		"unreachable":  {Kind: emulator.DropRequest},
+		"answers 503":  {Kind: emulator.Error503},
+		"the edge":     {Kind: emulator.HTML502},
+		"never ending": {Kind: emulator.Delay, Delay: 20 * time.Second}, // longer than a request may take
+		"rate limited": {Kind: emulator.RateLimited429, RetryAfter: time.Hour},
+	}
+}
+
+func TestAnHourWithoutNotion(t *testing.T) {
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				open := w.add("open", map[string]any{"claim_timeout_minutes": number(300)})
+				var held []string
+				for i := range 4 {
+					held = append(held, w.add(fmt.Sprint("held ", i), map[string]any{"claim_timeout_minutes": number(300)}))
+				}
+				n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Minute, "@every 10m" })
+				defer n.stop()
+				var claims []api.Claim
+				for _, id := range held {
+					claims = append(claims, n.mustClaim("Sandman", id))
+				}
+				time.Sleep(160 * time.Minute) // half of the leases, and some
+				remove := w.notion.Inject(fault)
+				time.Sleep(5 * time.Minute)
+
+				// Questions are answered, with the age of the answer.
+				list, err := n.Tasks(w.Context(), client.TaskFilter{Ready: true})
+				if err != nil || len(list.Tasks) != 1 || string(list.Tasks[0].ID) != open {
+					w.Errorf("ready = %v, %v; want one task", list.Tasks, err)
+				}
+				if s := n.status(); !list.Stale || !s.Mirror.Stale || list.AgeSeconds < 240 || s.Mirror.AgeSeconds < 240 || s.Mirror.SyncedAt.IsZero() {
+					w.Errorf("age of the tasks = %+v, of the status = %+v", list.Age, s.Mirror.Age)
+				}
+
+				// Claims are refused at once, and say when to try again.
+				for range 30 {
+					for _, id := range []string{open, ""} {
+						start := time.Now()
+						_, err := n.claim("Oracle", id)
+						var problem *api.Problem
+						if !errors.As(err, &problem) || code(err) != denied(claim.CodeNotionUnavailable) || problem.RetryAfter <= 0 {
+							w.Fatalf("claim = %v, want notion_unavailable and when to try again", err)
+						}
+						if took := time.Since(start); took > 0 {
+							w.Fatalf("to be refused took %v", took)
+						}
+					}
+					time.Sleep(time.Minute)
+				}
+
+				// A renewal is noted, and its agent told when the lease ends.
+				before, err := n.Lookup(w.Context(), string(claims[3].ID), "")
+				if err != nil {
+					w.Fatal(err)
+				}
+				renewed, err := n.Renew(w.Context(), string(claims[3].ID), api.RenewRequest{}, "")
+				if err != nil || renewed.Detail == "" || !renewed.ExpiresAt.Equal(before.ExpiresAt.Time) {
+					w.Errorf("renew = %+v, %v; want the lease as it was, until %v", renewed, err, before.ExpiresAt)
+				}
+				// What agents are done with is accepted.
+				for i, end := range []func() (api.Claim, error){
+					func() (api.Claim, error) {
+						return n.Complete(w.Context(), string(claims[2].ID), api.CompleteRequest{Summary: "first"}, "")
+					},
+					func() (api.Claim, error) {
+						return n.Release(w.Context(), string(claims[1].ID), api.StopRequest{}, "")
+					},
+					func() (api.Claim, error) {
+						return n.Complete(w.Context(), string(claims[0].ID), api.CompleteRequest{Summary: "last"}, "")
+					},
+				} {
+					start := time.Now()
+					if got, err := end(); err != nil || got.State != claim.Finishing || time.Since(start) > 0 {
+						w.Errorf("end %d: state %q, err = %v after %v; want it accepted at once", i, got.State, err, time.Since(start))
+					}
+					time.Sleep(time.Second)
+				}
+				time.Sleep(25 * time.Minute)
+
+				remove()
+				w.notion.ResetRequests()
+				time.Sleep(16 * time.Minute) // the longest pause that Notion is believed to ask for
+				if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" || s.Outbox.Depth != 0 {
+					w.Errorf("after it, mirror = %+v, notion = %+v, outbox = %+v", s.Mirror, s.Notion, s.Outbox)
+				}
+				want := []shown{
+					{Status: "COMPLETED", ClaimedBy: "Sandman", ClaimedAt: "2000-01-01T00:00:00.000+00:00", Token: true},
+					{Status: "OPEN"},
+					{Status: "COMPLETED", ClaimedBy: "Sandman", ClaimedAt: "2000-01-01T00:00:00.000+00:00", Token: true},
+				}
+				for i, want := range want {
+					if diff := cmp.Diff(want, show(w.page(held[i]))); diff != "" {
+						w.Errorf("task %d (-want +got):\n%s", i, diff)
+					}
+				}
+				if diff := cmp.Diff([]string{held[2], held[1], held[0]}, w.written()); diff != "" {
+					w.Errorf("tasks in the order of their endings (-want +got):\n%s", diff)
+				}
+				after, err := n.Lookup(w.Context(), string(claims[3].ID), "")
+				if err != nil || !after.ExpiresAt.After(before.ExpiresAt.Time) {
+					w.Errorf("the lease of the claim that was renewed ends at %v, %v; want later than %v", after.ExpiresAt, err, before.ExpiresAt)
+				}
+				if diff := cmp.Diff([]string{"completed: Sandman", "completed: Sandman"}, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+				if got := slices.DeleteFunc(w.mesh(), func(s string) bool { return s == "granted: Sandman" }); !slices.Equal(got, []string{"released: Sandman"}) {
+					w.Errorf("mesh log beside grants: %v", got)
+				}
+				n.mustClaim("Oracle", open)
+			})
+		})
+	}
+}
+
+// written returns the tasks whose status was written, in that order.
+func (w *world) written() []string {
+	var ids []string
+	for _, r := range w.notion.Requests() {
+		if r.Method == "PATCH" && r.Status == 200 && !strings.Contains(string(r.Body), "minutes") &&
+			(strings.Contains(string(r.Body), "COMPLETED") || strings.Contains(string(r.Body), "OPEN")) {
+			ids = append(ids, strings.TrimPrefix(r.Path, "/v1/pages/"))
+		}
+	}
+	return ids
+}
+
+func TestWaitingForNotion(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		time.Sleep(5 * time.Minute)
+		start := time.Now()
+		time.AfterFunc(10*time.Minute, remove)
+		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, WaitSeconds: 3600}, "")
+		if took := time.Since(start); err != nil || took < 10*time.Minute || took > 11*time.Minute {
+			w.Errorf("got %v, %v after %v; want the claim soon after 10 minutes", cl.ID, err, took)
+		}
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		time.Sleep(time.Minute)
+		start = time.Now()
+		_, err = n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", WaitSeconds: 300}, "")
+		if took := time.Since(start); code(err) != denied(claim.CodeNotionUnavailable) || took != 5*time.Minute {
+			w.Errorf("err = %v after %v, want notion_unavailable after 5 minutes", err, took)
+		}
+	})
+}
+
+// What piled up while Notion was down is delivered without those who claim
+// waiting behind it.
+func TestABacklogStarvesNoClaim(t *testing.T) {
+	const agents, most = 60, 15 * time.Second
+	inWorld(t, 180, func(w *world) {
+		var ids, more []string
+		for i := range agents {
+			ids = append(ids, w.add(fmt.Sprint("held ", i), map[string]any{"claim_timeout_minutes": number(600)}))
+			more = append(more, w.add(fmt.Sprint("open ", i), nil))
+		}
+		n := w.daemon(nil)
+		defer n.stop()
+		var claims []api.Claim
+		for i, id := range ids {
+			claims = append(claims, n.mustClaim(fmt.Sprint("agent-", i), id))
+		}
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.Error503})
+		time.Sleep(30 * time.Minute)
+		for _, cl := range claims {
+			if err := n.complete(cl); err != nil {
+				w.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Minute)
+		remove()
+		back := time.Now()
+		for {
+			if _, err := n.claim("Oracle", more[0]); err == nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		noticed := time.Since(back)
+		var longest time.Duration
+		for _, id := range more[1:5] {
+			start := time.Now()
+			if _, err := n.claim("Oracle", id); err != nil {
+				w.Errorf("claim: %v", err)
+			}
+			longest = max(longest, time.Since(start))
+		}
+		if left := len(w.work()); left == agents {
+			w.Error("the backlog was gone before the claims were made")
+		}
+		if noticed > 45*time.Second {
+			w.Errorf("the first claim was granted %v after Notion was back", noticed)
+		}
+		if longest > most {
+			w.Errorf("a claim took %v, want at most %v", longest, most)
+		}
+		for len(w.work()) < agents {
+			if time.Since(back) > 10*time.Minute {
+				w.Fatalf("%d entries in the task log after ten minutes, want %d", len(w.work()), agents)
+			}
+			time.Sleep(time.Second)
+		}
+		w.Logf("the first claim was granted after %v, the backlog delivered after %v; the longest claim took %v", noticed, time.Since(back), longest)
+		time.Sleep(time.Minute)
+		if got := len(w.work()); got != agents {
+			w.Errorf("%d entries in the task log, want %d", got, agents)
+		}
+		for _, r := range w.notion.Requests() {
+			if r.Status == 429 {
+				w.Fatalf("429 at %v", r.Time)
+			}
+		}
+	})
+}
+
+func TestStartWithoutNotion(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		first, second := w.add("first", nil), w.add("second", nil)
+		o := w.options(nil)
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		if d, err := daemon.Start(w.Context(), o); err == nil {
+			w.Error("started without Notion, and without anything to show")
+			d.Close()
+		}
+		remove()
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", first)
+		n.stop()
+
+		remove = w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		time.Sleep(2 * time.Minute)
+		n = w.start(o)
+		defer n.stop()
+		if diff := cmp.Diff([]string{"first", "second"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+		if s := n.status(); !s.Mirror.Stale || s.Mirror.AgeSeconds < 120 || s.Notion.LastError == "" || s.ClaimsHeld != 1 {
+			w.Errorf("status = %+v", s)
+		}
+		if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Errorf("claim = %v, want notion_unavailable", err)
+		}
+		if got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+			w.Errorf("complete: %q, %v; want it accepted", got.State, err)
+		}
+		time.Sleep(10 * time.Minute)
+		remove()
+		time.Sleep(2 * time.Minute)
+		if got := w.page(first).Select("status"); got != "COMPLETED" {
+			w.Errorf("status = %s", got)
+		}
+		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
+		}
+		n.mustClaim("Oracle", second)
+	})
+}
+
+// A daemon that is told to stop while it reads a large board does so at once.
+func TestStopWhileTheBoardIsRead(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		for i := range 3000 {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		n := w.daemon(nil)
+		if n.status().Mirror.Syncing == nil {
+			w.Fatal("the board is read already")
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := n.Claim(context.Background(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, "")
+			if err == nil {
+				w.Error("got a claim from a stopped daemon")
+			}
+		})
+		time.Sleep(time.Second)
+		start := time.Now()
+		n.stop()
+		wg.Wait()
+		if took := time.Since(start); took > 2*time.Second {
+			w.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+// Claims need no queries, and go on without them.
+func TestQueriesThatFailStopNoClaims(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("known", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Kind: emulator.Error500})
+		time.Sleep(10 * time.Minute)
+		if s := n.status(); !s.Mirror.Stale || s.Notion.LastError == "" {
+			w.Errorf("status = %+v %+v", s.Mirror, s.Notion)
+		}
+		if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
+			w.Error(err)
+		}
+	})
+}
