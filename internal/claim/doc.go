@@ -12,12 +12,15 @@
 //
 // # What is guaranteed
 //
-// Two claimers are never both granted one task, provided that
+// Two agents never hold one task at the same time, provided that
 //
 //   - every claimer follows this protocol with the same settings, and its
 //     settle time is longer than its write window;
-//   - a write takes effect before it is answered, or not at all;
-//   - a read of the page shows the last write that took effect before it.
+//   - a write takes effect before it is answered or given up, or not at all;
+//   - a read of the page shows the last write that took effect before it;
+//   - a holder gets through to Notion in time to repair its claim, should a late
+//     one cover it (see below);
+//   - no person and no other program takes a claim off its page.
 //
 // For suppose A's write landed at w, and A verified after w + settle. A rival
 // that overwrites A later must have read before w, or it would have seen a live
@@ -26,29 +29,46 @@
 // what it wrote outside the window. This is Fischer's timed mutual exclusion on
 // a register where the last writer wins.
 //
+// A claim may be taken off its page by its own holder as long as it is live,
+// since nobody else takes the task then, however long the write is on its way.
+// Once its lease is over somebody may be about to override it, and to free the
+// task under a new holder would hand it to a third. So an agent that is done
+// only then renews its claim first, and a sweep puts a void mark of its own on
+// the page; either has to survive the settle wait, as a claim does.
+//
 // Times are judged by Notion's clock, of which the Date header of each answer
 // tells. A lease read from Notion, where a date keeps only its minute, counts
 // as stale only after the whole minute, the lease, and an allowance have passed
 // (Policy.StaleAt). A holder trusts its claim for less (Claim.ExpiresAt).
 //
-// # What is not
+// # Late claims
 //
-// A write may land after its sender gave up on it, and people and programs that
-// do not follow the protocol write what they like. Neither can be prevented.
-// They are found afterwards: Guard compares the claims held here with their
-// pages, and a claim that somebody else ended is reported lost. Everything an
-// agent does with a claim names the claim's id, is checked against the page
-// first, and is refused when the claim is over.
+// A claim write that was answered too late, or landed after its sender gave up
+// on it, may cover a verified claim. It is told from a person's edit by its
+// token. Whoever wrote it withdraws it in two steps: it marks the claim void,
+// waits a grace that is longer than the interval at which holders look at their
+// claims, and only if the mark is still there reopens the task. A holder that
+// finds its live claim covered by a void one writes its own back; covered by
+// another token of our form, it waits the grace before it believes the claim
+// lost.
 //
-// A late write of a claim is told from a person's edit by its token. Whoever
-// wrote it withdraws it in two steps: it marks the claim void, waits a grace
-// that is longer than the interval at which holders look at their claims, and
-// only if the mark is still there reopens the task. A holder that finds its live
-// claim covered by a void one writes its own back; covered by another token of
-// our form, it waits the grace before it believes the claim lost.
+// This keeps the task with its holder if the holder gets through to Notion
+// within the grace, and if the late claim's own lease is not over by then. Else
+// somebody else may be granted the task while the holder still trusts its
+// claim, until it is told.
 //
-// A late write of a release, a completion or a sweep cannot be told from a
-// person's edit: the holder that it hits loses its claim, and is told so.
+// # What is not guaranteed
+//
+// People and programs that do not follow the protocol write what they like, and
+// any other write than a claim that lands after its sender gave up on it (a
+// release, a completion, the last step of a withdrawal or of a sweep) looks like
+// theirs. Such a write may free a task that somebody holds, or undo what was
+// done since; so may the withdrawal of a late claim that landed on a task
+// finished meanwhile. Neither can be prevented. They are found afterwards: Guard
+// compares the claims held here with their pages, and a claim that somebody else
+// ended is reported lost. Everything an agent does with a claim names the
+// claim's id, is checked against the page first, and is refused when the claim
+// is over.
 //
 // Without a claim_token property claims are told apart by name and minute, so
 // that agents of different daemons must not share names, and a late write may

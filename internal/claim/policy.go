@@ -28,7 +28,8 @@ type Policy struct {
 	Exclusive bool
 	// Grace is how long a void mark stays before the task is reopened, and how
 	// long a holder puts up with a suspected late write over its claim. It must
-	// be longer than the interval at which holders look at their claims.
+	// be longer than the interval at which holders look at their claims and the
+	// time that their requests may take.
 	Grace time.Duration
 	// MaxLifetime is the longest life of a claim, renewals included; 0 for any.
 	MaxLifetime time.Duration
