@@ -1,0 +1,111 @@
+package claimtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// daemon makes the i-th daemon, with a network of its own.
+func (r *race) daemon(i int) *Daemon {
+	seed := r.rand.Uint64()
+	o := DaemonOptions{Policy: r.Policy, StoreOptions: StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
+	usual := Uniform(300 * time.Millisecond)
+	tail := HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], 9*time.Second)
+	spared := &respite{}
+	o.Latency = func(rnd *rand.Rand) Delay {
+		d := usual(rnd)
+		if r.faulty.Load() && spared.over() {
+			d = tail(rnd)
+		}
+		spared.count()
+		if d.Before+d.Dated+d.After > time.Second {
+			spared.begin()
+		}
+		return d
+	}
+	if r.rand.IntN(2) == 0 {
+		o.Skew = either(r.rand, 10*time.Minute)
+	}
+	faults := r.faults(seed, []float64{0, 0.05, 0.25}[r.rand.IntN(3)], spared)
+	o.Fault = func(s claim.Store) claim.Store {
+		s = faults(s)
+		if r.Store != nil {
+			s = r.Store(r.register, s)
+		}
+		return s
+	}
+	return r.register.Daemon(o)
+}
+
+// respite spares a daemon further faults for the few requests that it takes to
+// write a claim back. A holder that cannot do that for a whole grace may lose
+// its claim to a late write.
+type respite struct{ left atomic.Int32 }
+
+const respiteTime = 4 // requests
+
+func (r *respite) begin() { r.left.Store(respiteTime) }
+
+func (r *respite) count() { r.left.Add(-1) }
+
+func (r *respite) over() bool { return r.left.Load() <= 0 }
+
+// after makes the faults begin a respite when they strike.
+func (r *respite) after(faults []Fault) []Fault {
+	out := make([]Fault, len(faults))
+	for i, f := range faults {
+		out[i] = func(s claim.Store) claim.Store {
+			r.begin()
+			return f(s)
+		}
+	}
+	return out
+}
+
+// either draws a time up to most, ahead or behind.
+func either(r *rand.Rand, most time.Duration) time.Duration { return upTo(r, 2*most) - most }
+
+// faults lets requests go wrong in every way, each with the given probability.
+func (r *race) faults(seed uint64, probability float64, spared *respite) Fault {
+	answered := []Fault{
+		Slow(4*time.Second, 0), Slow(0, 4*time.Second),
+		SavedBut503, AnswerDropped, RequestDropped, NotApplied, WriteRefused,
+		Fails(409, false), Fails(409, true), Fails(500, false), Fails(500, true), Fails(502, false),
+		Fails(502, true), Fails(503, false), Fails(504, false), Fails(504, true),
+		TurnedAway(429, 2*time.Second), TurnedAway(529, 5*time.Second),
+	}
+	late := append([]Fault{
+		Late(time.Second), Late(5 * time.Second), Late(20 * time.Second), Late(time.Minute),
+		AppliedLate(2 * time.Second), AppliedLate(10 * time.Second), AppliedLate(time.Minute),
+	}, answered...)
+
+	var mu sync.Mutex
+	claimed := make(map[string]bool)
+	first := func(w *claim.Write) bool { // the first write of its claim, not one that puts it back
+		if KindOf(w) != Claims {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { claimed[*w.Token] = true }()
+		return !claimed[*w.Token]
+	}
+	mayStrike := func() bool { return r.faulty.Load() && spared.over() }
+	mayBeLate := func(_ task.ID, w *claim.Write) bool {
+		return w != nil && (first(w) || r.Zombies) && mayStrike()
+	}
+	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
+	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }
+	badReads := []Fault{ReadFails(claim.Unavailable), SlowRead(time.Second), SlowRead(5 * time.Second)}
+	return func(s claim.Store) claim.Store {
+		s = Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
+		s = Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
+		return Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
+	}
+}

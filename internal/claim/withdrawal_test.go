@@ -1,0 +1,227 @@
+package claim_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Both steps of a withdrawal have fates of their own. What landed is not written
+// again, and the mark stays for a grace at least.
+func TestFateOfTheWithdrawal(t *testing.T) {
+	faults := []struct {
+		name   string
+		fault  claimtest.Fault
+		landed bool
+	}{
+		{"answer dropped", claimtest.AnswerDropped, true},
+		{"saved but 503", claimtest.SavedBut503, true},
+		{"504, saved", claimtest.Fails(504, true), true},
+		{"answered late", claimtest.Slow(0, 5*time.Second), true},
+		{"landing late", claimtest.Late(5 * time.Second), true},
+		{"applied late", claimtest.AppliedLate(5 * time.Second), true},
+		{"request dropped", claimtest.RequestDropped, false},
+		{"409", claimtest.Fails(409, false), false},
+		{"turned away", claimtest.TurnedAway(429, 40*time.Second), false},
+		{"not applied", claimtest.NotApplied, false},
+	}
+	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+		for _, tt := range faults {
+			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					tried := 0
+					counted := claimtest.On(func(_ task.ID, w *claim.Write) bool {
+						if claimtest.KindOf(w) == step {
+							tried++
+						}
+						return false
+					}, nil)
+					d := w.daemon("a", counted,
+						claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
+						claimtest.InTurn(step, tt.fault))
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+					w.sync(5*time.Minute, d)
+					w.shows(task.Open, "", "")
+					w.none(d)
+					if diff := cmp.Diff([]claim.Kind{claim.KindDenied, claim.KindWithdrawn}, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
+					}
+					want := 2
+					if tt.landed {
+						want = 1
+					}
+					if tried != want {
+						t.Errorf("%d tries, want %d", tried, want)
+					}
+					var marked, reopened time.Time
+					for _, v := range w.History(page) {
+						switch {
+						case strings.HasPrefix(v.Task.Token, "void ") && marked.IsZero():
+							marked = v.From
+						case !marked.IsZero() && v.Task.Token == "" && reopened.IsZero():
+							reopened = v.From
+						}
+					}
+					if got := reopened.Sub(marked); got < d.Policy().Grace-time.Second {
+						t.Errorf("reopened %v after the mark, want a grace of %v", got, d.Policy().Grace)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A void mark is tried again no sooner than Notion allows.
+func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a",
+			claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
+			claimtest.InTurn(claimtest.Voidings, claimtest.TurnedAway(429, 20*time.Minute)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		sent := len(d.Store.Calls())
+		w.sync(20*time.Minute, d)
+		if n := len(d.Store.Calls()) - sent; n != 0 {
+			t.Errorf("%d requests within the 20 minutes that Notion asked for", n)
+		}
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+	})
+}
+
+// A withdrawal that comes too late leaves the task to whoever wants it.
+func TestWithdrawalAfterTheLease(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		void := w.Page(page)
+		time.Sleep(40 * time.Minute)
+		w.sync(time.Minute, d)
+		if diff := cmp.Diff(void, w.Page(page)); diff != "" {
+			t.Errorf("the page changed:\n%s", diff)
+		}
+		w.none(d)
+		w.claim(d, "Oracle")
+	})
+}
+
+// An abandoned write that landed is noticed by any read of its page.
+func TestSightedByTheProtocolItself(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(10*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(10 * time.Second)
+		w.deny(d, "Oracle", claim.CodeHeld)
+		for range 2 {
+			next, err := d.RunDue(w.ctx)
+			w.ok(err)
+			time.Sleep(max(0, next.Sub(d.Store.Now())) + time.Second)
+		}
+		_, err := d.RunDue(w.ctx)
+		w.ok(err)
+		w.shows(task.Open, "", "")
+	})
+}
+
+// A copy of a page is not its claim's page.
+func TestSightedOnACopy(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		other := openTask()
+		hold(&other, "Sandman", bubbleStart)
+		other.ID, other.Token = otherPage, string(w.only(d).ID)
+		w.Add(other)
+		_, err := d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: other})
+		w.denied(err)
+		if due := w.only(d).Due; !due.IsZero() {
+			t.Errorf("due at %v, want the attempt to be watched for as before", due)
+		}
+	})
+}
+
+// A person's hand on a task that is being withdrawn goes first.
+func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*task.Task)
+		want func(*task.Task) // what the page shows in the end, from what the edit left
+	}{
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, unclaim},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, unclaim},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, unclaim},
+		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, func(*task.Task) {}},
+		{"taken", func(t *task.Task) { t.ClaimedBy = "Maria" }, func(*task.Task) {}},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, func(*task.Task) {}},
+	}
+	for _, before := range []bool{true, false} {
+		for _, tt := range tests {
+			name := tt.name + " after the mark"
+			if before {
+				name = tt.name + " before the mark"
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, openTask(), func(w *world) {
+					d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(8*time.Second)))
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+					time.Sleep(10 * time.Second)
+					if !before {
+						w.sync(time.Second, d)
+						if got := w.only(d).State; got != claim.Voided {
+							t.Fatalf("the attempt is %s, want it voided", got)
+						}
+					}
+					w.Edit(page, tt.edit)
+					want := w.Page(page)
+					tt.want(&want)
+					sent := len(d.Store.Calls())
+					w.sync(10*time.Minute, d)
+					if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+						t.Errorf("page (-want +got):\n%s", diff)
+					}
+					if n := len(d.Store.Calls()) - sent; n > 4 {
+						t.Errorf("%d requests were sent after the edit, want few", n)
+					}
+					time.Sleep(25 * time.Hour)
+					w.sync(time.Minute, d)
+					w.none(d)
+				})
+			})
+		}
+	}
+}
+
+func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}, "" }
+
+// Without a token, an attempt that is being withdrawn is told from a later claim
+// of the same agent by its minute.
+func TestWithdrawalWithoutAToken(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		w.NoToken = true
+		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o.Policy.Grace = 5 * time.Minute
+		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		time.Sleep(time.Minute)
+		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
+		c := w.claim(d, "Sandman")
+		w.sync(10*time.Minute, d)
+		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {
+			t.Errorf("%s is %s, want %s held", got.ID, got.State, c.ID)
+		}
+		w.shows(task.InProgress, "Sandman", "")
+	})
+	inWorld(t, openTask(), func(w *world) {
+		w.NoToken = true
+		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
+}
