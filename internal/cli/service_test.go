@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
@@ -110,6 +111,7 @@ func (m *manager) signal(s syscall.Signal) {
 // returns it.
 func (m *manager) hears(begin string) string {
 	m.Helper()
+	m.told.SetReadDeadline(time.Now().Add(time.Minute))
 	buf := make([]byte, 4096)
 	for {
 		n, err := m.told.Read(buf)
