@@ -16,7 +16,7 @@ type agent struct {
 	rand   *rand.Rand
 	number int
 	name   string
-	daemon *Daemon
+	daemon *node
 }
 
 func (a *agent) run(ctx context.Context) {
@@ -42,7 +42,7 @@ func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 	}
 	lease := []time.Duration{0, 0, 2 * time.Minute, 150 * time.Second, 3 * time.Minute}[a.rand.IntN(5)]
 	op := a.call(Operation{Kind: OpClaim})
-	c, err := a.daemon.Claim(ctx, claim.Request{
+	c, err := a.daemon.Load().Claim(ctx, claim.Request{
 		Agent: a.name, Task: task.Task{ID: a.page}, Timeout: lease, Keep: a.rand.IntN(3) == 0,
 	})
 	op.Claim, op.OK = c.ID, err == nil
@@ -70,7 +70,7 @@ func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 	default: // shows that it is alive, now and then
 		for range a.rand.IntN(10) {
 			_ = sleep(ctx, 5*time.Second+upTo(a.rand, 25*time.Second))
-			renewed, err := a.daemon.Renew(ctx, c.ID)
+			renewed, err := a.daemon.Load().Renew(ctx, c.ID)
 			var lost *claim.Lost
 			if errors.As(err, &lost) {
 				return false
@@ -94,7 +94,7 @@ func (a *agent) finish(ctx context.Context, c claim.Claim) {
 	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
 	defer func() { a.returned(op) }()
 	for range 1 + a.rand.IntN(3) {
-		got, err := a.daemon.Finish(ctx, c.ID, f)
+		got, err := a.daemon.Load().Finish(ctx, c.ID, f)
 		if err != nil {
 			return
 		}

@@ -43,6 +43,7 @@ type Daemon struct {
 
 	register *Register
 	options  DaemonOptions
+	life     *life
 }
 
 // Daemon starts a daemon on the register. It panics if the policy is invalid.
@@ -61,8 +62,9 @@ func (d *Daemon) start() {
 	if d.options.Fault != nil {
 		store = d.options.Fault(store)
 	}
+	d.life = new(life)
 	c, err := claim.New(claim.Config{
-		Store: store, Ledger: d.Ledger, Policy: d.options.Policy,
+		Store: mortalStore{store, d.life}, Ledger: mortalLedger{d.Ledger, d.life}, Policy: d.options.Policy,
 		Blockers: d.options.Blockers, Log: d.options.Log,
 	})
 	if err != nil {
@@ -77,6 +79,20 @@ func (d *Daemon) Restart(ctx context.Context) error {
 	d.Close()
 	d.start()
 	return d.Recover(ctx)
+}
+
+// Kill ends the daemon in the middle of whatever it is doing. What it has sent
+// may still take effect; it sends and notes nothing more.
+func (d *Daemon) Kill() {
+	d.life.over.Store(true)
+	d.Close()
+}
+
+// Successor starts the daemon anew after Kill, on the same ledger and store.
+func (d *Daemon) Successor(ctx context.Context) (*Daemon, error) {
+	next := new(*d)
+	next.start()
+	return next, next.Recover(ctx)
 }
 
 // Sync is what a daemon does once every sync interval: it looks at all tasks,

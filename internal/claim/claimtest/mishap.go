@@ -14,7 +14,12 @@ import (
 // daemon makes the i-th daemon, with a network of its own.
 func (r *race) daemon(i int) *Daemon {
 	seed := r.rand.Uint64()
-	o := DaemonOptions{Policy: r.Policy, StoreOptions: StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
+	policy := r.Policy
+	policy.OpenOnly = r.rand.IntN(4) == 0
+	if r.rand.IntN(4) == 0 {
+		policy.MaxLifetime = 4 * time.Minute
+	}
+	o := DaemonOptions{Policy: policy, StoreOptions: StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
 	usual := Uniform(300 * time.Millisecond)
 	tail := HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], 9*time.Second)
 	spared := &respite{}

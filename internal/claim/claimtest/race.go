@@ -87,8 +87,9 @@ func (r Race) String() string {
 }
 
 // RunRace runs the race of a seed: 2 to 8 agents, some of the same name, in 2 to
-// 4 daemons whose clocks may be wrong and jump, claim one task again and again,
-// while requests are slow and go wrong in every way. Those that get it work,
+// 4 daemons whose clocks may be wrong and jump, and some of which are killed and
+// start anew, claim one task again and again, while requests are slow and go
+// wrong in every way. Those that get it work,
 // renew, finish, are late or vanish; a person reopens what was finished. Then
 // the faults end, and everything has to fall into place.
 func RunRace(ctx context.Context, o RaceOptions) Race {
@@ -106,7 +107,9 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 	r.rush = []time.Duration{time.Second, 3 * time.Second, 20 * time.Second}[r.rand.IntN(3)]
 	r.faulty.Store(true)
 	for i := range 2 + r.rand.IntN(3) {
-		r.daemons = append(r.daemons, r.daemon(i))
+		n := new(node)
+		n.Store(r.daemon(i))
+		r.daemons = append(r.daemons, n)
 	}
 	r.run(ctx)
 	return r.Race
@@ -119,7 +122,7 @@ type race struct {
 	began    time.Time
 	register *Register
 	page     task.ID
-	daemons  []*Daemon
+	daemons  []*node
 	rush     time.Duration // within which all agents come first
 	faulty   atomic.Bool
 
@@ -127,18 +130,25 @@ type race struct {
 	Race
 }
 
+// node is where a daemon runs; it holds the daemon that does, or was killed last.
+type node struct{ atomic.Pointer[Daemon] }
+
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var loops, agents sync.WaitGroup
-	for i, d := range r.daemons {
+	for i, n := range r.daemons {
+		d := n.Load()
 		phase := upTo(r.rand, SyncInterval)
+		if killed := upTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
+			loops.Go(func() { r.kill(ctx, n, killed) })
+		}
 		jump := upTo(r.rand, 2*raceTime)
 		skew := d.options.Skew + either(r.rand, 5*time.Minute) // so that no step is put off beyond the end
 		if i > 0 && r.rand.IntN(2) == 0 {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
-		loops.Go(func() { r.keep(ctx, d, phase) })
-		loops.Go(func() { r.runDue(ctx, d) })
+		loops.Go(func() { r.keep(ctx, n, phase) })
+		loops.Go(func() { r.runDue(ctx, n) })
 	}
 	loops.Go(func() { r.person(ctx) })
 
@@ -160,33 +170,56 @@ func (r *race) run(ctx context.Context) {
 	stop()
 	loops.Wait()
 	r.Pages = r.register.History(r.page)
-	for _, d := range r.daemons {
+	for _, n := range r.daemons {
+		d := n.Load()
 		d.Close()
 		r.Events = append(r.Events, d.Ledger.Events())
 	}
 }
 
 // keep is a daemon's work at every sync interval, with a sweep now and then.
-func (r *race) keep(ctx context.Context, d *Daemon, phase time.Duration) {
-	for n := 0; sleep(ctx, phase) == nil; n++ {
+func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
+	for round := 0; sleep(ctx, phase) == nil; round++ {
 		phase = SyncInterval
+		d := n.Load()
 		_ = d.Sync(ctx)
 		r.check("sync")
-		if n%4 == 3 {
+		if round%4 == 3 {
 			_, _, _ = d.Sweep(ctx, r.page)
 		}
 	}
 }
 
 // runDue takes the steps that a daemon owes when they are due.
-func (r *race) runDue(ctx context.Context, d *Daemon) {
+func (r *race) runDue(ctx context.Context, n *node) {
 	for wait := time.Duration(0); sleep(ctx, wait) == nil; {
+		d := n.Load()
 		next, _ := d.RunDue(ctx)
 		wait = SyncInterval
 		if !next.IsZero() {
 			wait = max(time.Second, min(wait, next.Sub(d.Store.Now())))
 		}
 	}
+}
+
+// kill kills a daemon after some time, and starts it anew soon enough for it to
+// repair its claims.
+func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
+	if sleep(ctx, after) != nil {
+		return
+	}
+	n.Load().Kill()
+	if sleep(ctx, 5*time.Second) != nil {
+		return
+	}
+	d, err := n.Load().Successor(ctx)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wrong("recovery: %v", err)
+		return
+	}
+	n.Store(d)
 }
 
 // person reopens the task once it has been finished or blocked.

@@ -15,7 +15,8 @@ func (r *race) check(when string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var held []claim.Claim
-	for _, d := range r.daemons {
+	for _, n := range r.daemons {
+		d := n.Load()
 		live, err := d.Ledger.Live(context.Background())
 		if err != nil {
 			r.wrong("%v", err)
@@ -38,7 +39,8 @@ func (r *race) wrong(format string, args ...any) {
 
 // quiet reports whether no daemon has anything left to do.
 func (r *race) quiet(ctx context.Context) bool {
-	for _, d := range r.daemons {
+	for _, n := range r.daemons {
+		d := n.Load()
 		live, _ := d.Ledger.Live(ctx)
 		for _, c := range live {
 			if !watched(c) {
@@ -74,7 +76,8 @@ func (r *race) finalCheck(ctx context.Context) {
 func (r *race) checkLedgers(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, d := range r.daemons {
+	for i, n := range r.daemons {
+		d := n.Load()
 		live, _ := d.Ledger.Live(ctx)
 		for _, c := range live {
 			if !watched(c) && c.State != claim.Held {
@@ -85,9 +88,9 @@ func (r *race) checkLedgers(ctx context.Context) {
 			}
 		}
 		r.checkEvents(i, d)
-		for n, call := range d.Store.Calls() {
+		for k, call := range d.Store.Calls() {
 			if call.Unpermitted {
-				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, n, KindOf(call.Write))
+				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, k, KindOf(call.Write))
 			}
 		}
 	}

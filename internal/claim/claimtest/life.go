@@ -1,0 +1,72 @@
+package claimtest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+var errKilled = errors.New("the daemon was killed")
+
+// life is one run of a daemon, until it is killed.
+type life struct{ over atomic.Bool }
+
+func (l *life) err() error {
+	if l.over.Load() {
+		return errKilled
+	}
+	return nil
+}
+
+// mortalLedger is a ledger as one run of a daemon has it: what that would do
+// after its end is not done.
+type mortalLedger struct {
+	*Ledger
+	*life
+}
+
+func (l mortalLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return l.Ledger.Reserve(ctx, c, now, limit)
+}
+
+func (l mortalLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Ledger.Save(ctx, c, events...)
+}
+
+func (l mortalLedger) Record(ctx context.Context, events ...claim.Event) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	return l.Ledger.Record(ctx, events...)
+}
+
+// mortalStore is a store as one run of a daemon has it. What was sent before its
+// end goes its way.
+type mortalStore struct {
+	claim.Store
+	*life
+}
+
+func (s mortalStore) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	if err := s.err(); err != nil {
+		return claim.Reading{}, err
+	}
+	return s.Store.Get(ctx, id)
+}
+
+func (s mortalStore) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	if err := s.err(); err != nil {
+		return claim.Reading{}, err
+	}
+	return s.Store.Write(ctx, id, w)
+}
