@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -84,7 +85,9 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	}
 	defer file.Close()
 	// The variable that says whom the socket is for names the process itself.
-	m.dibs = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args...)...)
+	ctx, cancel := context.WithTimeout(m.Context(), time.Minute) // no test waits for ever
+	m.Cleanup(cancel)
+	m.dibs = exec.CommandContext(ctx, "sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, dibs, "serve"}, args...)...)
 	m.dibs.Env, m.dibs.ExtraFiles = m.env, []*os.File{file}
 	errs, err := m.dibs.StderrPipe()
 	if err != nil {
