@@ -178,7 +178,6 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 		wake(d.owed)
 		wake(d.news) // of the tasks that waited for this one
 		wake(d.leases)
-		d.broker.Told()
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,

@@ -18,6 +18,7 @@ const tellRetry = time.Second
 func (d *Daemon) tellLoop(ctx context.Context) {
 	for {
 		busy, err := d.tell(ctx)
+		d.broker.Told() // also of what the protocol recorded, which is told already
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("agents could not be told what happened", "error", err)
 		}
@@ -70,7 +71,6 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
-	d.broker.Told()
 	if !d.begun {
 		err = d.journal.Begin(ctx)
 		d.begun = err == nil

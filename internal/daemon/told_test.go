@@ -121,6 +121,29 @@ func TestSweptAndOverridden(t *testing.T) {
 	})
 }
 
+// TestSweepIsToldOnce sees, in the middle of a sweep of another daemon's claim,
+// that the task is free.
+func TestSweepIsToldOnce(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"),
+			"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", "01JAAAAAAAAAAAAAAAAAAAAAAA"),
+		})
+		n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Second, "@every 100h" })
+		defer n.stop()
+		time.Sleep(3 * time.Second)
+		w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.DelayAnswer, Delay: 1900 * time.Millisecond})
+		if _, err := n.Sweep(w.Context(), ""); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if got := w.page(id).Select("status"); got != "OPEN" {
+			w.Fatalf("the task is %s, want it swept", got)
+		}
+		n.wantTold(0, `swept Ghost "work"`, `ready "work"`)
+	})
+}
+
 func TestWaitOnAClaim(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
@@ -129,7 +152,7 @@ func TestWaitOnAClaim(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 
 		start := time.Now()
-		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Minute)
+		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", 0, time.Minute) // that it was claimed is no news
 		if took := time.Since(start); err != nil || got.Event != nil || got.State != claim.Held || took != time.Minute {
 			w.Errorf("nothing happened: %+v after %v, err = %v; want the claim after a minute", got, took, err)
 		}

@@ -19,13 +19,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-const (
-	// heartbeat is how long a stream of events stays silent at the most.
-	heartbeat = 15 * time.Second
-	// slowest is how long a reader may take for what it is sent. One that is
-	// slower is cut off, and goes on later where it was.
-	slowest = 30 * time.Second
-)
+// heartbeat is how long a stream of events stays silent at the most.
+const heartbeat = 15 * time.Second
 
 func (s *Server) eventRoutes(o operations) {
 	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.FeedEvent](), true, "FeedEvent")
@@ -76,7 +71,6 @@ func (s *Server) stream(_ context.Context, in *streamInput) (*huma.StreamRespons
 		r, w := humago.Unwrap(c)
 		w.Header().Set("Content-Type", api.EventStream)
 		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Connection", "close") // which has deadlines of its own by then
 		out := &eventStream{w: w, connection: http.NewResponseController(w)}
 		if err := s.send(r.Context(), out, f, wait); err != nil && r.Context().Err() == nil {
 			s.log.Info("a reader of events is cut off", "error", err)
@@ -85,7 +79,8 @@ func (s *Server) stream(_ context.Context, in *streamInput) (*huma.StreamRespons
 }
 
 // send sends the events that f selects until the reader goes, the daemon stops
-// or, with no wait, there are no more.
+// or, with no wait, there are no more. A reader that is slow is cut off like any
+// other caller, and goes on later where it was.
 func (s *Server) send(ctx context.Context, out *eventStream, f broker.EventFilter, wait time.Duration) error {
 	if f.After == broker.Now {
 		page, err := s.broker.Events(ctx, f, 0) // which is where to go on
@@ -149,9 +144,6 @@ func (o *eventStream) beat(id int64) error {
 }
 
 func (o *eventStream) flush() error {
-	if err := o.connection.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
-		return err
-	}
 	if _, err := o.pending.WriteTo(o.w); err != nil {
 		return err
 	}
