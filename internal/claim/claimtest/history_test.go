@@ -57,21 +57,14 @@ func leaseHistory(operations []claimtest.Operation) []porcupine.Operation {
 	return history
 }
 
-// The histories of the races are those of a lock with a lease.
-func TestHistories(t *testing.T) {
-	n := uint64(300)
-	if *long {
-		n = 20_000
-	}
-	shards(t, n, func(t *testing.T, seed uint64) {
-		race := run(t, claimtest.RaceOptions{Seed: seed})
-		if !porcupine.CheckOperations(lease, leaseHistory(race.Operations)) {
-			t.Errorf("seed %d: what the agents did cannot have been done with a lock:\n%v", seed, race)
-		}
-	})
+// linearizable reports whether what the agents did in a race can have been done
+// with a lock with a lease.
+func linearizable(r claimtest.Race) bool {
+	return porcupine.CheckOperations(lease, leaseHistory(r.Operations))
 }
 
-// Those of broken protocols are not.
+// What agents do with a broken protocol cannot be done with a lock. That what
+// they do with ours can, is part of TestRaces.
 func TestHistoriesOfMutants(t *testing.T) {
 	for _, name := range []string{"no settle wait", "the agent's name as token", "stale without the minute"} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +74,7 @@ func TestHistoriesOfMutants(t *testing.T) {
 				change(&o.Policy)
 			}
 			for o.Seed = 1; o.Seed <= 2_000; o.Seed++ {
-				if !porcupine.CheckOperations(lease, leaseHistory(run(t, o).Operations)) {
+				if !linearizable(run(t, o)) {
 					t.Logf("caught by seed %d", o.Seed)
 					return
 				}

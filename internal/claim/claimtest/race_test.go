@@ -33,14 +33,18 @@ func shards(t *testing.T, n uint64, do func(t *testing.T, seed uint64)) {
 	}
 }
 
-// Whatever goes wrong, no two agents have the task at the same time, and in the
-// end nothing is left undone.
+// Whatever goes wrong, no two agents have the task at the same time, what they
+// do is what can be done with a lock with a lease, and in the end nothing is left
+// undone.
 func TestRaces(t *testing.T) {
 	if *seed != 0 {
 		race := run(t, claimtest.RaceOptions{Seed: *seed})
 		t.Log(race)
 		for _, w := range race.Wrong {
 			t.Error(w)
+		}
+		if !linearizable(race) {
+			t.Error("what the agents did cannot have been done with a lock")
 		}
 		return
 	}
@@ -55,6 +59,9 @@ func TestRaces(t *testing.T) {
 			race := run(t, claimtest.RaceOptions{Seed: seed})
 			for _, w := range race.Wrong {
 				t.Error(w)
+			}
+			if !linearizable(race) {
+				t.Errorf("seed %d: what the agents did cannot have been done with a lock", seed)
 			}
 			mu.Lock()
 			defer mu.Unlock()
