@@ -96,6 +96,24 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 	}
 }
 
+// TestLeaseThatEndedUnnoticed ends a lease while the daemon is away: to warn of
+// it afterwards would be a lie.
+func TestLeaseThatEndedUnnoticed(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		o := w.options(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
+		id := w.add("work", nil)
+		n := w.start(o)
+		n.mustClaim("Sandman", id)
+		time.Sleep(20 * time.Minute)
+		n.stop()
+		time.Sleep(11 * time.Minute)
+		n = w.start(o)
+		defer n.stop()
+		time.Sleep(time.Hour)
+		n.wantTold(0, `claimed Sandman "work"`)
+	})
+}
+
 func TestSweptAndOverridden(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		swept, over := w.add("swept", nil), w.add("over", nil)
