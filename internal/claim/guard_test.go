@@ -371,3 +371,24 @@ func TestLateWriteOfTheSameDaemon(t *testing.T) {
 		}
 	})
 }
+
+// A suspicion that somebody else clears up is over.
+func TestSuspicionClearedUp(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d, _, c := w.late(20 * time.Second)
+		mine := w.Page(page)
+		time.Sleep(20 * time.Second)
+		w.sync(claimtest.SyncInterval, d)
+		if got := w.only(d); got.Suspect.IsZero() {
+			t.Fatal("the claim is not under suspicion")
+		}
+		w.Edit(page, func(t *task.Task) { *t = mine })
+		w.sync(claimtest.SyncInterval, d)
+		if got := w.only(d); got.ID != c.ID || !got.Suspect.IsZero() {
+			t.Errorf("the claim is %s, suspect since %v; want it held and no more", got.State, got.Suspect)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindConflict}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
