@@ -3,6 +3,7 @@ package emulator
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // These methods change the workspace as a person does in Notion's own
@@ -45,6 +46,29 @@ func (e *Emulator) CreatePage(databaseID string, properties map[string]any) (id 
 		return err
 	})
 	return id, err
+}
+
+// Fill makes n rows of a database's first data source, much faster than CreatePage
+// does. row returns when the i-th was created, and its properties.
+func (e *Emulator) Fill(databaseID string, n int, row func(i int) (created time.Time, properties map[string]any)) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			created, properties := row(i)
+			values, err := asNode("properties", properties)
+			if err != nil {
+				return err
+			}
+			tx.now = created
+			if _, err := tx.createPage(parent{Source: s.ID}, s, values); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // EditPage sets properties of a page, also of one in the trash.

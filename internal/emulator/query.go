@@ -170,27 +170,25 @@ func (q *query) returned() int {
 func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 	// Backward, since that is the order of most queries, and sorting what is
 	// in order takes no time.
+	var last *page
+	if q.after != nil {
+		if last = c.world.at(q.after.ID, time.Unix(0, q.after.At)); last == nil {
+			last = c.world.Pages[q.after.ID]
+		}
+	}
 	for _, id := range slices.Backward(c.world.Rows[s.ID]) {
 		p := c.world.Pages[id]
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
 		}
-		if p != nil && !p.Archived && p.Trashed == q.trashed && q.match(p) {
+		if p == nil || p.Archived || p.Trashed != q.trashed || last != nil && q.order(p, last) <= 0 {
+			continue
+		}
+		if q.match(p) {
 			rows = append(rows, p)
 		}
 	}
 	slices.SortFunc(rows, q.order)
-	if q.after != nil {
-		last := c.world.at(q.after.ID, time.Unix(0, q.after.At))
-		if last == nil {
-			last = c.world.Pages[q.after.ID]
-		}
-		i := slices.IndexFunc(rows, func(p *page) bool { return q.order(p, last) > 0 })
-		if i < 0 {
-			i = len(rows)
-		}
-		rows = rows[i:]
-	}
 	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
 	size := min(q.size, left)
 	if len(rows) <= size {

@@ -1,0 +1,165 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+)
+
+// BenchmarkMirror measures daemons over large boards, through their sockets. What
+// it counts as requests and as memory is the daemon's; the times include those of
+// the emulator, which is in the same process, and no waiting for a rate limit:
+//
+//	go test -run=NONE -bench=Mirror -benchtime=20x ./internal/daemon
+func BenchmarkMirror(b *testing.B) {
+	for _, tasks := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) { benchmarkMirror(b, tasks) })
+	}
+}
+
+func benchmarkMirror(b *testing.B, tasks int) {
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer notion.Close()
+	dbs, err := notion.Seed("empty")
+	if err != nil {
+		b.Fatal(err)
+	}
+	// A tenth of the tasks is claimable; the others wait for one of those.
+	var first []string
+	ready := max(tasks/10, 1)
+	began := time.Now().Add(-1000 * time.Hour)
+	at := func(i int) time.Time { return began.Add(time.Duration(i/20) * time.Minute) }
+	priorities := []string{"critical", "high", "medium", "low"}
+	properties := func(i int) map[string]any {
+		return map[string]any{
+			"Name":     text("title", fmt.Sprintf("Task %d: something to be done about one of many things", i)),
+			"priority": option("select", priorities[i%len(priorities)]),
+		}
+	}
+	err = notion.Fill(dbs.Tasks, ready, func(i int) (time.Time, map[string]any) { return at(i), properties(i) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range notion.Pages(dbs.Tasks) {
+		first = append(first, p.ID)
+	}
+	err = notion.Fill(dbs.Tasks, tasks-ready, func(i int) (time.Time, map[string]any) {
+		all := properties(ready + i)
+		all["depends_on"] = relation(first[i%ready])
+		return at(ready + i), all
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := heap()
+
+	c := config.Default()
+	c.Notion.Token = config.Secret(notion.Token())
+	c.Notion.Rate, c.Notion.Burst = 1000, 30_000
+	c.Sync.Interval, c.Schedule.FullSync, c.Schedule.Sweep = time.Hour, "@every 1000h", "@every 1000h"
+	c.StateDir = filepath.Join(b.TempDir(), "state")
+	pipe := apitest.NewPipe()
+	o := daemon.Options{
+		Config: c, Version: "bench", Transport: notion.Client().Transport, Listener: pipe, Log: slog.New(slog.DiscardHandler),
+	}
+	began = time.Now()
+	d, err := daemon.Start(b.Context(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}()
+	agent := client.Over("pipe", pipe.Dial)
+	for {
+		s, err := agent.Status(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if s.Mirror.Syncing == nil && !s.Mirror.Stale {
+			if s.Mirror.Tasks != tasks || s.Mirror.Ready != ready {
+				b.Fatalf("%d tasks, %d ready; want %d, %d", s.Mirror.Tasks, s.Mirror.Ready, tasks, ready)
+			}
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	took, requests := time.Since(began), len(notion.Requests())
+	notion.ResetRequests()
+	memory := heap() - before
+
+	b.Run("first-sync", func(b *testing.B) {
+		for b.Loop() {
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(took.Seconds(), "s")
+		b.ReportMetric(float64(requests), "requests")
+		b.ReportMetric(float64(memory)/(1<<20), "MB")
+	})
+	// counted adds how many requests an operation costs.
+	counted := func(name string, do func(i int) error) {
+		b.Run(name, func(b *testing.B) {
+			notion.ResetRequests()
+			i := 0
+			for b.Loop() {
+				if err := do(i); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(len(notion.Requests()))/float64(i), "requests/op")
+		})
+	}
+	counted("full-sync", func(int) error {
+		_, err := agent.Sync(b.Context(), api.SyncRequest{Full: true}, "")
+		return err
+	})
+	counted("idle-sync", func(int) error {
+		_, err := agent.Sync(b.Context(), api.SyncRequest{}, "")
+		return err
+	})
+	counted("sync-of-an-edit", func(i int) error {
+		if err := notion.EditPage(first[i%ready], map[string]any{"Name": text("title", fmt.Sprint("Edited ", i))}); err != nil {
+			return err
+		}
+		_, err := agent.Sync(b.Context(), api.SyncRequest{}, "")
+		return err
+	})
+	counted("ready", func(int) error {
+		_, err := agent.Tasks(b.Context(), client.TaskFilter{Ready: true, Limit: 20})
+		return err
+	})
+	counted("status", func(int) error {
+		_, err := agent.Status(b.Context())
+		return err
+	})
+}
+
+// heap is how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
