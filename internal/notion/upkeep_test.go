@@ -1,0 +1,199 @@
+package notion_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A query goes on where Notion cuts it off, as often as it takes.
+func TestQueryOfMoreThanNotionShows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var want []string
+		for i := range 1000 {
+			if i%70 == 0 {
+				time.Sleep(time.Minute)
+			}
+			name := fmt.Sprintf("Task %03d", i)
+			w.page(props{"Name": title(name)})
+			want = append(want, name)
+		}
+		if err := w.emulator.SetQueryLimit(250); err != nil {
+			w.Fatal(err)
+		}
+		tasks := w.tasks(notion.TaskSchema{})
+		for _, q := range []notion.Query{
+			{}, {UnfinishedOnly: true}, {UnfinishedOnly: true, FinishedSince: dawn}, {EditedSince: dawn},
+		} {
+			last := 0
+			q.Progress = func(n int) { last = n }
+			rows, _, err := tasks.Query(w.Context(), q)
+			if err != nil {
+				w.Fatal(err)
+			}
+			got := titles(rows)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				w.Errorf("-want +got\n%s", diff)
+			}
+			if last != len(want) {
+				w.Errorf("the last progress was %d", last)
+			}
+		}
+	})
+}
+
+// More rows of one minute than a query shows cannot be told apart.
+func TestQueryOfTooManyRowsOfOneMinute(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for range 300 {
+			w.page(props{})
+		}
+		if err := w.emulator.SetQueryLimit(250); err != nil {
+			w.Fatal(err)
+		}
+		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{})
+		if err == nil || rows != nil || !strings.Contains(err.Error(), "same minute") {
+			w.Errorf("%d rows, %v", len(rows), err)
+		}
+	})
+}
+
+func TestFinishedTasksOfLate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.page(props{"Name": title("done before"), "status": status("COMPLETED")})
+		w.page(props{"Name": title("open")})
+		time.Sleep(time.Hour)
+		w.page(props{"Name": title("done since"), "status": status("CANCELLED")})
+		rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{UnfinishedOnly: true, FinishedSince: dawn.Add(time.Minute)})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"open", "done since"}, titles(rows)); diff != "" {
+			w.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// What is known of a schema is enough to begin with, and is checked before the
+// first query.
+func TestRecallTasks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{"Name": title("task")})
+		schema := notion.TaskSchema{Known: w.tasks(notion.TaskSchema{}).Known()}
+		remove := w.emulator.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		w.emulator.ResetRequests()
+		tasks, err := w.client.RecallTasks(w.databases.Tasks, schema)
+		if err != nil || len(w.emulator.Requests()) != 0 {
+			w.Fatalf("%v, %d requests", err, len(w.emulator.Requests()))
+		}
+		if !tasks.HasToken() || len(tasks.Warnings()) != 0 {
+			w.Errorf("token: %v, warnings: %q", tasks.HasToken(), tasks.Warnings())
+		}
+		remove()
+		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
+			w.Error(err)
+		}
+		if got := w.get(tasks, id); got.ClaimedBy != "Sandman" {
+			w.Errorf("claimed by %q", got.ClaimedBy)
+		}
+		w.emulator.ResetRequests()
+		for range 2 {
+			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
+				w.Errorf("%d rows, %v", len(rows), err)
+			}
+		}
+		if n := len(w.emulator.Requests()); n != 3 {
+			w.Errorf("%d requests, want one for the schema and two queries", n)
+		}
+
+		for _, known := range []string{"", "{}", "nonsense"} {
+			if _, err := w.client.RecallTasks(w.databases.Tasks, notion.TaskSchema{Known: known}); err == nil {
+				w.Errorf("recalled a database from %q", known)
+			}
+		}
+		if _, err := w.client.RecallTasks(w.databases.MeshLog, schema); err == nil {
+			w.Error("recalled one database as another")
+		}
+	})
+}
+
+// An id is known for the configured name only: whoever names another property
+// means that one.
+func TestKnownPropertiesAndConfiguredNames(t *testing.T) {
+	inWorld(t, func(w *world) {
+		known := w.tasks(notion.TaskSchema{}).Known()
+		if err := w.emulator.EditSchema(w.databases.Tasks, props{
+			"claimed_by": props{"name": "who"}, "someone else": of("rich_text"),
+		}); err != nil {
+			w.Fatal(err)
+		}
+		id := w.page(props{"who": richText("Oracle"), "someone else": richText("Sandman")})
+		for name, want := range map[string]string{"": "Oracle", "someone else": "Sandman"} {
+			tasks := w.tasks(notion.TaskSchema{Known: known, Properties: notion.Properties{ClaimedBy: name}})
+			if got := w.get(tasks, id).ClaimedBy; got != want {
+				w.Errorf("with claimed_by: %q, claimed by %q, want %q", name, got, want)
+			}
+		}
+		if _, err := w.client.Tasks(w.Context(), w.databases.Tasks, notion.TaskSchema{}); err == nil {
+			w.Error("found a property of another name without knowing it")
+		}
+	})
+}
+
+func TestBrokenSchema(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{})
+		tasks := w.tasks(notion.TaskSchema{})
+		edit := func(change props) {
+			w.Helper()
+			if err := w.emulator.EditSchema(w.databases.Tasks, change); err != nil {
+				w.Fatal(err)
+			}
+		}
+		check := func(err error, says string) {
+			w.Helper()
+			var refused *claim.StoreError
+			if says == "" && err != nil || says != "" && (!errors.As(err, &refused) || refused.Kind != claim.Refused || !strings.Contains(err.Error(), says)) {
+				w.Errorf("err = %v, want %q", err, says)
+			}
+		}
+		permit := func() error { return permitted(tasks) }
+
+		// An option that is gone shows when it is written.
+		edit(props{"status": of("status", "OPEN", "BLOCKED", "COMPLETED", "CANCELLED")})
+		check(permit(), "")
+		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err == nil {
+			w.Error("wrote a status that does not exist")
+		}
+		_, _, err := tasks.Query(w.Context(), notion.Query{})
+		check(err, `"IN_PROGRESS"`)
+		check(permit(), `"IN_PROGRESS"`)
+		edit(props{"status": of("status", "OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED")})
+		_, _, err = tasks.Query(w.Context(), notion.Query{})
+		check(err, "")
+		check(permit(), "")
+
+		// So does a property that is gone when a page is read.
+		edit(props{"claim_token": nil})
+		_, err = tasks.Get(w.Context(), id)
+		check(err, `"claim_token"`)
+		check(permit(), `"claim_token"`)
+		check(tasks.Check(w.Context()), `"claim_token"`)
+		edit(props{"claim_token": of("rich_text")})
+		check(tasks.Check(w.Context()), "")
+		check(permit(), "")
+		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
+			w.Error(err)
+		}
+	})
+}
