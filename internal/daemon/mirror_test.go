@@ -100,39 +100,6 @@ func TestAnIdleIntervalIsOneRequest(t *testing.T) {
 	})
 }
 
-// What a query shows of a task that was claimed a moment ago may be older than
-// the claim.
-func TestQueriesThatLagSetNothingBack(t *testing.T) {
-	inWorld(t, 0, func(w *world) {
-		id := w.add("task", nil)
-		time.Sleep(10 * time.Minute)
-		n := w.daemon(nil)
-		defer n.stop()
-		other := w.add("also edited in this minute", nil)
-		remove := w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Delay: 40 * time.Second})
-		cl := n.mustClaim("Sandman", id)
-		for range 80 {
-			time.Sleep(time.Second)
-			if got := n.task(id); got.Status != task.InProgress || got.ClaimedBy != "Sandman" {
-				w.Fatalf("the daemon takes the task for %s, claimed by %q", got.Status, got.ClaimedBy)
-			}
-		}
-		if got := n.task(other).Title; got == "" {
-			w.Errorf("title = %q", got)
-		}
-		remove()
-		// A person's edit in the minute of the claim is seen at the next sync.
-		w.edit(id, name("renamed"))
-		time.Sleep(16 * time.Second)
-		if got := n.task(id).Title; got != "renamed" {
-			w.Errorf("title = %q, want the person's", got)
-		}
-		if err := n.complete(cl); err != nil {
-			w.Error(err)
-		}
-	})
-}
-
 func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		trashed, archived := w.add("trashed", nil), w.add("archived", nil)
