@@ -21,7 +21,7 @@ import (
 // it counts as requests and as memory is the daemon's; the times include those of
 // the emulator, which is in the same process, and no waiting for a rate limit:
 //
-//	go test -run=NONE -bench=Mirror -benchtime=20x ./internal/daemon
+//	go test -run=NONE -bench=Mirror ./internal/daemon
 func BenchmarkMirror(b *testing.B) {
 	for _, tasks := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) { benchmarkMirror(b, tasks) })
@@ -130,10 +130,6 @@ func benchmarkMirror(b *testing.B, tasks int) {
 			b.ReportMetric(float64(len(notion.Requests()))/float64(i), "requests/op")
 		})
 	}
-	counted("full-sync", func(int) error {
-		_, err := agent.Sync(b.Context(), api.SyncRequest{Full: true}, "")
-		return err
-	})
 	counted("idle-sync", func(int) error {
 		_, err := agent.Sync(b.Context(), api.SyncRequest{}, "")
 		return err
