@@ -199,8 +199,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	}
 	tok := c.token(cl, r.Task)
 	switch {
-	case r.Task.ClaimedBy == "" && r.Task.Token == "",
-		cl.Clearing && tok.ID != "" && tok.ID != cl.ID && !r.Task.Trashed:
+	case cl.Clearing && (r.Task.ClaimedBy == "" && r.Task.Token == "" || tok.ID != "" && tok.ID != cl.ID && !r.Task.Trashed):
 		// The write that did it was not answered; and in the second case somebody
 		// has claimed the task since, which nobody does under a live mark.
 		return c.withdrawn(ctx, cl)
@@ -250,7 +249,20 @@ func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Finish.Summary
 	_, eerr := c.end(ctx, cl, EndSwept, cl.Finish.Summary, e)
-	return errors.Join(err, eerr)
+	return errors.Join(err, eerr, c.forestall(ctx, cl))
+}
+
+// forestall makes earlier sweeps of the task that cl has swept, whose marks may
+// arrive yet, plain withdrawals: they have nothing to sweep any more.
+func (c *Claimer) forestall(ctx context.Context, cl Claim) error {
+	live, err := c.ledger.Live(ctx)
+	for _, old := range live {
+		if old.Task.ID == cl.Task.ID && old.State == Abandoned && old.Finish != nil {
+			old.Finish, old.Detail = nil, "its mark came when a later sweep was done"
+			err = errors.Join(err, c.save(ctx, old))
+		}
+	}
+	return err
 }
 
 // overtaken closes a claim that is not this daemon's to withdraw any more.

@@ -201,6 +201,28 @@ func TestFateOfTheSweep(t *testing.T) {
 	}
 }
 
+// A mark that lands on the next claim, long after a later sweep did the work, is
+// withdrawn, and nothing is swept a second time.
+func TestMarkOfAnEarlierSweep(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d, other := w.daemon("a", claimtest.InTurn(claimtest.Voidings, claimtest.Late(3*time.Minute))), w.daemon("b")
+		if _, swept, err := d.Sweep(w.ctx, page); swept || err == nil {
+			t.Fatalf("swept = %v, error %v; want the mark on its way", swept, err)
+		}
+		w.sync(time.Minute, d)
+		if _, swept, err := d.Sweep(w.ctx, page); !swept || err != nil {
+			t.Fatalf("swept = %v, error %v", swept, err)
+		}
+		w.claim(other, "Oracle")
+		w.sync(10*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+		if diff := cmp.Diff([]claim.Kind{claim.KindSwept, claim.KindWithdrawn}, kinds(d)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A sweep and an override compete for a stale task. However slow the sweep's
 // writes are, whoever is granted the task keeps it.
 func TestSlowSweepAgainstAnOverride(t *testing.T) {

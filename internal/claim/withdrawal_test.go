@@ -179,6 +179,10 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 					w.Edit(page, tt.edit)
 					want := w.Page(page)
 					tt.want(&want)
+					events := []claim.Kind{claim.KindDenied}
+					if !cmp.Equal(want, w.Page(page)) {
+						events = append(events, claim.KindWithdrawn)
+					}
 					sent := len(d.Store.Calls())
 					w.sync(10*time.Minute, d)
 					if diff := cmp.Diff(want, w.Page(page)); diff != "" {
@@ -186,6 +190,9 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 					}
 					if n := len(d.Store.Calls()) - sent; n > 4 {
 						t.Errorf("%d requests were sent after the edit, want few", n)
+					}
+					if diff := cmp.Diff(events, kinds(d)); diff != "" {
+						t.Errorf("events (-want +got):\n%s", diff)
 					}
 					time.Sleep(25 * time.Hour)
 					w.sync(time.Minute, d)
