@@ -71,19 +71,21 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+	away := false // whether Notion is; what is delivered after the one that found out would overtake it
 	if slices.ContainsFunc(live, func(cl Claim) bool { return cl.State == Finishing && due(cl) }) {
 		// The others take part, so that none is delivered before those accepted
 		// earlier only because it was tried at a better moment.
 		alone := due
-		due = func(cl Claim) bool { return alone(cl) || cl.State == Finishing && cl.Suspect.IsZero() }
+		due = func(cl Claim) bool {
+			if cl.State == Finishing {
+				return !away && (alone(cl) || cl.Suspect.IsZero())
+			}
+			return alone(cl)
+		}
 	}
-	away := false
 	err = errors.Join(
 		c.eachLive(ctx, c.cutShort, func(cl Claim) error { return c.giveUp(ctx, cl) }),
 		c.eachLive(ctx, due, func(cl Claim) error {
-			if away && cl.State == Finishing {
-				return nil // or it would overtake the one that could not be delivered
-			}
 			err := c.resolve(ctx, cl)
 			if errors.Is(err, errOwed) {
 				away, err = errors.Is(err, errAway), nil
@@ -97,7 +99,10 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	)
 	live, lerr := c.ledger.Live(ctx)
 	for _, cl := range live {
-		if !cl.Due.IsZero() && cl.State != Held && (next.IsZero() || cl.Due.Before(next)) {
+		if cl.Due.IsZero() || cl.State == Held || away && cl.State == Finishing && !cl.Due.After(c.store.Now()) {
+			continue
+		}
+		if next.IsZero() || cl.Due.Before(next) {
 			next = cl.Due
 		}
 	}
