@@ -27,20 +27,20 @@ func (c *call) source(id string) (*source, error) {
 // singleSource refuses a database with several data sources to versions that
 // know of one only.
 func (c *call) singleSource(d *database) error {
-	if c.version.hasSources() || len(d.Sources) == 1 {
+	if c.version.hasSources() || len(c.world.sources(d)) == 1 {
 		return nil
 	}
-	return severalSources(d)
+	return c.world.severalSources(d)
 }
 
-func severalSources(d *database) error {
+func (w *world) severalSources(d *database) error {
 	return &apiError{
 		status: http.StatusBadRequest, code: "validation_error",
 		message: "Databases with multiple data sources are not supported in this API version.",
 		additional: map[string]any{
 			"error_type":            "multiple_data_sources_for_database",
 			"database_id":           d.ID,
-			"child_data_source_ids": d.Sources,
+			"child_data_source_ids": w.sources(d),
 			"minimum_api_version":   version2025,
 		},
 	}
@@ -177,12 +177,12 @@ func (c *call) updateDatabase() (render, error) {
 		if c.version.hasSources() {
 			return nil, n.should("not present")
 		}
-		if err := c.tx.updateSchema(c.world.Sources[d.Sources[0]], n); err != nil {
+		if err := c.tx.updateSchema(c.world.first(d), n); err != nil {
 			return nil, err
 		}
 	}
 	if !c.version.hasSources() && c.body.get("title").present {
-		c.editSource(c.world.Sources[d.Sources[0]], func(s *source) { s.Name = d.Title })
+		c.editSource(c.world.first(d), func(s *source) { s.Name = d.Title })
 	}
 	return func() map[string]any { return c.encodeDatabase(c.world.Databases[d.ID]) }, nil
 }
@@ -211,12 +211,12 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 		m["archived"] = d.Trashed
 	}
 	if !c.version.hasSources() {
-		m["properties"] = c.world.Sources[d.Sources[0]].encodeSchema(c.world)
+		m["properties"] = c.world.first(d).encodeSchema(c.world)
 		return m
 	}
 	m["is_locked"] = false
 	sources := []any{}
-	for _, id := range d.Sources {
+	for _, id := range c.world.sources(d) {
 		sources = append(sources, map[string]any{"id": id, "name": plainText(c.world.Sources[id].Name)})
 	}
 	m["data_sources"] = sources

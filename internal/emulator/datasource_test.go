@@ -141,3 +141,47 @@ func TestArchivedVanishesFromTheLastVersion(t *testing.T) {
 		}
 	}
 }
+
+// A data source in the trash does not count, and the last one cannot get there.
+func TestDataSourcesInTheTrash(t *testing.T) {
+	a, dbs := seeded(t, "empty")
+	a25 := a.as("2025-09-03")
+	first := a.sourceOf(dbs.Tasks)
+	second, err := a.e.AddDataSource(dbs.Tasks, "Ideas", object{"Idea": object{"title": object{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idea, err := a.e.CreatePage(second, object{"Idea": title("Fly")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a25.ok("GET", pathPages+"/"+idea, nil); at(got, "parent", "data_source_id") != second {
+		t.Errorf("the page is in %v", got["parent"])
+	}
+	if err := a.e.EditSchema(second, object{"Cost": object{"number": object{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a25.ok("GET", "/v1/data_sources/"+second, nil); at(got, "properties", "Cost", "type") != "number" {
+		t.Errorf("the second is %v", got)
+	}
+	a.refused("POST", "/v1/databases/"+dbs.Tasks+"/query", object{}, badRequest, validation, "")
+
+	if err := a.e.TrashDataSource(first); err != nil {
+		t.Fatal(err)
+	}
+	if got := titles(a.ok("POST", "/v1/databases/"+dbs.Tasks+"/query", object{})); !cmp.Equal(got, []string{"Fly"}) {
+		t.Errorf("rows are %v, want those of the second", got)
+	}
+	if n := len(a25.ok("GET", "/v1/databases/"+dbs.Tasks, nil)["data_sources"].(list)); n != 1 {
+		t.Errorf("%d data sources, want 1", n)
+	}
+	if err := a.e.TrashDataSource(second); err == nil {
+		t.Error("a person put the last data source into the trash")
+	}
+	a25.refused("PATCH", "/v1/data_sources/"+second, object{"in_trash": true}, badRequest, validation, "")
+	a25.ok("PATCH", "/v1/data_sources/"+first, object{"in_trash": false})
+	a25.ok("PATCH", "/v1/data_sources/"+second, object{"in_trash": true})
+	if got := titles(a.ok("POST", "/v1/databases/"+dbs.Tasks+"/query", object{})); len(got) != 0 {
+		t.Errorf("rows are %v, want those of the first", got)
+	}
+}

@@ -27,8 +27,8 @@ func (tx *tx) makeDatabase(id, title string, schema map[string]any) error {
 	return err
 }
 
-// CreatePage makes a row of a database's first data source. properties has an
-// API property value for each name.
+// CreatePage makes a row of a database's first data source, or of the data source
+// that has the id. properties has an API property value for each name.
 func (e *Emulator) CreatePage(databaseID string, properties map[string]any) (id string, err error) {
 	err = e.do(func(tx *tx) error {
 		s, err := tx.world.firstSource(databaseID)
@@ -88,7 +88,7 @@ func (e *Emulator) EditPage(id string, properties map[string]any) error {
 }
 
 // EditSchema changes, adds, renames and (with nil) removes properties of a
-// database's first data source.
+// database's first data source, or of the data source that has the id.
 func (e *Emulator) EditSchema(databaseID string, properties map[string]any) error {
 	return e.do(func(tx *tx) error {
 		s, err := tx.world.firstSource(databaseID)
@@ -122,6 +122,23 @@ func (e *Emulator) AddDataSource(databaseID, name string, schema map[string]any)
 		return err
 	})
 	return id, err
+}
+
+// TrashDataSource puts a data source into the trash, which the last one of a
+// database cannot be put into.
+func (e *Emulator) TrashDataSource(id string) error {
+	return e.do(func(tx *tx) error {
+		canonical, _ := parseID(id)
+		s := tx.world.Sources[canonical]
+		if s == nil {
+			return fmt.Errorf("no data source with the id %q", id)
+		}
+		if len(tx.world.sources(tx.world.Databases[s.Database])) == 1 {
+			return fmt.Errorf("%s is the last data source of its database", id)
+		}
+		tx.editSource(s, func(s *source) { s.Trashed = true })
+		return nil
+	})
 }
 
 // TrashPage puts a page into the trash.
@@ -162,7 +179,10 @@ func (w *world) find(id string) (*page, error) {
 func (w *world) firstSource(databaseID string) (*source, error) {
 	if canonical, ok := parseID(databaseID); ok {
 		if d := w.Databases[canonical]; d != nil {
-			return w.Sources[d.Sources[0]], nil
+			return w.first(d), nil
+		}
+		if s := w.Sources[canonical]; s != nil {
+			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("no database with the id %q", databaseID)

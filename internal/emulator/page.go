@@ -85,10 +85,10 @@ func (c *call) pageParent(n node) (parent, *source, error) {
 		if err != nil {
 			return parent{}, nil, err
 		}
-		if len(d.Sources) > 1 {
-			return parent{}, nil, severalSources(d)
+		if len(c.world.sources(d)) > 1 {
+			return parent{}, nil, c.world.severalSources(d)
 		}
-		s := c.world.Sources[d.Sources[0]]
+		s := c.world.first(d)
 		return parent{Source: s.ID}, s, nil
 	}
 	if w := n.get("workspace"); w.value == true {

@@ -73,7 +73,7 @@ func (c *call) queryDatabase() (render, error) {
 	if err := c.singleSource(d); err != nil {
 		return nil, err
 	}
-	return c.queryRows(c.world.Sources[d.Sources[0]])
+	return c.queryRows(c.world.first(d))
 }
 
 func (c *call) querySource() (render, error) {

@@ -80,10 +80,10 @@ func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 		return s, nil
 	}
 	d, ok := tx.world.Databases[uuid]
-	if !ok || tx.world.Hidden[uuid] || len(d.Sources) == 0 {
+	if !ok || tx.world.Hidden[uuid] {
 		return nil, notFound("database", uuid)
 	}
-	return tx.world.Sources[d.Sources[0]], nil
+	return tx.world.first(d), nil
 }
 
 // relate writes the other side of a two-way relation: every page that p now

@@ -99,12 +99,12 @@ func (c *call) searchable() []hit {
 			continue
 		}
 		if !c.version.hasSources() {
-			if len(d.Sources) == 1 {
+			if len(c.world.sources(d)) == 1 {
 				hits = append(hits, hit{"database", plainText(d.Title), d.Edited, d.Seq, func() map[string]any { return c.encodeDatabase(d) }})
 			}
 			continue
 		}
-		for _, id := range d.Sources {
+		for _, id := range c.world.sources(d) {
 			s := c.world.Sources[id]
 			hits = append(hits, hit{"data_source", plainText(s.Name), s.Edited, s.Seq, func() map[string]any { return c.encodeSource(s) }})
 		}

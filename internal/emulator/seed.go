@@ -146,7 +146,7 @@ var backlog = []seedTask{
 }
 
 func (tx *tx) seedBacklog() error {
-	s := tx.world.Sources[tx.world.Databases[seeded.Tasks].Sources[0]]
+	s := tx.world.first(tx.world.Databases[seeded.Tasks])
 	ids := make([]string, len(backlog))
 	for i, t := range backlog {
 		n, err := asNode("properties", t.properties(tx.now, ids))

@@ -196,8 +196,8 @@ func (tx *tx) decodePages(p property, n node) (value, error) {
 		return value{}, err
 	}
 	if to := tx.world.Sources[p.Link.Source]; tx.oneSource && to != nil {
-		if d := tx.world.Databases[to.Database]; len(d.Sources) > 1 {
-			return value{}, severalSources(d)
+		if d := tx.world.Databases[to.Database]; len(tx.world.sources(d)) > 1 {
+			return value{}, tx.world.severalSources(d)
 		}
 	}
 	var v value

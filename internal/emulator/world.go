@@ -167,6 +167,15 @@ func (s *source) property(key string) (property, bool) {
 // source is the data source of a row, nil for other pages.
 func (w *world) source(p *page) *source { return w.Sources[p.Parent.Source] }
 
+// sources are the ids of a database's data sources, without those in the trash.
+// There is always one: the last cannot be put there.
+func (w *world) sources(d *database) []string {
+	return slices.DeleteFunc(slices.Clone(d.Sources), func(id string) bool { return w.Sources[id].Trashed })
+}
+
+// first is the data source that versions which know of one only speak of.
+func (w *world) first(d *database) *source { return w.Sources[w.sources(d)[0]] }
+
 // title is the plain text of a page's title.
 func (w *world) title(p *page) string { return plainText(p.Values[titleID].Spans) }
 
