@@ -52,9 +52,13 @@ const (
 	// reasonBlocked is the rate limit reason of a connection that Notion has shut
 	// out; asking again does not help and is not wanted.
 	reasonBlocked = "public_api_request_blocked"
-	// multipleSources is the error type of a database that version 2022-06-28 cannot serve.
+	// multipleSources is the error type of a database that has several data sources,
+	// where version 2022-06-28 knows of one only.
 	multipleSources = "multiple_data_sources_for_database"
 )
+
+// several reports whether a database has several data sources, and none was named.
+func (e *APIError) several() bool { return e.data("error_type") == multipleSources }
 
 func (e *APIError) data(key string) string {
 	s, _ := e.AdditionalData[key].(string)

@@ -56,6 +56,7 @@ type Client struct {
 	breaker *breaker
 	meter   *meter
 	clock   *clock
+	sources *sources
 	// tasks is the tasks database that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }
@@ -93,6 +94,7 @@ func New(o Options) (*Client, error) {
 		permits: permits,
 		meter:   newMeter(o.Log),
 		clock:   newClock(),
+		sources: new(sources),
 	}
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
@@ -105,7 +107,8 @@ func New(o Options) (*Client, error) {
 	c.breaker = &breaker{next: chain, log: o.Log}
 	chain = c.breaker
 	chain = &retry{next: chain, base: 500 * time.Millisecond}
-	chain = &repair{next: chain}
+	chain = &source{next: chain, sources: c.sources}
+	chain = &repair{next: chain, sources: c.sources}
 	c.http = &http.Client{Transport: chain}
 	c.api = notionapi.NewClient(notionapi.Token(o.Token),
 		notionapi.WithHTTPClient(c.http), notionapi.WithVersion(apiVersion), notionapi.WithRetry(1))
@@ -142,6 +145,11 @@ func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 
 // get makes a request that the library has no call for.
 func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
+	return c.getIn(ctx, apiVersion, path, query, answer)
+}
+
+// getIn makes such a request in a version of the API.
+func (c *Client) getIn(ctx context.Context, version, path string, query url.Values, answer any) error {
 	address := libraryURL + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -151,7 +159,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, answer 
 		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Notion-Version", apiVersion)
+	req.Header.Set("Notion-Version", version)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return err

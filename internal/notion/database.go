@@ -14,24 +14,39 @@ import (
 
 // Database is what a database says of itself.
 type Database struct {
-	ID      task.ID
-	Title   string
+	ID    task.ID
+	Title string
+	// Source is the data source that stands for the database, and has that title;
+	// empty if the database has one only, and none was named.
+	Source  task.ID
 	Columns map[string]Column // by name
 }
 
-// Database reads a database, by its id or URL, with one request.
+// Database reads a database, by its id or URL, with one request, and another one if
+// it is the first reading of a database of which a data source was named. The error
+// is a *SourceError if it is not known which one of several is meant.
 func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"%q is not the id of a database: want its id or its URL", id)
 	}
+	if err := c.findSource(ctx, canonical); err != nil {
+		return Database{}, err
+	}
 	var x exchange
 	db, err := c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
+	if severalSources(err) {
+		which, err := c.listSources(ctx, canonical)
+		if err != nil {
+			return Database{}, err
+		}
+		return Database{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: which}
+	}
 	if err != nil {
 		return Database{}, storeError(err)
 	}
-	read := shown(canonical, db, &x)
+	read := c.shown(canonical, db, &x)
 	if db.Archived {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"database %q is in the trash: restore it, or use another", read.Title)
@@ -40,12 +55,12 @@ func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 }
 
 // shown is the database that an answer shows.
-func shown(id task.ID, db *notionapi.Database, x *exchange) Database {
+func (c *Client) shown(id task.ID, db *notionapi.Database, x *exchange) Database {
 	title := ""
 	for _, s := range db.Title {
 		title += s.PlainText
 	}
-	return Database{id, cmp.Or(title, string(id)), x.columns}
+	return Database{ID: id, Title: cmp.Or(title, string(id)), Source: c.sources.of(id), Columns: x.columns}
 }
 
 // Below lists the databases that lie directly on a page, by their ids, with
@@ -103,7 +118,7 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
 		Parent:     notionapi.Parent{Type: notionapi.ParentTypePageID, PageID: notionapi.PageID(page)},
 		Title:      new(spanWriter).write(title),
-		Properties: configs("", columns),
+		Properties: configs(nil, columns),
 	})
 	if err != nil {
 		return Database{}, storeError(err)
@@ -112,7 +127,7 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	if err != nil {
 		return Database{}, storeError(err)
 	}
-	return shown(id, db, &x), nil
+	return c.shown(id, db, &x), nil
 }
 
 // AddColumns adds those of the properties that the database does not have. To
@@ -131,7 +146,7 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	if len(missing) == 0 {
 		return db, nil
 	}
-	if db, err = c.updateSchema(ctx, id, configs(id, missing)); err != nil {
+	if db, err = c.updateSchema(ctx, id, configs(c.itself(id), missing)); err != nil {
 		return Database{}, err
 	}
 	for _, col := range missing {
@@ -161,7 +176,7 @@ func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, opti
 		return db, nil
 	}
 	all := NewColumn{Name: column, Type: col.Type, Options: append(col.Options, missing...)}
-	if db, err = c.updateSchema(ctx, id, configs(id, []NewColumn{all})); err != nil {
+	if db, err = c.updateSchema(ctx, id, configs(c.itself(id), []NewColumn{all})); err != nil {
 		return Database{}, err
 	}
 	if left := lacking(db.Columns[column].Options, all.Options); len(left) > 0 {
@@ -177,21 +192,29 @@ func (c *Client) updateSchema(ctx context.Context, id task.ID, columns notionapi
 	if err != nil {
 		return Database{}, storeError(err)
 	}
-	return shown(id, db, &x), nil
+	return c.shown(id, db, &x), nil
 }
 
 // newColumn is a property to be made in a database, as a request says it. The
 // library knows of fewer types, and cannot leave the groups of a status alone.
 type newColumn struct {
 	NewColumn
-	database task.ID
+	to map[string]string
 }
 
-// configs makes a schema of columns; a relation relates to the database itself.
-func configs(database task.ID, columns []NewColumn) notionapi.PropertyConfigs {
+// itself says what a relation of a database to itself relates to.
+func (c *Client) itself(id task.ID) map[string]string {
+	if source := c.sources.of(id); source != "" {
+		return map[string]string{"data_source_id": string(source)}
+	}
+	return map[string]string{"database_id": string(id)}
+}
+
+// configs makes a schema of columns; to is what a relation relates to.
+func configs(to map[string]string, columns []NewColumn) notionapi.PropertyConfigs {
 	schema := make(notionapi.PropertyConfigs, len(columns))
 	for _, col := range columns {
-		schema[col.Name] = newColumn{col, database}
+		schema[col.Name] = newColumn{col, to}
 	}
 	return schema
 }
@@ -215,7 +238,9 @@ func (n newColumn) MarshalJSON() ([]byte, error) {
 		}
 		config["options"] = options
 	case typeRelation:
-		config["database_id"] = string(n.database)
+		for key, id := range n.to {
+			config[key] = id
+		}
 		config["type"] = "single_property"
 		config["single_property"] = struct{}{}
 	case typeUniqueID:

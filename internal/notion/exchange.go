@@ -18,6 +18,8 @@ type exchange struct {
 	incomplete string
 	// columns is a database's schema, by the properties' names.
 	columns map[string]Column
+	// sources are a database's data sources, as far as the answer's version knows them.
+	sources []Source
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }

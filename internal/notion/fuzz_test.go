@@ -171,14 +171,15 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(uint8(database), `{"object":"database","id":"2f835e81-2bbb-81b6-9700-e18108a40b10","title":[{"plain_text":"Tasks"}],"in_trash":false,"url":"u","properties":{
 "Name":{"id":"title","name":"Name","type":"title","title":{}},"status":{"id":"s","type":"status","status":{"options":[{"name":"OPEN"}],"groups":[]}},
 "place":{"id":"p","type":"place","place":{}},"r":{"id":"r","type":"relation","relation":{"database_id":"x","single_property":{}}},"odd":{},"null":null}}`)
+	repair := &repair{sources: new(sources)}
 	f.Fuzz(func(t *testing.T, kind uint8, body string) {
 		kind %= uint8(len(paths))
 		req := request(t, t.Context(), http.MethodPost, paths[kind], "")
-		repaired, err := repairAnswer(req, []byte(body), new(exchange))
+		repaired, err := repair.answer(req, []byte(body), new(exchange))
 		if err != nil {
 			return // and the request fails, saying that the answer is not of Notion's form
 		}
-		again, err := repairAnswer(req, repaired, new(exchange))
+		again, err := repair.answer(req, repaired, new(exchange))
 		if err != nil {
 			t.Fatalf("repaired once: %s\nrepaired twice: %v", repaired, err)
 		}

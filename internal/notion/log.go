@@ -101,7 +101,7 @@ func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
 func (l *Log) current(ctx context.Context) (layout, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale {
+	if l.stale || l.client.sources.open(l.id) {
 		db, err := l.client.Database(ctx, string(l.id))
 		if err != nil {
 			return layout{}, err

@@ -41,7 +41,7 @@ const pageSize = 100
 // If the schema may have changed, Query reads it first, with one more request.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
 	ctx = usually(ctx, LaneSync)
-	if t.Broken() != nil || t.doubtful.Load() {
+	if t.Broken() != nil || t.doubtful.Load() || t.client.sources.open(t.codec.Load().database) {
 		if err := t.Check(ctx); err != nil {
 			return nil, time.Time{}, err
 		}
@@ -49,6 +49,11 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 	l := listing{query: q, codec: t.codec.Load(), seen: make(map[task.ID]int)}
 	for {
 		incomplete, err := t.list(ctx, &l)
+		if severalSources(err) {
+			if broken := t.Check(ctx); broken != nil { // which says what there is to choose from
+				return nil, time.Time{}, broken
+			}
+		}
 		if err != nil {
 			return nil, time.Time{}, t.noted(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // repair shapes requests and answers so that the library can carry them. Of an
@@ -18,7 +19,10 @@ import (
 // understands: a property of a type that the library has never heard of makes it
 // refuse the whole answer. What the library has no field for goes into the
 // request's exchange.
-type repair struct{ next http.RoundTripper }
+type repair struct {
+	next    http.RoundTripper
+	sources *sources
+}
 
 func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	req, err := repairRequest(req)
@@ -32,7 +36,7 @@ func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err == nil {
-		body, err = repairAnswer(req, body, exchangeOf(req.Context()))
+		body, err = r.answer(req, body, exchangeOf(req.Context()))
 	}
 	if err != nil {
 		return nil, &SendError{
@@ -63,17 +67,31 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 	if req.Method != http.MethodPatch || !strings.HasPrefix(req.URL.Path, "/v1/pages/") || req.Body == nil {
 		return req, nil
 	}
+	out, err := reshaped(req, func(body map[string]json.RawMessage) error {
+		if string(body["archived"]) == "false" {
+			delete(body, "archived")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, unsent(req, err)
+	}
+	return out, nil
+}
+
+// reshaped returns the request with its body, a JSON object, as change leaves it.
+func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
 	defer req.Body.Close()
 	var body map[string]json.RawMessage
 	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
-		return nil, unsent(req, fmt.Errorf("the update is not an object: %w", err))
+		return nil, fmt.Errorf("the request is not an object: %w", err)
 	}
-	if string(body["archived"]) == "false" {
-		delete(body, "archived")
+	if err := change(body); err != nil {
+		return nil, err
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
-		return nil, unsent(req, err)
+		return nil, err
 	}
 	req = req.Clone(req.Context())
 	req.ContentLength = int64(len(data))
@@ -82,7 +100,7 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 	return req, err
 }
 
-func repairAnswer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
+func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	var kind struct {
 		Object string `json:"object"`
 	}
@@ -95,15 +113,15 @@ func repairAnswer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	}
 	switch {
 	case kind.Object == "page":
-		page, err := repairPage(body, x)
+		page, err := r.page(body, x)
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(page)
 	case kind.Object == "database":
-		return repairDatabase(body, x)
+		return r.database(body, x)
 	case strings.HasSuffix(req.URL.Path, "/query"):
-		return repairQuery(body, x)
+		return r.query(body, x)
 	default:
 		return body, nil
 	}
@@ -133,14 +151,22 @@ type rawPage struct {
 	URL            string                     `json:"url"`
 }
 
-// repairPage also says "archived" of a page that is in the trash or archived: the
-// library knows one such state only, and neither kind is a task to work on.
-func repairPage(data []byte, x *exchange) (rawPage, error) {
+// page also says "archived" of a page that is in the trash or archived: the
+// library knows one such state only, and neither kind is a task to work on. Nor does
+// it know of pages in data sources: it is told of the database that one stands for.
+func (r *repair) page(data []byte, x *exchange) (rawPage, error) {
 	var page rawPage
 	if err := json.Unmarshal(data, &page); err != nil {
 		return page, err
 	}
 	page.Archived = page.Archived || page.InTrash || page.IsArchived
+	var in struct {
+		Database string `json:"database_id"`
+		Source   string `json:"data_source_id"`
+	}
+	if json.Unmarshal(page.Parent, &in) == nil && in.Source != "" {
+		page.Parent = json.RawMessage(fmt.Sprintf(`{"type":"database_id","database_id":%q}`, r.sources.database(in.Database, in.Source)))
+	}
 	for name, data := range page.Properties {
 		var p rawProperty
 		plain, ok := json.RawMessage(nil), false
@@ -162,7 +188,7 @@ func repairPage(data []byte, x *exchange) (rawPage, error) {
 	return page, nil
 }
 
-func repairQuery(body []byte, x *exchange) ([]byte, error) {
+func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
 	var query struct {
 		Object        string            `json:"object"`
 		Results       []json.RawMessage `json:"results"`
@@ -186,7 +212,7 @@ func repairQuery(body []byte, x *exchange) ([]byte, error) {
 		}
 	}
 	for i, data := range query.Results {
-		page, err := repairPage(data, x)
+		page, err := r.page(data, x)
 		if err != nil {
 			return nil, err
 		}
@@ -197,9 +223,9 @@ func repairQuery(body []byte, x *exchange) ([]byte, error) {
 	return json.Marshal(query)
 }
 
-// repairDatabase moves the schema into the exchange. The library reads schemas of
+// database moves the schema into the exchange. The library reads schemas of
 // the types it knows only, and loses the ids of relations.
-func repairDatabase(body []byte, x *exchange) ([]byte, error) {
+func (r *repair) database(body []byte, x *exchange) ([]byte, error) {
 	var database struct {
 		Object     string                     `json:"object"`
 		ID         string                     `json:"id"`
@@ -208,6 +234,10 @@ func repairDatabase(body []byte, x *exchange) ([]byte, error) {
 		InTrash    bool                       `json:"in_trash,omitempty"`
 		Properties map[string]json.RawMessage `json:"properties"`
 		URL        string                     `json:"url"`
+		Sources    []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"data_sources,omitempty"`
 	}
 	if err := json.Unmarshal(body, &database); err != nil {
 		return nil, err
@@ -215,15 +245,22 @@ func repairDatabase(body []byte, x *exchange) ([]byte, error) {
 	database.Archived = database.Archived || database.InTrash
 	x.columns = make(map[string]Column, len(database.Properties))
 	for name, data := range database.Properties {
-		x.columns[name] = readColumn(name, data)
+		x.columns[name] = r.column(name, data)
 	}
-	database.Properties = nil
+	for _, s := range database.Sources {
+		id, err := task.ParseID(s.ID)
+		if err != nil {
+			return nil, err
+		}
+		x.sources = append(x.sources, Source{id, s.Name})
+	}
+	database.Properties, database.Sources = nil, nil
 	return json.Marshal(database)
 }
 
-// readColumn reads as much of a property's schema as it understands: of a property
+// column reads as much of a property's schema as it understands: of a property
 // without a type, or of a new one, that is little.
-func readColumn(name string, data json.RawMessage) Column {
+func (r *repair) column(name string, data json.RawMessage) Column {
 	col := Column{Name: name}
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(data, &raw) != nil ||
@@ -235,12 +272,13 @@ func readColumn(name string, data json.RawMessage) Column {
 			Name string `json:"name"`
 		} `json:"options"`
 		DatabaseID string `json:"database_id"`
+		SourceID   string `json:"data_source_id"`
 	}
 	if json.Unmarshal(raw[col.Type], &config) == nil {
 		for _, o := range config.Options {
 			col.Options = append(col.Options, o.Name)
 		}
-		col.Database = config.DatabaseID
+		col.Database = r.sources.database(config.DatabaseID, config.SourceID)
 	}
 	return col
 }

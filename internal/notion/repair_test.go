@@ -18,7 +18,7 @@ import (
 // repaired sends a request through repair and returns what arrived and what came back.
 func repaired(t *testing.T, ctx context.Context, method, path, body, answer string) (sent *http.Request, sentBody, got string, err error) {
 	t.Helper()
-	chain := &repair{next: roundTrip(func(req *http.Request) (*http.Response, error) {
+	chain := &repair{sources: new(sources), next: roundTrip(func(req *http.Request) (*http.Response, error) {
 		sent, sentBody = req, bodyOf(t, req)
 		if int64(len(sentBody)) != req.ContentLength {
 			t.Errorf("Content-Length %d of a body of %d bytes", req.ContentLength, len(sentBody))

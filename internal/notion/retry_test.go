@@ -140,7 +140,7 @@ func TestRetriedBodyIsWholeOverHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Without the wait between tries, and without the pause: these need a clock.
-	chain := &repair{next: &retry{next: &typed{next: &baseURL{
+	chain := &repair{sources: new(sources), next: &retry{next: &typed{next: &baseURL{
 		next: &send{next: server.Client().Transport, timeout: time.Minute, limit: answerLimit}, base: base,
 	}}}}
 	api := notionapi.NewClient("token", notionapi.WithHTTPClient(&http.Client{Transport: chain}), notionapi.WithRetry(1))

@@ -56,8 +56,8 @@ func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
 		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
 	case e.Status == http.StatusNotFound:
 		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
-	case e.data("error_type") == multipleSources:
-		return claim.Refused, "the database has several data sources, of which none can be used: move the others to databases of their own"
+	case e.several():
+		return claim.Refused, "a database has several data sources, and it is not known which one is meant"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
 		return claim.Trashed, ""
 	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.rateLimited(), e.Status >= 500:

@@ -18,7 +18,9 @@ import (
 //
 // The properties in use are those found when it was opened. They may be renamed.
 // Once one is found to be gone or of another type, nothing can be claimed, and
-// requests for permits fail and say why, until Query finds it mended.
+// requests for permits fail and say why, until Query finds it mended. Nor can
+// anything be claimed once the database has several data sources, none of which was
+// named; then what is held can still be worked with.
 type Tasks struct {
 	client *Client
 	schema TaskSchema
@@ -72,9 +74,10 @@ func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warning
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
-// Permit implements claim.Store, see Client.Permit.
+// Permit implements claim.Store, see Client.Permit. While the database is broken
+// there are none, except where its pages are as they were: see SourceError.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
-	if err := t.Broken(); err != nil {
+	if err := t.Broken(); err != nil && !unclear(err) {
 		return nil, err
 	}
 	return t.client.Permit(ctx, n)

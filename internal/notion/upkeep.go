@@ -33,6 +33,7 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 	var lost *lostError
 	var answered *APIError
 	switch {
+	case errors.As(err, &lost) && unclear(t.Broken()): // the page may be of another data source
 	case errors.As(err, &lost):
 		t.broken.Store(claim.Errorf(claim.Refused, claim.LandedNo,
 			"the tasks database has changed: %w: restore it as it was; nothing is claimed until then", lost))
@@ -48,10 +49,13 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 func (t *Tasks) Check(ctx context.Context) error {
 	now := t.codec.Load()
 	db, err := t.client.Database(usually(ctx, LaneSync), string(now.database))
-	if err != nil {
+	if err != nil && !unclear(err) {
 		return err
 	}
-	next, err := t.schema.again(db, now)
+	next := now
+	if err == nil {
+		next, err = t.schema.again(db, now)
+	}
 	if err != nil {
 		broken := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", err)
 		t.broken.Store(broken)
@@ -107,8 +111,12 @@ type kept struct {
 // known is what Known keeps.
 type known struct {
 	Database task.ID
-	Title    Column
-	Columns  map[string]kept // by their keys in the configuration
+	// Wanted is what was said of the data source that is meant, and Source which one
+	// that is; empty if nothing was said.
+	Wanted  string  `json:",omitempty"`
+	Source  task.ID `json:",omitempty"`
+	Title   Column
+	Columns map[string]kept // by their keys in the configuration
 }
 
 // Known returns what there is to know of the schema, to be given to a later run
@@ -116,7 +124,8 @@ type known struct {
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.columns
-	k := known{Database: c.database, Title: columns.title, Columns: make(map[string]kept)}
+	said := t.client.sources.choice(c.database)
+	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Title: columns.title, Columns: make(map[string]kept)}
 	for _, w := range t.schema.wants(&columns) {
 		if w.into.ID != "" {
 			k.Columns[w.key] = kept{w.name, *w.into}
@@ -159,7 +168,7 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 		return nil, err
 	}
 	k, columns := schema.recall()
-	if k.Database != id {
+	if k.Database != id || k.Wanted != c.sources.choice(id).wanted {
 		return nil, errors.New("nothing is known of the tasks database")
 	}
 	db := Database{ID: id, Title: string(id), Columns: make(map[string]Column)}
@@ -172,6 +181,9 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 	}
 	t, err := c.open(id, schema, columns, warnings)
 	if err == nil {
+		if k.Source != "" {
+			c.sources.found(id, k.Wanted, k.Source)
+		}
 		t.doubtful.Store(true)
 	}
 	return t, err

@@ -1,0 +1,228 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Source is one of the data sources of a database: a schema, and the pages that
+// follow it.
+type Source struct {
+	ID   task.ID
+	Name string
+}
+
+// SourceError says that it is not known which data source of a database is meant.
+// The pages that are known can be read and written all the same.
+type SourceError struct {
+	// Database is the title of the database, and Sources is what it has.
+	Database string
+	Sources  []Source
+	// Wanted is what was said of the one that is meant; empty if nothing was.
+	Wanted string
+	// Key is where that is said in the configuration; empty if it is nowhere.
+	Key string
+}
+
+func (e *SourceError) Error() string {
+	database := fmt.Sprintf("database %q", oneLine(e.Database))
+	namesakes := meant(e.Sources, e.Wanted)
+	switch {
+	case e.Key == "":
+		return fmt.Sprintf("%s has several data sources, %s: move all but one to databases of their own", database, listed(e.Sources))
+	case e.Wanted == "":
+		return fmt.Sprintf("%s has several data sources, %s: set %s to the name or the id of the one that is meant", database, listed(e.Sources), e.Key)
+	case len(namesakes) > 1:
+		return fmt.Sprintf("%s has several data sources of the name %q, %s: set %s to the id of the one that is meant",
+			database, oneLine(e.Wanted), listed(namesakes), e.Key)
+	default:
+		return fmt.Sprintf("%s has no data source %q, only %s: set %s to the name or the id of one of them",
+			database, oneLine(e.Wanted), listed(e.Sources), e.Key)
+	}
+}
+
+// mostListed is how many data sources a message lists: more than anybody has.
+const mostListed = 20
+
+// listed names data sources in a sentence, so that each can be told from the others.
+func listed(sources []Source) string {
+	var names []string
+	for i, s := range sources {
+		if i == mostListed {
+			names = append(names, fmt.Sprintf("%d more", len(sources)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%q (%s)", oneLine(s.Name), s.ID))
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// meant returns the data sources that a person means who says that: the one of
+// that id, in any spelling, else those of that name.
+func meant(sources []Source, wanted string) []Source {
+	if id, err := task.ParseID(wanted); err == nil {
+		if i := slices.IndexFunc(sources, func(s Source) bool { return s.ID == id }); i >= 0 {
+			return sources[i : i+1]
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(sources), func(s Source) bool { return s.Name != wanted })
+}
+
+// sources is what is known of the data sources that stand for databases. The zero
+// value knows of none. It is safe for concurrent use.
+type sources struct {
+	mu      sync.Mutex
+	choices map[task.ID]choice // by database
+	several bool               // some database has, or may have, several of them
+}
+
+// choice is what is said of the one that is meant, and where, and which one it has
+// turned out to be; that is empty until the database is read.
+type choice struct {
+	wanted, key string
+	source      task.ID
+}
+
+// choose notes what is said of a database's data source.
+func (s *sources) choose(database task.ID, c choice) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.choices == nil {
+		s.choices = make(map[task.ID]choice)
+	}
+	if was := s.choices[database]; was.wanted == c.wanted {
+		c.source = was.source
+	}
+	s.choices[database] = c
+}
+
+// found notes which data source it is that was said to be meant.
+func (s *sources) found(database task.ID, wanted string, source task.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := s.choices[database]; ok && c.wanted == wanted {
+		c.source = source
+		s.choices[database], s.several = c, true
+	}
+}
+
+func (s *sources) choice(database task.ID) choice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.choices[database]
+}
+
+// of is the data source that stands for a database; empty if the database stands
+// for itself.
+func (s *sources) of(database task.ID) task.ID { return s.choice(database).source }
+
+// open reports whether it has yet to be found which data source is meant.
+func (s *sources) open(database task.ID) bool {
+	c := s.choice(database)
+	return c.wanted != "" && c.source == ""
+}
+
+// met notes that a database was found to have several.
+func (s *sources) met() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.several = true
+}
+
+// known reports whether anything has to do with several data sources.
+func (s *sources) known() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.several
+}
+
+// database is the database for which a data source of it stands. For one of which
+// another stands it is the data source itself: that is none of the databases in use.
+func (s *sources) database(database, source string) string {
+	if source == "" {
+		return database
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, _ := task.ParseID(source)
+	for of, c := range s.choices {
+		if c.source == id && id != "" {
+			return string(of)
+		}
+	}
+	if of, err := task.ParseID(database); err == nil && s.choices[of].source != "" {
+		return source
+	}
+	return database
+}
+
+// Choose says which data source of a database is meant, by its name or its id;
+// empty for a database that has one only. key is where a person can say so. It sends
+// nothing: what is meant is found when the database is read next, and stays so
+// until something else is said.
+func (c *Client) Choose(database task.ID, key, wanted string) {
+	c.sources.choose(database, choice{wanted: strings.TrimSpace(wanted), key: key})
+}
+
+// findSource finds the data source that is said to be meant, with one request,
+// unless there is none or it is known.
+func (c *Client) findSource(ctx context.Context, database task.ID) error {
+	if !c.sources.open(database) {
+		return nil
+	}
+	wanted := c.sources.choice(database).wanted
+	unclear, err := c.listSources(ctx, database)
+	if err != nil {
+		return err
+	}
+	which := meant(unclear.Sources, wanted)
+	if len(which) != 1 {
+		return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: unclear}
+	}
+	c.sources.found(database, wanted, which[0].ID)
+	return nil
+}
+
+// listSources reads which data sources a database has, and returns them as the
+// error that asks for a choice.
+func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceError, error) {
+	var x exchange
+	var shown struct {
+		Title []span `json:"title"`
+	}
+	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/databases/"+string(database), url.Values{}, &shown); err != nil {
+		return nil, storeError(err)
+	}
+	said := c.sources.choice(database)
+	unclear := &SourceError{Sources: x.sources, Wanted: said.wanted, Key: said.key}
+	for _, s := range shown.Title {
+		unclear.Database += s.PlainText
+	}
+	return unclear, nil
+}
+
+// severalSources reports whether a request failed because a database has several
+// data sources.
+func severalSources(err error) bool {
+	var answered *APIError
+	return errors.As(err, &answered) && answered.several()
+}
+
+// unclear reports whether the one thing that is wrong is that a database has
+// several data sources.
+func unclear(err error) bool {
+	var which *SourceError
+	return errors.As(err, &which)
+}
