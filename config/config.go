@@ -45,11 +45,15 @@ type Notion struct {
 	Timeout   time.Duration `key:"timeout"` // of one request
 }
 
-// Databases are the ids of the databases in use, in canonical form.
+// Databases are the ids of the databases in use, in canonical form, and which of
+// their data sources are meant, by name or id; empty for those that have one only.
 type Databases struct {
-	Tasks   string `key:"tasks"`
-	TaskLog string `key:"task_log"`
-	MeshLog string `key:"mesh_log"`
+	Tasks         string `key:"tasks"`
+	TasksSource   string `key:"tasks_source"`
+	TaskLog       string `key:"task_log"`
+	TaskLogSource string `key:"task_log_source"`
+	MeshLog       string `key:"mesh_log"`
+	MeshLogSource string `key:"mesh_log_source"`
 }
 
 // Tasks maps the protocol's words to those of the tasks database.

@@ -136,6 +136,9 @@ func TestEnvironment(t *testing.T) {
 		"notion.burst":                           "7",
 		"notion.timeout":                         "3s",
 		"databases.tasks":                        "11111111-2222-3333-4444-555555555555",
+		"databases.tasks_source":                 "Sprint 12",
+		"databases.task_log_source":              "41111111222233334444555555555555",
+		"databases.mesh_log_source":              "Mesh",
 		"databases.task_log":                     "21111111-2222-3333-4444-555555555555",
 		"databases.mesh_log":                     "31111111-2222-3333-4444-555555555555",
 		"tasks.properties.status":                "p1",
@@ -190,9 +193,12 @@ func TestEnvironment(t *testing.T) {
 			Rate: 2.5, Burst: 7, Timeout: 3 * time.Second,
 		},
 		Databases: config.Databases{
-			Tasks:   "11111111-2222-3333-4444-555555555555",
-			TaskLog: "21111111-2222-3333-4444-555555555555",
-			MeshLog: "31111111-2222-3333-4444-555555555555",
+			Tasks:         "11111111-2222-3333-4444-555555555555",
+			TasksSource:   "Sprint 12",
+			TaskLog:       "21111111-2222-3333-4444-555555555555",
+			TaskLogSource: "41111111222233334444555555555555",
+			MeshLog:       "31111111-2222-3333-4444-555555555555",
+			MeshLogSource: "Mesh",
 		},
 		Tasks: config.Tasks{
 			Properties: config.Properties{

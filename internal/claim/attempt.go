@@ -102,6 +102,10 @@ func Occupied(h Claim) *Denied {
 // once runs the protocol from the pre-flight on. again means that nothing was
 // written and it should start over.
 func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
+	if err := a.closed(); err != nil {
+		cl, err = a.deny(ctx, a.unavailable(err), false)
+		return cl, false, err
+	}
 	unused, giveBack := context.WithCancel(ctx)
 	defer giveBack() // whoever is denied after the read does not use the other one
 	permit, err := a.store.Permit(unused, 2)

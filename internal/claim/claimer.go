@@ -19,6 +19,9 @@ type Config struct {
 	// Blockers returns the dependencies of a task that are not COMPLETED. It is
 	// asked within the write window, so it should know without asking Notion.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
+	// Closed, if set, says why no task may be claimed at present; nil if any may. What
+	// is held goes on all the same. It is asked before each attempt asks the store.
+	Closed func() error
 	// Observe, if set, is told of every page that the protocol reads or writes.
 	Observe func(Reading)
 	// Wrote, if set, is told of every claim write that may have landed how long
@@ -35,6 +38,7 @@ type Claimer struct {
 	ledger   Ledger
 	policy   Policy
 	blockers func(context.Context, task.Task) ([]task.ID, error)
+	closed   func() error
 	observe  func(Reading)
 	wrote    func(time.Duration, error)
 	log      *slog.Logger
@@ -52,10 +56,13 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, observe: c.Observe, wrote: c.Wrote, log: c.Log,
+		blockers: c.Blockers, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, log: c.Log,
 	}
 	if k.blockers == nil {
 		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
+	}
+	if k.closed == nil {
+		k.closed = func() error { return nil }
 	}
 	if k.observe == nil {
 		k.observe = func(Reading) {}

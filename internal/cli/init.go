@@ -49,6 +49,7 @@ func (a *app) initCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to make databases on")
 	cmd.Flags().StringVar(&given.Tasks, "tasks", "", "the tasks `database`, by id or URL, if there is one")
+	cmd.Flags().StringVar(&given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
 	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
 	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, and do nothing")
@@ -66,11 +67,15 @@ type made struct {
 	Config    string       `json:"config"`
 }
 
-// databases are the ids of the databases; those yet to be made have none.
+// databases are the ids of the databases; those yet to be made have none. The data
+// sources are as they were named.
 type databases struct {
-	Tasks   string `json:"tasks,omitempty"`
-	TaskLog string `json:"task_log,omitempty"`
-	MeshLog string `json:"mesh_log,omitempty"`
+	Tasks         string `json:"tasks,omitempty"`
+	TasksSource   string `json:"tasks_source,omitempty"`
+	TaskLog       string `json:"task_log,omitempty"`
+	TaskLogSource string `json:"task_log_source,omitempty"`
+	MeshLog       string `json:"mesh_log,omitempty"`
+	MeshLogSource string `json:"mesh_log_source,omitempty"`
 }
 
 func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error) {

@@ -142,6 +142,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, err
 	}
+	workspace.Choose(d.notion, c.Databases)
 	earlier, err := d.openTasks(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("databases.tasks: %w", err)
@@ -181,7 +182,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
+		Blockers: d.mirror.Blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
 	})
 	if err != nil {
 		return err

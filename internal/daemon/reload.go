@@ -2,16 +2,21 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+	"dibs/internal/workspace"
 )
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "log.level",
+	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "log.level",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be
@@ -34,6 +39,9 @@ func (d *Daemon) Reload(c config.Config) error {
 	if err := d.notion.SetRate(c.Notion.Rate, c.Notion.Burst); err != nil {
 		return err
 	}
+	if err := d.choose(before.Databases, c.Databases); err != nil {
+		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
+	}
 	d.broker.SetAgents(agentsOf(c))
 	if d.logLevel != nil {
 		d.logLevel.Set(c.Log.Severity())
@@ -43,6 +51,63 @@ func (d *Daemon) Reload(c config.Config) error {
 		return err // which cannot be: both are valid
 	}
 	d.log.Info("the configuration has changed", "keys", changed)
+	return nil
+}
+
+// chooseWait is how long a reload waits to hear from Notion whether the tasks are in
+// the data source that is named now.
+const chooseWait = time.Minute
+
+// choose goes by what is said now of the databases' data sources. The tasks cannot
+// move from one to another under the claims: one that is not there, or does not have
+// what is held, or cannot have tasks, changes nothing.
+func (d *Daemon) choose(before, after config.Databases) error {
+	if before.TasksSource == after.TasksSource {
+		workspace.Choose(d.notion, after)
+		return nil
+	}
+	if before.TasksSource != "" && d.tasks.Broken() == nil {
+		return errors.New("databases.tasks_source cannot change while the tasks can be claimed: restart the daemon")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
+	defer cancel()
+	if after.TasksSource != "" {
+		if err := d.hasHeld(ctx, after); err != nil {
+			return fmt.Errorf("databases.tasks_source: %w", err)
+		}
+	}
+	workspace.Choose(d.notion, after)
+	if err := d.tasks.Check(ctx); err != nil {
+		workspace.Choose(d.notion, before)
+		if berr := d.tasks.Check(ctx); berr != nil {
+			d.log.Debug("the tasks database is as before", "error", berr)
+		}
+		return fmt.Errorf("databases.tasks_source: %w", err)
+	}
+	return d.keepSchema(ctx)
+}
+
+// hasHeld checks that the data source that is named has the tasks of all claims that
+// have not ended.
+func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
+	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
+	if err != nil {
+		return err
+	}
+	live, err := d.journal.Live(ctx)
+	if err != nil {
+		return err
+	}
+	for _, cl := range live {
+		var failed *claim.StoreError
+		switch in, err := d.notion.SourceOf(ctx, cl.Task.ID); {
+		case errors.As(err, &failed) && failed.Kind == claim.NotFound: // nobody holds that any more
+		case err != nil:
+			return err
+		case in != source.ID:
+			return fmt.Errorf("data source %q does not have %q, which %s holds: name the one that has it", source.Name, cl.Task.Title, cl.Agent)
+		}
+	}
 	return nil
 }
 

@@ -74,7 +74,7 @@ func (d *Daemon) report(ctx context.Context, s *broker.Status) error {
 			s.Outbox.Oldest = log.Oldest
 		}
 		if log.LastError != "" {
-			s.Outbox.LastError = log.LastError
+			s.Outbox.LastError = string(log.Log) + " log: " + log.LastError
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/notion"
 )
 
 const (
@@ -142,8 +143,21 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 	}, err
 }
 
-// pull brings the mirror up to date and looks after the claims held here.
+// pull brings the mirror up to date and looks after the claims held here, also
+// where the tasks cannot be asked for but their pages can.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
+	result, err := d.refresh(ctx, full)
+	var which *notion.SourceError
+	if errors.As(err, &which) {
+		if gerr := d.guard(ctx, true); gerr != nil && ctx.Err() == nil {
+			d.log.Warn("held claims could not be looked after", "error", gerr)
+		}
+	}
+	return result, err
+}
+
+// refresh brings the mirror up to date and, if it could, looks after the claims.
+func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) {
 	// Whether it is Notion that is down or the query that fails, something else has
 	// to tell: claims need no query, and go on in the latter case.
 	if d.failing() {

@@ -141,7 +141,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 					w.Fatal(err)
 				}
 			},
-			doctor.Error, "databases.tasks", "multiple data sources", "move the others",
+			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source",
 		},
 		"a property that is missing": {
 			func(w *world) { w.schema(map[string]any{"claimed_at": nil}) },

@@ -113,6 +113,7 @@ func (e *examination) clock() {
 
 // databases looks at the three databases.
 func (e *examination) databases(ctx context.Context) {
+	workspace.Choose(e.client, e.Config.Databases)
 	e.tasksDatabase(ctx)
 	for _, log := range []struct {
 		key, id string
@@ -121,24 +122,38 @@ func (e *examination) databases(ctx context.Context) {
 		{"databases.task_log", e.Config.Databases.TaskLog, claim.TaskLog},
 		{"databases.mesh_log", e.Config.Databases.MeshLog, claim.MeshLog},
 	} {
-		db, err := e.client.Database(ctx, log.id)
-		if err != nil {
-			e.failed(log.key, err)
+		db, ok := e.database(ctx, log.key, log.id)
+		if !ok {
 			continue
 		}
-		e.ok(log.key, fmt.Sprintf("%q", db.Title))
 		e.logProperties(log.key, db, worklog.Example(log.log))
 	}
 }
 
+// database reads the database of a key, and says which of its data sources is used.
+func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
+	db, err := e.client.Database(ctx, id)
+	var which *notion.SourceError
+	switch {
+	case errors.As(err, &which):
+		e.failed(key+"_source", err)
+	case err != nil:
+		e.failed(key, err)
+	case db.Source != "":
+		e.ok(key, fmt.Sprintf("%q", db.Title))
+		e.ok(key+"_source", fmt.Sprintf("%q (%s), which alone is used", db.Title, db.Source))
+	default:
+		e.ok(key, fmt.Sprintf("%q, with one data source", db.Title))
+	}
+	return db, err == nil
+}
+
 func (e *examination) tasksDatabase(ctx context.Context) {
 	const key = "databases.tasks"
-	db, err := e.client.Database(ctx, e.Config.Databases.Tasks)
-	if err != nil {
-		e.failed(key, err)
+	db, ok := e.database(ctx, key, e.Config.Databases.Tasks)
+	if !ok {
 		return
 	}
-	e.ok(key, fmt.Sprintf("%q", db.Title))
 	schema := workspace.Schema(e.Config)
 	for _, f := range schema.Examine(db) {
 		check := "tasks.properties." + f.Key

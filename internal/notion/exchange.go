@@ -20,6 +20,8 @@ type exchange struct {
 	columns map[string]Column
 	// sources are a database's data sources, as far as the answer's version knows them.
 	sources []Source
+	// source is the data source that a page is in, as far as the answer's version knows it.
+	source string
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }

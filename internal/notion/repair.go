@@ -165,6 +165,7 @@ func (r *repair) page(data []byte, x *exchange) (rawPage, error) {
 		Source   string `json:"data_source_id"`
 	}
 	if json.Unmarshal(page.Parent, &in) == nil && in.Source != "" {
+		x.source = in.Source
 		page.Parent = json.RawMessage(fmt.Sprintf(`{"type":"database_id","database_id":%q}`, r.sources.database(in.Database, in.Source)))
 	}
 	for name, data := range page.Properties {

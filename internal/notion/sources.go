@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -182,17 +181,42 @@ func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	if !c.sources.open(database) {
 		return nil
 	}
-	wanted := c.sources.choice(database).wanted
-	unclear, err := c.listSources(ctx, database)
+	said := c.sources.choice(database)
+	source, err := c.FindSource(ctx, database, said.key, said.wanted)
 	if err != nil {
 		return err
 	}
-	which := meant(unclear.Sources, wanted)
-	if len(which) != 1 {
-		return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: unclear}
-	}
-	c.sources.found(database, wanted, which[0].ID)
+	c.sources.found(database, said.wanted, source.ID)
 	return nil
+}
+
+// FindSource finds the data source that would be meant if Choose said so, with one
+// request. The error is a *SourceError if there is no such one.
+func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted string) (Source, error) {
+	unclear, err := c.listSources(ctx, database)
+	if err != nil {
+		return Source{}, err
+	}
+	unclear.Key, unclear.Wanted = key, strings.TrimSpace(wanted)
+	which := meant(unclear.Sources, unclear.Wanted)
+	if len(which) != 1 {
+		return Source{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: unclear}
+	}
+	return which[0], nil
+}
+
+// SourceOf reads which data source a page is in; empty if in none.
+func (c *Client) SourceOf(ctx context.Context, page task.ID) (task.ID, error) {
+	var x exchange
+	var shown struct{}
+	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/pages/"+string(page), nil, &shown); err != nil {
+		return "", storeError(err)
+	}
+	id, err := task.ParseID(x.source)
+	if x.source != "" && err != nil {
+		return "", storeError(err)
+	}
+	return id, nil
 }
 
 // listSources reads which data sources a database has, and returns them as the
@@ -202,7 +226,7 @@ func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceErro
 	var shown struct {
 		Title []span `json:"title"`
 	}
-	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/databases/"+string(database), url.Values{}, &shown); err != nil {
+	if err := c.getIn(x.in(ctx), sourcesVersion, "/v1/databases/"+string(database), nil, &shown); err != nil {
 		return nil, storeError(err)
 	}
 	said := c.sources.choice(database)

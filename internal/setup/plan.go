@@ -4,6 +4,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,9 @@ type Options struct {
 	// Saved is what the file says so far, without the environment: what that sets
 	// stays there.
 	Saved config.Config
-	// Given are the ids of databases that were named. For one that was not, the
-	// configured one is used, or, if there is a Parent and nothing is configured,
-	// one that is found on that page, or made there.
+	// Given are the ids of databases that were named, and the data sources. For one
+	// that was not, the configured one is used, or, if there is a Parent and nothing
+	// is configured, one that is found on that page, or made there.
 	Given  config.Databases
 	Parent task.ID
 	// Replace says that a configuration file that says otherwise may be replaced.
@@ -92,13 +93,24 @@ func (s Step) String() string {
 type kind struct {
 	key, title string
 	log        claim.Log // empty for the tasks
-	id         func(*config.Databases) *string
+	// ids returns where its id is, and what is said of its data source.
+	ids func(*config.Databases) (id, source *string)
 }
 
 var kinds = []kind{
-	{"tasks", "Tasks", "", func(d *config.Databases) *string { return &d.Tasks }},
-	{"task_log", "Agent Task Log", claim.TaskLog, func(d *config.Databases) *string { return &d.TaskLog }},
-	{"mesh_log", "Mesh Communication Log", claim.MeshLog, func(d *config.Databases) *string { return &d.MeshLog }},
+	{"tasks", "Tasks", "", func(d *config.Databases) (id, source *string) { return &d.Tasks, &d.TasksSource }},
+	{"task_log", "Agent Task Log", claim.TaskLog, func(d *config.Databases) (id, source *string) { return &d.TaskLog, &d.TaskLogSource }},
+	{"mesh_log", "Mesh Communication Log", claim.MeshLog, func(d *config.Databases) (id, source *string) { return &d.MeshLog, &d.MeshLogSource }},
+}
+
+func (k kind) id(d *config.Databases) *string {
+	id, _ := k.ids(d)
+	return id
+}
+
+func (k kind) source(d *config.Databases) *string {
+	_, source := k.ids(d)
+	return source
 }
 
 // New reads what there is and plans what is missing.
@@ -113,11 +125,15 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 				return nil, fmt.Errorf("the page for the databases: %w", err)
 			}
 		}
-		db, err := p.locate(ctx, k, id, below)
+		source := cmp.Or(*k.source(&o.Given), *k.source(&o.Config.Databases))
+		db, err := p.locate(ctx, k, id, source, below)
 		if err != nil {
 			return nil, fmt.Errorf("databases.%s: %w", k.key, err)
 		}
-		*k.id(&p.Config.Databases) = string(db.ID)
+		if db.ID == "" {
+			source = "" // one that is made has one only
+		}
+		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), source
 		made := id == "" // by this command, now or earlier
 		if k.log == "" {
 			p.planTasks(k, db, made)
@@ -144,16 +160,20 @@ func (o Options) choose(k kind) string {
 
 // locate reads a database. Without an id it looks for the one that an earlier run
 // made on the page, and returns a database without an id if there is none.
-func (p *Plan) locate(ctx context.Context, k kind, id string, below map[task.ID]string) (notion.Database, error) {
+func (p *Plan) locate(ctx context.Context, k kind, id, source string, below map[task.ID]string) (notion.Database, error) {
+	read := func(id task.ID) (notion.Database, error) {
+		p.client.Choose(id, "databases."+k.key+"_source", source)
+		return p.client.Database(ctx, string(id))
+	}
 	if id != "" {
-		return p.client.Database(ctx, id)
+		return read(task.ID(id))
 	}
 	var found []notion.Database
 	for candidate, title := range below {
 		if title != k.title {
 			continue
 		}
-		db, err := p.client.Database(ctx, string(candidate))
+		db, err := read(candidate)
 		if err != nil {
 			return notion.Database{}, err
 		}

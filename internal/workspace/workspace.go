@@ -25,6 +25,20 @@ func Connect(c config.Notion, transport http.RoundTripper, log *slog.Logger) (*n
 	})
 }
 
+// TasksSource is the key that says which data source the tasks are in.
+const TasksSource = "databases.tasks_source"
+
+// Choose says which data sources of the databases are meant. It sends nothing.
+func Choose(client *notion.Client, d config.Databases) {
+	for _, db := range []struct{ id, key, source string }{
+		{d.Tasks, TasksSource, d.TasksSource},
+		{d.TaskLog, "databases.task_log_source", d.TaskLogSource},
+		{d.MeshLog, "databases.mesh_log_source", d.MeshLogSource},
+	} {
+		client.Choose(task.ID(db.id), db.key, db.source)
+	}
+}
+
 // Schema returns what the tasks database calls things.
 func Schema(c config.Config) notion.TaskSchema {
 	users := make(map[string]string)
