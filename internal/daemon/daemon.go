@@ -64,9 +64,9 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// owed wakes the delivery of log entries, news the telling of events, and
-	// leases the warnings of leases that end.
-	owed, news, leases chan struct{}
+	// owed wakes the delivery of log entries, due the steps that claims are owed,
+	// news the telling of events, and leases the warnings of leases that end.
+	owed, due, news, leases chan struct{}
 
 	listed atomic.Bool // the mirror has seen the whole board
 	begun  bool        // agents are told of what happens; for tellLoop only
@@ -86,7 +86,7 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		owed: make(chan struct{}, 1), news: make(chan struct{}, 1), leases: make(chan struct{}, 1), logLevel: o.LogLevel,
+		owed: make(chan struct{}, 1), due: make(chan struct{}, 1), news: make(chan struct{}, 1), leases: make(chan struct{}, 1), logLevel: o.LogLevel,
 	}
 	d.live.Store(&o.Config)
 	defer func() {

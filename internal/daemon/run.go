@@ -182,8 +182,12 @@ func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) 
 		}
 	}
 	for _, c := range result.Changed {
-		if _, err := d.claimer.Sighted(ctx, c.After.Token); err != nil {
+		sighted, err := d.claimer.Sighted(ctx, c.After.Token)
+		if err != nil {
 			return result, err
+		}
+		if sighted {
+			wake(d.due)
 		}
 	}
 	if result.Full {
@@ -223,9 +227,10 @@ func (d *Daemon) guard(ctx context.Context, pages bool) error {
 	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
 }
 
-// dueLoop takes the steps that claims are owed when they are due.
+// dueLoop takes the steps that claims are owed when they are due, and at once
+// when an abandoned claim has turned up.
 func (d *Daemon) dueLoop(ctx context.Context) {
-	for wait := time.Duration(0); sleep(ctx, wait); {
+	for wait := time.Duration(0); await(ctx, d.due, wait); {
 		next, err := d.claimer.RunDue(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
