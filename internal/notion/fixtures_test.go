@@ -323,6 +323,39 @@ var scenes = []scene{
 	wrong("error_503_saved", emulator.SavedBut503, claim.LandedYes, "503 service_unavailable"),
 	wrong("error_529", emulator.Overload529, claim.LandedNo, "529 service_overload"),
 	{
+		name: "data_source", emulated: true,
+		set: func(s *stage) {
+			s.task(prepared("Claim me"))
+			s.second()
+		},
+		play: func(s *stage) {
+			s.client.Choose(task.ID(s.tasks), key, "Tasks")
+			tasks := s.opened()
+			rows, _, err := tasks.Query(s.Context(), notion.Query{UnfinishedOnly: true})
+			if err != nil || len(rows) != 1 || rows[0].ID != s.only() {
+				s.Errorf("rows %+v, %v", rows, err)
+			}
+			if _, err := tasks.Write(s.Context(), s.only(), claimed("Sandman", taped)); err != nil {
+				s.Error(err)
+			}
+			if got, err := tasks.Get(s.Context(), s.only()); err != nil || got.Task.ClaimedBy != "Sandman" {
+				s.Errorf("%+v, %v", got, err)
+			}
+			if _, err := tasks.Probe(s.Context(), "Probe", 1); err != nil {
+				s.Error(err)
+			}
+		},
+	},
+	{
+		name: "data_sources", emulated: true,
+		set: (*stage).second,
+		play: func(s *stage) {
+			s.client.Choose(task.ID(s.tasks), key, "")
+			_, err := s.client.Tasks(s.Context(), s.tasks, notion.TaskSchema{})
+			s.failed(err, claim.Refused, claim.LandedNo, "and \"Ideas\" (")
+		},
+	},
+	{
 		name: "read_after_failures", emulated: true,
 		set: func(s *stage) {
 			s.task(prepared("Read me"))
@@ -343,6 +376,16 @@ var finished = claim.Event{
 	ID: entryID, At: taped, Kind: claim.KindFailed, Task: "00000000-0000-4000-8000-000000000001", Title: "Fix the login",
 	URL: "https://www.notion.so/Fix-the-login-00000000000040008000000000000001", Agent: "Sandman", Claim: "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
 	Started: taped.Add(-time.Hour), Finished: taped, Summary: "The tests do not pass.",
+}
+
+// second gives the tasks database another data source.
+func (s *stage) second() {
+	if s.emulator == nil {
+		return
+	}
+	if _, err := s.emulator.AddDataSource(s.tasks, "Ideas", props{"Idea": of("title")}); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // wrong is a scene in which a claim's write goes wrong.
