@@ -65,6 +65,7 @@ func shape(p emulator.Page) string {
 // TestTasksOfOneDataSource runs the life of claims on one of two data sources. The
 // other has rows of the same titles, which nobody may touch.
 func TestTasksOfOneDataSource(t *testing.T) {
+	t.Parallel()
 	for spelling, choose := range map[string]func(id string) string{
 		"by name":            func(string) string { return "Sprint, 12" },
 		"by id":              func(id string) string { return id },
@@ -156,6 +157,7 @@ func TestTasksOfOneDataSource(t *testing.T) {
 }
 
 func TestChoiceOfADataSourceThatIsNone(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first := []string{`databases.tasks: database "Tasks" has several data sources, "Tasks" (`, "set databases.tasks_source to the name or the id"}
 		ideas := w.second(w.tasks, "Ideas")
@@ -182,6 +184,7 @@ func TestChoiceOfADataSourceThatIsNone(t *testing.T) {
 // TestASecondDataSourceIsAdded adds one while claims are held: nothing new can be
 // claimed, and nothing that is held is lost, until it is said which one is meant.
 func TestASecondDataSourceIsAdded(t *testing.T) {
+	t.Parallel()
 	again := map[string]func(w *world, n *node, o daemon.Options, ideas string) *node{
 		"and named in a reload": func(w *world, n *node, o daemon.Options, ideas string) *node {
 			o.Config.Databases.TasksSource = "Tasks"
@@ -318,6 +321,7 @@ func refusal(_ api.Claim, err error) error { return err }
 // Who has named the only data source does not notice that another one is added, nor
 // that one of the name comes to it.
 func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
@@ -345,6 +349,7 @@ func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
 
 // A reload that names a data source that cannot have the tasks changes nothing.
 func TestReloadOfADataSourceThatIsNone(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		o := w.options(nil)
@@ -396,6 +401,7 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 
 // Without Notion, a daemon starts with the data source of the last run.
 func TestANamedDataSourceOfTheLastRun(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		other := w.add("other", nil)
 		w.tasks = w.second(w.tasks, "Sprint")
@@ -424,6 +430,7 @@ func TestANamedDataSourceOfTheLastRun(t *testing.T) {
 // A log that gets a second data source keeps its entries waiting, says so, and
 // hinders nobody.
 func TestALogWithSeveralDataSources(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(nil)
 		n := w.start(o)
@@ -467,6 +474,7 @@ func TestALogWithSeveralDataSources(t *testing.T) {
 // An entry that relates to its task does so too if that is in one of several data
 // sources; and waits for nothing if it is not known yet in which.
 func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
+	t.Parallel()
 	for _, chosen := range []string{"", "Tasks"} {
 		t.Run(chosen, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
@@ -488,6 +496,35 @@ func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
 				if len(entries) != 1 || !slices.Equal(entries[0].Relation("task_id"), []string{id}) {
 					w.Errorf("chosen %q: %d entries, the first relates to %q", chosen, len(entries), entries[0].Relation("task_id"))
 				}
+			})
+		})
+	}
+}
+
+// TestDialectsOfDataSources runs the whole life of claims on boards each of whose
+// databases has another data source.
+func TestDialectsOfDataSources(t *testing.T) {
+	t.Parallel()
+	for _, d := range []dialect{
+		{"status", "rich_text", "german", "german", "there", "there", "status", "there", "useful"},
+		{"status", "people", "other", "default", "missing", "missing", "rich_text", "missing", "title"},
+	} {
+		t.Run(d.String(), func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				b := speaking(w, d)
+				for _, id := range []string{b.ids.Tasks, b.ids.TaskLog, b.ids.MeshLog} {
+					beside := w.second(id, "Beside")
+					if id != b.ids.Tasks {
+						continue
+					}
+					for _, title := range []string{"first", "waits for the first", "other"} {
+						if _, err := w.notion.CreatePage(beside, name(title)); err != nil {
+							w.Fatal(err)
+						}
+					}
+				}
+				b.ids.TasksSource, b.ids.TaskLogSource, b.ids.MeshLogSource = "Tasks", "outcome", "event"
+				b.cycle()
 			})
 		})
 	}
