@@ -25,6 +25,7 @@ import (
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
 //	property DB NAME TYPE   give a property of a database another type; - removes it
+//	source DB NAME          give a database another data source, with a title and a status
 //	unshare DB              take the connection's access to a database away
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 func TestEndToEnd(t *testing.T) {
@@ -50,7 +51,7 @@ func TestEndToEnd(t *testing.T) {
 			"serve":  startServe,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person, "property": property, "unshare": unshare,
+			"person": person, "property": property, "unshare": unshare, "source": addSource,
 			"shows": shows,
 		},
 	})
@@ -135,6 +136,13 @@ func binDir(ts *testscript.TestScript) string {
 	}
 	ts.Fatalf("no dibs on the PATH")
 	return ""
+}
+
+func addSource(ts *testscript.TestScript, _ bool, args []string) {
+	_, err := boardOf(ts).notion.AddDataSource(args[0], args[1], map[string]any{
+		"Name": map[string]any{"title": map[string]any{}}, "status": map[string]any{"status": map[string]any{"options": []any{map[string]any{"name": "OPEN"}}}},
+	})
+	ts.Check(err)
 }
 
 func end(ts *testscript.TestScript, name string, signal syscall.Signal) {
