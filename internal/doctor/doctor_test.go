@@ -143,6 +143,18 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			},
 			doctor.Error, "databases.tasks_source", `several data sources, "Tasks" (`, "set databases.tasks_source",
 		},
+		"a data source that there is not": {
+			func(w *world) { w.options.Config.Databases.TasksSource = "Sprint" },
+			doctor.Error, "databases.tasks_source", `has no data source "Sprint", only "Tasks" (`, "one of them",
+		},
+		"a log with several data sources": {
+			func(w *world) {
+				if _, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")}); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "databases.mesh_log_source", `"More" (`, "set databases.mesh_log_source",
+		},
 		"a property that is missing": {
 			func(w *world) { w.schema(map[string]any{"claimed_at": nil}) },
 			doctor.Error, "tasks.properties.claimed_at", "is missing", "add it with type date",
@@ -271,6 +283,29 @@ func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
 		rows := w.notion.Pages(w.notion.Databases().Tasks)
 		if len(rows) != 1 || !rows[0].Trashed {
 			w.Errorf("the rows are %+v, want one in the trash", rows)
+		}
+	})
+}
+
+// Of several data sources, the one that is named is looked at and measured.
+func TestANamedDataSource(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ideas, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "Ideas", map[string]any{"Name": of("title")})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.options.Config.Databases.TasksSource, w.options.Probe = "Tasks", true
+		report := doctor.Run(w.Context(), w.options)
+		if f := find(report, "databases.tasks_source"); f.Level != doctor.OK || !strings.Contains(f.Found, `"Tasks" (`) {
+			w.Errorf("finding = %+v", f)
+		}
+		if f := find(report, "latency"); f.Level != doctor.OK || report.Failed() {
+			w.Errorf("finding = %+v in %+v", f, report.Findings)
+		}
+		w.options.Config.Databases.TasksSource = ideas
+		report = doctor.Run(w.Context(), w.options)
+		if f := find(report, "tasks.properties.status"); f.Level != doctor.Error || !strings.Contains(f.Found, "missing") {
+			w.Errorf("finding = %+v, want the data source without a status", f)
 		}
 	})
 }
