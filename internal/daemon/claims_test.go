@@ -29,6 +29,7 @@ func show(p emulator.Page) shown {
 }
 
 func TestEachEndOfAClaim(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		end     func(n *node, cl api.Claim) (api.Claim, error)
 		outcome claim.Ending
@@ -113,6 +114,7 @@ func TestEachEndOfAClaim(t *testing.T) {
 }
 
 func TestReadyOrderAndDependencies(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		open := map[string]any{"status": option("status", "OPEN")}
 		low := w.add("low", map[string]any{"priority": option("select", "low")})
@@ -153,6 +155,7 @@ func TestReadyOrderAndDependencies(t *testing.T) {
 }
 
 func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first := w.add("first", nil)
 		time.Sleep(time.Minute)
@@ -171,6 +174,7 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 // TestTwoDaemonsNeverBothGrant races agents of two daemons for the same tasks,
 // with random latencies that stay below the write window.
 func TestTwoDaemonsNeverBothGrant(t *testing.T) {
+	t.Parallel()
 	const tasks = 60
 	inWorld(t, 0, func(w *world) {
 		var ids []string
@@ -221,6 +225,7 @@ func TestTwoDaemonsNeverBothGrant(t *testing.T) {
 }
 
 func TestSweepReopensWhatADeadAgentLeft(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("left behind", map[string]any{
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "claude-chat-7K9X"),
@@ -250,6 +255,7 @@ func TestSweepReopensWhatADeadAgentLeft(t *testing.T) {
 }
 
 func TestStaleClaimIsOverridden(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("slow work", nil)
 		n := w.daemon(func(c *config.Config) { quiet(c); c.Schedule.Sweep = "@every 100h" })
@@ -279,6 +285,7 @@ func TestStaleClaimIsOverridden(t *testing.T) {
 }
 
 func TestRenewedClaimLives(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long work", nil)
 		n := w.daemon(nil)
@@ -301,6 +308,7 @@ func TestRenewedClaimLives(t *testing.T) {
 }
 
 func TestPeopleWin(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(w *world, id string){
 		"cancelled":    func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "CANCELLED")}) },
 		"completed":    func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "COMPLETED")}) },
@@ -338,6 +346,7 @@ func TestPeopleWin(t *testing.T) {
 }
 
 func TestWaitForTask(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("wanted by two", nil)
 		n := w.daemon(nil)
@@ -370,6 +379,7 @@ func TestWaitForTask(t *testing.T) {
 }
 
 func TestSameRequestSameAnswer(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("asked for twice", nil)
 		n := w.daemon(quiet)
@@ -395,6 +405,7 @@ func TestSameRequestSameAnswer(t *testing.T) {
 }
 
 func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
@@ -429,6 +440,7 @@ func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
 }
 
 func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []emulator.FaultKind{
 		emulator.SavedBut503, emulator.DropAnswer, emulator.DropRequest, emulator.Conflict409, emulator.Conflict409Saved,
 		emulator.Error500, emulator.Error503, emulator.Error504, emulator.HTML502, emulator.RateLimited429, emulator.Overload529,
@@ -456,6 +468,7 @@ func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
 }
 
 func TestStateSurvivesAnOrderlyStop(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		o := w.options(nil)
@@ -474,6 +487,7 @@ func TestStateSurvivesAnOrderlyStop(t *testing.T) {
 }
 
 func TestCompletionWithNotionDown(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)

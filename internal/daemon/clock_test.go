@@ -95,6 +95,7 @@ var wrongClocks = [][2]time.Duration{
 // than the agent may rely on its claim, by the write window and the settle wait;
 // and not much later.
 func TestNobodyOverridesEarly(t *testing.T) {
+	t.Parallel()
 	takes := map[string]func(n *node, id string) (bool, error){
 		"override": override,
 		"sweep": func(n *node, _ string) (bool, error) {
@@ -191,6 +192,7 @@ func (w *world) claimedAt(id string) time.Time {
 // A machine's clock may be set while an agent holds a claim. The claim is kept,
 // renewed and honoured all the same.
 func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, jump := range []time.Duration{10 * time.Minute, -3 * time.Hour} {
 		for _, whose := range []string{"the holder's", "the rival's"} {
 			t.Run(fmt.Sprintf("%s is slow by %v", whose, jump), func(t *testing.T) {

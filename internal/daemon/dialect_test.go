@@ -307,6 +307,7 @@ func (b *board) holder(p emulator.Page) string {
 
 // TestEveryPairOfChoicesIsCovered checks the choice of dialects.
 func TestEveryPairOfChoicesIsCovered(t *testing.T) {
+	t.Parallel()
 	all := dialects()
 	var missing []string
 	for a := range choices {

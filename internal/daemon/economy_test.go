@@ -19,6 +19,7 @@ import (
 func quiet(c *config.Config) { c.Sync.Interval = time.Hour }
 
 func TestWhatAnOperationCosts(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		t := w.T
 		id := w.add("Write the docs", nil)
@@ -74,6 +75,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 }
 
 func TestIdleCostsOneRequestAnInterval(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		t := w.T
 		for i := range 150 {
@@ -92,6 +94,7 @@ func TestIdleCostsOneRequestAnInterval(t *testing.T) {
 }
 
 func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
+	t.Parallel()
 	const agents, tasks, most = 20, 100, 7.2
 	inWorld(t, 180, func(w *world) {
 		t := w.T

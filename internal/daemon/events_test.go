@@ -76,6 +76,7 @@ func sorted(words []string) []string { return slices.Sorted(slices.Values(words)
 const interval = 15 * time.Second // the default of sync.interval
 
 func TestEventsOfATasksLife(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first := w.add("first", nil)
 		second := w.add("second", map[string]any{"depends_on": relation(first)})
@@ -118,6 +119,7 @@ func TestEventsOfATasksLife(t *testing.T) {
 
 // TestPeoplesEditsOfAHeldTask edits a task while an agent waits on its claim.
 func TestPeoplesEditsOfAHeldTask(t *testing.T) {
+	t.Parallel()
 	type edit struct {
 		do func(w *world, id string)
 		// lost says that the claim is over by it.
@@ -235,6 +237,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 }
 
 func TestTrashedAndRestored(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		held, free := w.add("held", nil), w.add("free", nil)
 		n := w.daemon(nil)
@@ -261,6 +264,7 @@ func TestTrashedAndRestored(t *testing.T) {
 }
 
 func TestEditWhileAClaimSettles(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		edit map[string]any
 		code string

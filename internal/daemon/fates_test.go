@@ -138,6 +138,7 @@ var writes = map[string]write{
 // TestFateOfEveryWrite has each write meet each fate, once, while an agent of
 // another daemon tries for the task again and again.
 func TestFateOfEveryWrite(t *testing.T) {
+	t.Parallel()
 	for fate, fault := range fates {
 		t.Run(fate, func(t *testing.T) {
 			t.Parallel()
@@ -164,6 +165,7 @@ func TestFateOfEveryWrite(t *testing.T) {
 // An entry whose creation was not answered, and which Notion's queries do not
 // show for two minutes, is not created again.
 func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("logged", nil)
 		n, line := w.onLine("a", nil)

@@ -38,6 +38,7 @@ func coverLate(w *world, a, b *node, id string) api.Claim {
 // A write that its sender gave up may land on a claim that somebody was granted
 // since. Its sender withdraws it, and the holder puts its own claim back.
 func TestClaimCoveredByALateWrite(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("covered", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
@@ -86,6 +87,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 
 // Work that is finished while a late write lies over the claim is not lost.
 func TestFinishUnderALateWrite(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("covered", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
@@ -110,6 +112,7 @@ func TestFinishUnderALateWrite(t *testing.T) {
 // moment of the sync interval: an agent that asks about its claim one interval
 // later is told, and why.
 func TestAgentKnowsWithinAnInterval(t *testing.T) {
+	t.Parallel()
 	edits := map[string]struct {
 		props  map[string]any
 		edit   func(w *world, id string) error // instead of props
@@ -160,6 +163,7 @@ func TestAgentKnowsWithinAnInterval(t *testing.T) {
 // A program that writes a token of our form over a live claim, and does not
 // withdraw it, is believed after a grace.
 func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("taken", nil)
 		n := w.daemon(nil)

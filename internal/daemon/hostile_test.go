@@ -20,6 +20,7 @@ const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: cla
 // TestHostileTitle takes a task through its life whose title is hostile, and looks
 // at all that is written of it.
 func TestHostileTitle(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		spans := slices.Repeat([]any{map[string]any{"text": map[string]any{"content": strings.Repeat("x\x1b", 1000)}}}, 20)
 		id, huge := w.add(forged, nil), w.add("", map[string]any{"Name": map[string]any{"title": spans}})

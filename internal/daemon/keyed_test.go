@@ -13,6 +13,7 @@ import (
 // waits for its requests. The next one does not refuse the same request because
 // of what is left of the first attempt, and grants it once that is withdrawn.
 func TestRepeatedAfterCut(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("Cut off", nil)
 		o := w.options(func(c *config.Config) {

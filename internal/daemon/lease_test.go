@@ -12,6 +12,7 @@ import (
 )
 
 func TestRequestedLeaseIsGivenBack(t *testing.T) {
+	t.Parallel()
 	for name, own := range map[string]float64{"of the task": 45, "none": 0} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
@@ -52,6 +53,7 @@ func TestRequestedLeaseIsGivenBack(t *testing.T) {
 }
 
 func TestPersonsLeaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long work", nil)
 		n := w.daemon(quiet)
@@ -71,6 +73,7 @@ func TestPersonsLeaseIsLeftAlone(t *testing.T) {
 }
 
 func TestLeaseBeyondTheLongestLifeIsRefused(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("endless work", nil)
 		n := w.daemon(quiet)
@@ -84,6 +87,7 @@ func TestLeaseBeyondTheLongestLifeIsRefused(t *testing.T) {
 
 // TestWaitingLeavesNoTrace waits for what is not to be had, and counts.
 func TestWaitingLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(w *world, n *node, id string){
 		"a claim under way": func(w *world, n *node, id string) {
 			w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DelayAnswer, Delay: 8 * time.Second})
@@ -115,6 +119,7 @@ func TestWaitingLeavesNoTrace(t *testing.T) {
 }
 
 func TestWaitingForWhatIsFinishedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("done", map[string]any{"status": option("status", "COMPLETED")})
 		n := w.daemon(quiet)
@@ -128,6 +133,7 @@ func TestWaitingForWhatIsFinishedIsNotWaitedFor(t *testing.T) {
 }
 
 func TestRefusalIsNoOutage(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(quiet)

@@ -26,6 +26,7 @@ func (n *node) samples() map[string]string {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
 		stale := w.add("left behind", map[string]any{

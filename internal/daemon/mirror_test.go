@@ -69,6 +69,7 @@ func name(title string) map[string]any { return map[string]any{"Name": text("tit
 // Notion cuts the time of an edit to the minute, so that the second of two edits
 // in a minute changes nothing but the content.
 func TestEditsInOneMinuteAreAllSeen(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("first", nil)
 		n := w.daemon(nil)
@@ -85,6 +86,7 @@ func TestEditsInOneMinuteAreAllSeen(t *testing.T) {
 }
 
 func TestAnIdleIntervalIsOneRequest(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
 		n := w.daemon(nil)
@@ -101,6 +103,7 @@ func TestAnIdleIntervalIsOneRequest(t *testing.T) {
 }
 
 func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		trashed, archived := w.add("trashed", nil), w.add("archived", nil)
 		w.add("stays", nil)
@@ -136,6 +139,7 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 
 // A database that is no longer shared is a failure, and not an empty board.
 func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("task", nil)
 		n := w.daemon(nil)
@@ -156,6 +160,7 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 }
 
 func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		var ids []string
 		for i := range 250 {
@@ -187,6 +192,7 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 
 // Finished tasks stay a while, and those that something waits for stay for good.
 func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		done := map[string]any{"status": option("status", "COMPLETED")}
 		w.add("finished long ago", done)
@@ -216,6 +222,7 @@ func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 }
 
 func TestALargeBoard(t *testing.T) {
+	t.Parallel()
 	const tasks, shown = 1250, 400
 	// Each query shows less than there is, as Notion's do of 10,000.
 	inWorld(t, 180, func(w *world) {
@@ -273,6 +280,7 @@ func TestALargeBoard(t *testing.T) {
 }
 
 func TestRenamedPropertiesKeepWorking(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
 		o := w.options(nil)
@@ -302,6 +310,7 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 }
 
 func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		breaks, mends map[string]any
 		says          string
@@ -379,6 +388,7 @@ const emptyTasks = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
 
 // Only what is in use is asked for.
 func TestQueriesAskForWhatIsInUse(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("task", nil)
 		n := w.daemon(nil)

@@ -32,6 +32,7 @@ func outages() map[string]emulator.Fault {
 }
 
 func TestAnHourWithoutNotion(t *testing.T) {
+	t.Parallel()
 	for name, fault := range outages() {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
@@ -152,6 +153,7 @@ func (w *world) written() []string {
 }
 
 func TestWaitingForNotion(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
 		n := w.daemon(nil)
@@ -177,6 +179,7 @@ func TestWaitingForNotion(t *testing.T) {
 // What piled up while Notion was down is delivered without those who claim
 // waiting behind it.
 func TestABacklogStarvesNoClaim(t *testing.T) {
+	t.Parallel()
 	const agents, most = 60, 15 * time.Second
 	inWorld(t, 180, func(w *world) {
 		var ids, more []string
@@ -247,6 +250,7 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 }
 
 func TestStartWithoutNotion(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
 		o := w.options(nil)
@@ -291,6 +295,7 @@ func TestStartWithoutNotion(t *testing.T) {
 
 // A daemon that is told to stop while it reads a large board does so at once.
 func TestStopWhileTheBoardIsRead(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		for i := range 3000 {
 			w.add(fmt.Sprint("Task ", i), nil)
@@ -318,6 +323,7 @@ func TestStopWhileTheBoardIsRead(t *testing.T) {
 
 // Claims need no queries, and go on without them.
 func TestQueriesThatFailStopNoClaims(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("known", nil)
 		n := w.daemon(nil)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestReload(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		o := w.options(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute; c.Schedule.Sweep = "@every 100h" })
@@ -71,6 +72,7 @@ func count(list []string, what string) (n int) {
 // What cannot change while the daemon runs changes nothing, nor does what comes
 // with it.
 func TestReloadRefused(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		o := w.options(func(c *config.Config) { c.Agents = []config.Agent{{Name: "Sandman"}} })
@@ -105,6 +107,7 @@ func TestReloadRefused(t *testing.T) {
 
 // A claim goes on when its agent is taken off the list; only its next step is refused.
 func TestReloadLeavesClaims(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		o := w.options(nil)
@@ -126,6 +129,7 @@ func TestReloadLeavesClaims(t *testing.T) {
 }
 
 func TestAlive(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest}) // Notion's troubles are not the daemon's

@@ -62,6 +62,7 @@ func (e *echo) fail(failing func(*http.Request) bool) {
 // TestTokenIsNowhere runs a daemon at debug level against a server that repeats
 // the token, and looks for it in everything that the daemon writes.
 func TestTokenIsNowhere(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id, other := w.add("title with TOKEN in it", nil), w.add("other", nil)
 		server := &echo{next: w.notion.Client().Transport}

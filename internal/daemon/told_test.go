@@ -23,6 +23,7 @@ import (
 )
 
 func TestLeaseThatIsAboutToEnd(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		timeout time.Duration
 		during  func(w *world, n *node, cl api.Claim) // from the grant on
@@ -99,6 +100,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 // TestLeaseThatEndedUnnoticed ends a lease while the daemon is away: to warn of
 // it afterwards would be a lie.
 func TestLeaseThatEndedUnnoticed(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
 		id := w.add("work", nil)
@@ -115,6 +117,7 @@ func TestLeaseThatEndedUnnoticed(t *testing.T) {
 }
 
 func TestSweptAndOverridden(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		swept, over := w.add("swept", nil), w.add("over", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
@@ -142,6 +145,7 @@ func TestSweptAndOverridden(t *testing.T) {
 // TestSweepIsToldOnce sees, in the middle of a sweep of another daemon's claim,
 // that the task is free.
 func TestSweepIsToldOnce(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", map[string]any{
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"),
@@ -163,6 +167,7 @@ func TestSweepIsToldOnce(t *testing.T) {
 }
 
 func TestWaitOnAClaim(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(quiet)
@@ -206,6 +211,7 @@ func TestWaitOnAClaim(t *testing.T) {
 // TestTwoDaemonsSeeEachOthersClaims has two daemons on one board: each takes
 // the other's claims for what a person did.
 func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		waits := w.add("waits", map[string]any{"depends_on": relation(id)})
@@ -240,6 +246,7 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 // TestOneOfTwoDaemonsTakesAStaleClaim overrides, by one daemon, the claim of an
 // agent of the other one.
 func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		slow := func(c *config.Config) { c.Schedule.Sweep = "@every 100h" }
@@ -261,6 +268,7 @@ func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 }
 
 func TestEventsAfterARestart(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		lost, kept := w.add("lost", nil), w.add("kept", nil)
 		waits := w.add("waits", map[string]any{"depends_on": relation(kept)})
@@ -315,6 +323,7 @@ func TestEventsAfterARestart(t *testing.T) {
 // TestClaimThatIsRepairedIsNoNews covers a live claim with a late write of an
 // abandoned attempt: nobody is told that the task changed hands.
 func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
@@ -383,6 +392,7 @@ func (s *stream) read() []string {
 }
 
 func TestStreamOfEvents(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		other := w.add("other", nil)
@@ -444,6 +454,7 @@ func TestStreamOfEvents(t *testing.T) {
 
 // TestSlowReader leaves a stream unread while a lot happens.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		var ids []string
 		for i := range 40 {
@@ -481,6 +492,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestEventsNoLongerKept(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(func(c *config.Config) { c.Events.Keep, c.Sync.Interval = 2*time.Hour, time.Hour })
@@ -521,6 +533,7 @@ func TestEventsNoLongerKept(t *testing.T) {
 // TestEditsInTheMinuteOfASync edits a task twice in the minute in which it was
 // synced: Notion's edit times do not show the difference.
 func TestEditsInTheMinuteOfASync(t *testing.T) {
+	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
