@@ -23,6 +23,7 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	}
 	c.Notion = config.Notion{Token: "ntn_secret", TokenFile: "/run/my secrets/token", BaseURL: "https://example.com/p", Rate: 2.5, Burst: 5, Timeout: time.Minute}
 	c.Databases.Tasks = "11111111-2222-3333-4444-555555555555"
+	c.Databases.TasksSource, c.Databases.TaskLogSource = "2026", "Sprint: \"12\""
 	c.Tasks.Properties.Status = "Überblick: \"Stand\"" // what YAML would take for something else
 	c.Tasks.Properties.ClaimToken = ""
 	c.Tasks.Statuses.Open = "null"

@@ -501,6 +501,36 @@ func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
 	}
 }
 
+// A task that depends on a row of another data source keeps waiting: that is none of
+// the tasks, whatever it shows.
+func TestDependenciesOnAnotherDataSource(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		ideas := w.second(w.tasks, "Ideas")
+		finished, err := w.notion.CreatePage(ideas, map[string]any{"Name": text("title", "idea"), "status": option("status", "COMPLETED")})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := w.notion.EditSchema(w.tasks, map[string]any{
+			"depends_on": map[string]any{"relation": map[string]any{"data_source_id": ideas, "single_property": map[string]any{}}},
+		}); err != nil {
+			w.Fatal(err)
+		}
+		id := w.add("waits", map[string]any{"depends_on": relation(finished)})
+		n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
+		defer n.stop()
+		if _, err := n.claim("Sandman", id); code(err) != denied(claim.CodeBlockedByDependency) {
+			w.Errorf("err = %v, want blocked_by_dependency", err)
+		}
+		if warnings := n.status().Warnings; len(warnings) != 1 || !strings.Contains(warnings[0], "depends_on relates to another database") {
+			w.Errorf("warnings: %q", warnings)
+		}
+		if diff := cmp.Diff([]string{"waits"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestDialectsOfDataSources runs the whole life of claims on boards each of whose
 // databases has another data source.
 func TestDialectsOfDataSources(t *testing.T) {

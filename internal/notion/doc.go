@@ -3,12 +3,14 @@
 // database for the local mirror, creates the entries of the log databases, and
 // makes the databases themselves or adds what they lack.
 //
-// It speaks version 2022-06-28 of the API through github.com/jomei/notionapi.
+// It speaks version 2022-06-28 of the API through github.com/jomei/notionapi, and of
+// data sources, which that version does not know, version 2025-09-03.
 // What that library gets wrong, or cannot do, is mended from outside, by a chain
 // of http.RoundTrippers below it. A request passes them in this order, and its
 // answer in the reverse one:
 //
 //	repair    shapes requests and answers so that the library can carry them
+//	source    asks a data source where one stands for its database
 //	retry     sends a failed read again, each time with its whole body
 //	breaker   sends nothing while Notion is down
 //	pace      waits for a permit; pauses everything when Notion asks for it
@@ -20,7 +22,8 @@
 //	send      one request, one whole answer, within the time limit
 //
 // The order follows from who needs to know what. Repair is outermost because it
-// works once on a request, not once on each sending, and only on good answers.
+// works once on a request, not once on each sending, and only on good answers; source
+// lies right below it because everything above, the library included, knows of databases only.
 // Retry lies outside pace so that every sending has a permit of its own and waits
 // for a pause like any other request; the breaker lies between them so that it
 // counts every sending, and what it refuses takes no permit. The time limit lies inside pace so that
