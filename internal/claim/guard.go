@@ -49,7 +49,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 			}
 			return err
 		}
-		s, _, _ := c.look(cl, r.Task, r.At)
+		s, _, _ := c.standing(ctx, cl, r.Task, r.At)
 		if s == mine {
 			_, err = c.stands(ctx, cl, r.Task, "")
 			return err
@@ -70,7 +70,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 // late write for a grace, and otherwise closes the claim and returns a *Lost.
 // permit is good for one write, and watch has run since the page was asked for.
 func (c *Claimer) mend(ctx, permit context.Context, watch stopwatch, cl Claim, r Reading) (Claim, error) {
-	s, holder, detail := c.look(cl, r.Task, r.At)
+	s, holder, detail := c.standing(ctx, cl, r.Task, r.At)
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
 		return c.lose(ctx, cl, holder, detail)
@@ -84,6 +84,11 @@ func (c *Claimer) mend(ctx, permit context.Context, watch stopwatch, cl Claim, r
 	answer, err := c.write(permit, cl.Task.ID, w)
 	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
 		return cl, err
+	}
+	if late, ok := c.late(ctx, r.Task); ok { // a write lands once
+		if err := c.overtaken(ctx, late); err != nil {
+			return cl, err
+		}
 	}
 	return c.stands(ctx, cl, answer.Task, holder)
 }

@@ -358,12 +358,16 @@ func TestFateOfTheRepair(t *testing.T) {
 	}
 }
 
-// An abandoned attempt and a held claim of one daemon: the same repair.
+// A daemon knows which attempts it abandoned, and does not wait for its own to be
+// withdrawn.
 func TestLateWriteOfTheSameDaemon(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		c := w.claim(d, "Oracle")
+		time.Sleep(20 * time.Second)
+		w.ok(d.Guard(w.ctx, c.ID, nil))
+		w.shows(task.InProgress, "Oracle", string(c.ID))
 		w.sync(3*time.Minute, d)
 		w.shows(task.InProgress, "Oracle", string(c.ID))
 		if got := w.only(d); got.ID != c.ID || got.State != claim.Held {

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -56,7 +57,7 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 	case t.ClaimedBy == "":
 		return gone, "", "its claim was cleared"
 	case tok.Void && tok.ID != cl.ID && now.Before(cl.StaleAt):
-		return covered, t.ClaimedBy, fmt.Sprintf("an abandoned claim of %s lies over it", t.ClaimedBy)
+		return covered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
 	case tok.ID != "" && tok.ID != cl.ID && !tok.Done && now.Before(cl.StaleAt):
 		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
 	case tok.Void && tok.ID != cl.ID:
@@ -65,6 +66,28 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		return gone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
 	}
 	return gone, t.ClaimedBy, "its claim token was changed"
+}
+
+// standing is look for a claim that is held here. A token that lies over it is no
+// riddle if the attempt is one that was abandoned here.
+func (c *Claimer) standing(ctx context.Context, cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
+	if s, holder, detail = c.look(cl, t, now); s == suspect {
+		if late, ok := c.late(ctx, t); ok {
+			return covered, late.Agent, abandonedOver(late.Agent)
+		}
+	}
+	return s, holder, detail
+}
+
+// late returns the claim that t shows, if it is one that was abandoned here. A
+// ledger that fails is left to fail when something is to be saved.
+func (c *Claimer) late(ctx context.Context, t task.Task) (Claim, bool) {
+	cl, err := c.ledger.Claim(ctx, ParseToken(t.Token).ID)
+	return cl, err == nil && cl.State == Abandoned && cl.Task.ID == t.ID
+}
+
+func abandonedOver(agent string) string {
+	return fmt.Sprintf("an abandoned claim of %s lies over it", agent)
 }
 
 // token tells what a page's claim token says, as far as it matters to cl. Where
