@@ -140,6 +140,38 @@ func TestAnHourWithoutNotion(t *testing.T) {
 	}
 }
 
+// The first to notice that Notion has fallen silent do not wait for long.
+func TestNotionFallsSilent(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		held, open := w.add("held", nil), w.add("open", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		cl := n.mustClaim("Sandman", held)
+		w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: time.Hour})
+		most := 2*config.Default().Notion.Timeout + time.Second
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			start := time.Now()
+			if _, err := n.claim("Oracle", open); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > most {
+				w.Errorf("claim = %v after %v, want notion_unavailable within %v", err, time.Since(start), most)
+			}
+		})
+		wg.Go(func() {
+			start := time.Now()
+			got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
+			if err != nil || got.State != claim.Finishing || time.Since(start) > most {
+				w.Errorf("complete = %q, %v after %v; want it accepted within %v", got.State, err, time.Since(start), most)
+			}
+		})
+		wg.Wait()
+		start := time.Now()
+		if _, err := n.claim("Oracle", open); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 {
+			w.Errorf("the next claim = %v after %v, want notion_unavailable at once", err, time.Since(start))
+		}
+	})
+}
+
 // written returns the tasks whose status was written, in that order.
 func (w *world) written() []string {
 	var ids []string

@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// tries is how often a read is sent at most.
-const tries = 4
+// tries is how often a read is sent at most, patience how often if it is not
+// answered at all: each time costs the whole time limit, and an agent may be waiting.
+const (
+	tries    = 4
+	patience = 2
+)
 
 // retry sends a failed read again. It never sends a write again: one that failed
 // may have landed, and only whoever made it can find out. The body is made anew
@@ -26,7 +30,13 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	ctx := req.Context()
+	silent := 0
 	for try := 1; try < tries && temporary(err); try++ {
+		if errors.Is(err, errNoAnswer) {
+			if silent++; silent == patience {
+				break
+			}
+		}
 		if !sleep(ctx, jitter(r.base<<(try-1))) {
 			// What Notion said tells more than that time ran out.
 			return nil, err

@@ -3,6 +3,7 @@ package notion
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,9 @@ const answerLimit = 64 << 20
 // otherwise take ten megabytes of.
 const headerLimit = 256 << 10
 
+// errNoAnswer is behind the error of a request that used up its time limit.
+var errNoAnswer = errors.New("no answer")
+
 // send makes one request and reads the whole answer, within the time limit.
 type send struct {
 	next    http.RoundTripper
@@ -29,7 +33,7 @@ func (s *send) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer cancel()
 	resp, err := s.exchange(req.WithContext(ctx))
 	if err != nil && ctx.Err() != nil && req.Context().Err() == nil {
-		return nil, fmt.Errorf("no answer within %s", s.timeout)
+		return nil, fmt.Errorf("%w within %s", errNoAnswer, s.timeout)
 	}
 	return resp, err
 }
