@@ -87,8 +87,7 @@ func (d *Daemon) choose(before, after config.Databases) error {
 	return d.keepSchema(ctx)
 }
 
-// hasHeld checks that the data source that is named has the tasks of all claims that
-// have not ended.
+// hasHeld checks that the data source that is named has all tasks that are held.
 func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
 	if err != nil {
@@ -99,12 +98,14 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 		return err
 	}
 	for _, cl := range live {
-		var failed *claim.StoreError
-		switch in, err := d.notion.SourceOf(ctx, cl.Task.ID); {
-		case errors.As(err, &failed) && failed.Kind == claim.NotFound: // nobody holds that any more
-		case err != nil:
+		if cl.State != claim.Held && cl.State != claim.Finishing {
+			continue
+		}
+		in, err := d.notion.SourceOf(ctx, cl.Task.ID)
+		if err != nil {
 			return err
-		case in != source.ID:
+		}
+		if in != source.ID {
 			return fmt.Errorf("data source %q does not have %q, which %s holds: name the one that has it", source.Name, cl.Task.Title, cl.Agent)
 		}
 	}

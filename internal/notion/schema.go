@@ -179,7 +179,7 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 	case f.Key == "depends_on":
 		if relates, err := task.ParseID(col.Database); err == nil && relates != db.ID {
 			f.Grade = Poor
-			f.Problem = f.Name + " relates to another database"
+			f.Problem = f.Name + " relates to another database or data source"
 			f.Remedy = "a task that depends on something there is never ready"
 		}
 	}

@@ -238,8 +238,44 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 			w.Fatalf("%v, %d requests", err, len(w.emulator.Requests()))
 		}
 		other := w.page(props{"Name": title("other")})
-		if _, err := tasks.Get(w.Context(), other); err == nil {
-			w.Error("a page of the other data source was taken for a task")
+		_, err = tasks.Get(w.Context(), other)
+		var failed *claim.StoreError
+		if !errors.As(err, &failed) || failed.Kind != claim.NotFound || tasks.Broken() != nil {
+			w.Errorf("a page of the other data source: %v, broken: %v", err, tasks.Broken())
+		}
+	})
+}
+
+// What is said while the database is in use is found at the next query.
+func TestChoiceOfADataSourceInUse(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.page(props{"Name": title("task")})
+		id := task.ID(w.databases.Tasks)
+		w.client.Choose(id, key, "  ") // which says nothing
+		tasks := w.tasks(notion.TaskSchema{})
+		if n := len(w.emulator.Requests()); n != 1 {
+			w.Errorf("opening took %d requests, want one", n)
+		}
+		w.client.Choose(id, key, " Tasks ")
+		sources := func() (n int) {
+			w.Helper()
+			w.emulator.ResetRequests()
+			if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 {
+				w.Errorf("%d rows, %v", len(rows), err)
+			}
+			for _, r := range w.emulator.Requests() {
+				if strings.HasPrefix(r.Path, "/v1/data_sources/") {
+					n++
+				}
+			}
+			return n
+		}
+		if n := sources(); n != 2 {
+			w.Errorf("%d requests of the data source, want its schema and a query", n)
+		}
+		w.client.Choose(id, key, "Tasks")
+		if n := sources(); n != 1 {
+			w.Errorf("%d requests of the data source, want a query", n)
 		}
 	})
 }
