@@ -40,7 +40,8 @@ type SyncProgress struct {
 
 // OutboxStatus says what is owed to Notion.
 type OutboxStatus struct {
-	Depth     int    `json:"depth"`
+	Depth     int    `json:"depth" doc:"Log entries and finished claims that Notion has yet to be told of"`
+	Finishes  int    `json:"finishes" doc:"How many of them are finished claims"`
 	Oldest    Time   `json:"oldest,omitzero"`
 	LastError string `json:"last_error,omitempty"`
 }

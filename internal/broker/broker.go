@@ -170,8 +170,12 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 		}
 	}
 	for _, c := range board.claims {
-		if c.State == claim.Held {
+		switch c.State {
+		case claim.Held:
 			s.Claims++
+		case claim.Finishing:
+			s.Outbox.Finishes++
+			s.Outbox.Add(1, c.Finish.At, c.Detail)
 		}
 	}
 	return s, b.report(ctx, &s)

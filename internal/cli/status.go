@@ -79,6 +79,9 @@ func outboxLine(o api.OutboxStatus, now time.Time) string {
 		return "empty"
 	}
 	line := fmt.Sprintf("%d owed to Notion", o.Depth)
+	if o.Finishes > 0 {
+		line += fmt.Sprintf(", %d of them finished claims", o.Finishes)
+	}
 	if !o.Oldest.IsZero() {
 		line += ", the oldest from " + ago(o.Oldest.Time, now)
 	}

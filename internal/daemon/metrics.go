@@ -82,9 +82,16 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 	if synced := status.Mirror.SyncedAt; !synced.IsZero() {
 		state.SyncLag = max(0, d.notion.Now().Sub(synced))
 	}
+	finishes := metrics.Backlog{Log: "claims"}
 	for _, c := range held {
-		state.Held[c.Agent]++
+		if c.State == claim.Held {
+			state.Held[c.Agent]++
+			continue
+		}
+		finishes.Depth++
+		finishes.Age = max(finishes.Age, d.notion.Now().Sub(c.Finish.At))
 	}
+	state.Outbox = append(state.Outbox, finishes)
 	for _, log := range []claim.Log{claim.MeshLog, claim.TaskLog} { // zero, too, is a number
 		backlog := metrics.Backlog{Log: string(log)}
 		for _, b := range owed {

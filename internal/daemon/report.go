@@ -66,16 +66,17 @@ func (d *Daemon) report(ctx context.Context, s *broker.Status) error {
 	d.mu.Lock()
 	s.Notion.LastError = d.failure
 	d.mu.Unlock()
+	if down := d.notion.Down(); down != nil {
+		s.Notion.LastError = down.Error() // which may be known before a sync has failed
+	}
 
 	owed, err := d.journal.OutboxStats(ctx)
 	for _, log := range owed {
-		s.Outbox.Depth += log.Depth
-		if s.Outbox.Oldest.IsZero() || log.Oldest.Before(s.Outbox.Oldest) {
-			s.Outbox.Oldest = log.Oldest
-		}
+		failure := ""
 		if log.LastError != "" {
-			s.Outbox.LastError = string(log.Log) + " log: " + log.LastError
+			failure = string(log.Log) + " log: " + log.LastError
 		}
+		s.Outbox.Add(log.Depth, log.Oldest, failure)
 	}
 	return err
 }

@@ -39,7 +39,8 @@ type Requests struct {
 	Status, N int
 }
 
-// Backlog is what is owed to one log.
+// Backlog is what is owed to one log; to "claims", what agents said when they
+// were done with a task.
 type Backlog struct {
 	Log            string
 	Depth, InDoubt int
@@ -74,9 +75,9 @@ func newStanding(read Standing, label func(string) string) *standing {
 		ready:    desc("mirror_ready_tasks", "Tasks that a claim could get now."),
 		lag:      desc("sync_lag_seconds", "Time since the local copy last agreed with Notion; -1 if it never did."),
 		held:     desc("agent_claims_held", "Claims held through this daemon, by agent.", "agent"),
-		depth:    desc("outbox_entries", "Log entries owed to Notion.", "log"),
+		depth:    desc("outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log"),
 		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
-		age:      desc("outbox_oldest_seconds", "Age of the oldest log entry owed to Notion; 0 if none is.", "log"),
+		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
 }
 

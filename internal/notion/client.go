@@ -120,6 +120,10 @@ func New(o Options) (*Client, error) {
 // machine's time.
 func (c *Client) Now() time.Time { return c.clock.now() }
 
+// Down says since when nothing is sent because Notion is down, and why; nil if it
+// is up for all that is known.
+func (c *Client) Down() error { return c.breaker.check() }
+
 // SetRate changes Options.Rate and Options.Burst.
 func (c *Client) SetRate(perSecond float64, burst int) error {
 	return c.permits.setRate(perSecond, burst)

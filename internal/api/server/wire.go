@@ -108,7 +108,7 @@ func (s *Server) statusOf(b broker.Status) api.Status {
 		Mirror: api.MirrorStatus{
 			Tasks: b.Mirror.Tasks, Ready: b.Mirror.Ready, Age: s.ageOf(b.Mirror.Age), Syncing: progressOf(b.Mirror.Syncing),
 		},
-		Outbox: api.OutboxStatus{Depth: b.Outbox.Depth, Oldest: s.localTime(b.Outbox.Oldest), LastError: b.Outbox.LastError},
+		Outbox: api.OutboxStatus{Depth: b.Outbox.Depth, Finishes: b.Outbox.Finishes, Oldest: s.localTime(b.Outbox.Oldest), LastError: b.Outbox.LastError},
 		Policy: api.PolicyStatus(b.Policy), ClaimsHeld: b.Claims, Warnings: warnings,
 	}
 }
