@@ -16,6 +16,9 @@ const (
 	// OpExpire is the end of the lease as the agent was told it last. It takes
 	// effect at that moment or later, unseen.
 	OpExpire OpKind = "expire"
+	// OpLose is the daemon's finding that the claim is lost, which it tells the
+	// agent from then on.
+	OpLose OpKind = "lose"
 )
 
 // Operation is one thing that an agent did, from its call to its return.
@@ -28,6 +31,18 @@ type Operation struct {
 	// Call and Return are counted from the beginning of the race. An operation
 	// whose effect may come later than its return, returns never: Return is 0.
 	Call, Return time.Duration
+}
+
+// losses are the claims that the daemons found lost, by their events, the times
+// of which are cut to the second.
+func losses(events []claim.Event, began time.Time) []Operation {
+	var out []Operation
+	for _, e := range events {
+		if e.Kind == claim.KindLost {
+			out = append(out, Operation{Kind: OpLose, Claim: e.Claim, OK: true, Call: e.At.Sub(began)})
+		}
+	}
+	return out
 }
 
 // call begins an operation of the agent.

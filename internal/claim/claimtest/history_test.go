@@ -13,8 +13,8 @@ import (
 
 // lease is a lock with a lease, as its holders see it. Its state is the claim
 // that has it, empty if none. It can be taken while nobody has it; and whoever
-// has it has it until he says that he is done, or the lease that he was told of
-// has ended, or somewhat longer.
+// has it has it until he says that he is done, or is told that he has lost it, or
+// the lease that he was told of has ended, or somewhat longer.
 var lease = porcupine.Model{
 	Init: func() any { return claim.ID("") },
 	Step: func(state, input, _ any) (bool, any) {

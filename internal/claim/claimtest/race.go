@@ -174,6 +174,7 @@ func (r *race) run(ctx context.Context) {
 		d := n.Load()
 		d.Close()
 		r.Events = append(r.Events, d.Ledger.Events())
+		r.Operations = append(r.Operations, losses(d.Ledger.Events(), r.began)...)
 	}
 }
 
