@@ -274,7 +274,7 @@ func (a *attempt) lostRace(holder, detail string) Denied {
 func (a *attempt) abandon(ctx, work context.Context, due time.Time, cause error) (Claim, error) {
 	a.watchFor(due)
 	d := a.unavailable(cause)
-	d.Detail += "; try again later"
+	d.Detail = cause.Error() + "; try again later"
 	if err := a.conclude(ctx, &d); err != nil && !errors.Is(err, &d) {
 		return Claim{}, err
 	}
@@ -327,6 +327,8 @@ func (a *attempt) decided(d Decision) Denied {
 func (a *attempt) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
 	switch storeKind(err) {
+	case Unavailable:
+		d.Detail = "Notion cannot be reached: " + d.Detail
 	case NotFound:
 		d.Code = CodeNotFound
 	case Trashed:
