@@ -33,15 +33,18 @@ func (a *app) initCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := setup.Options{Replace: force, Given: given}
-			for _, id := range []*string{&o.Given.Tasks, &o.Given.TaskLog, &o.Given.MeshLog, &parent} {
-				if *id == "" {
+			for _, id := range []struct {
+				flag  string
+				value *string
+			}{{"tasks", &o.Given.Tasks}, {"task-log", &o.Given.TaskLog}, {"mesh-log", &o.Given.MeshLog}, {"parent", &parent}} {
+				if *id.value == "" {
 					continue
 				}
-				canonical, err := taskID(*id)
+				canonical, err := taskID(*id.value)
 				if err != nil {
-					return err
+					return usagef("--%s: %w", id.flag, err)
 				}
-				*id = string(canonical)
+				*id.value = string(canonical)
 			}
 			o.Parent = task.ID(parent)
 			return a.init(cmd, o, dryRun)

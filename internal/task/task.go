@@ -60,7 +60,7 @@ func ParseID(s string) (ID, error) {
 		digits = strings.ReplaceAll(digits, "-", "")
 	}
 	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("%q is not a task id: want a Notion page id (32 hexadecimal digits, with or without dashes) or a page URL", s)
+		return "", fmt.Errorf("%q is not a Notion id: want 32 hexadecimal digits, with or without dashes, or the URL in Notion", s)
 	}
 	return ID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]), nil
 }
