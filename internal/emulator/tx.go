@@ -45,6 +45,14 @@ func put[K comparable, V any](tx *tx, m map[K]V, key K, v V) {
 	m[key] = v
 }
 
+// drop removes an entry of one of the world's maps, if it is there.
+func drop[K comparable, V any](tx *tx, m map[K]V, key K) {
+	if old, ok := m[key]; ok {
+		tx.undo = append(tx.undo, func() { m[key] = old })
+		delete(m, key)
+	}
+}
+
 // assign replaces what a variable of the world holds.
 func assign[T any](tx *tx, to *T, v T) {
 	old := *to
