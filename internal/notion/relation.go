@@ -57,7 +57,7 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.long[id] = all
+	t.long.put(id, all)
 	return slices.Clone(all), nil
 }
 
@@ -76,7 +76,7 @@ var errEndless = errors.New("the list does not come to an end")
 func (t *Tasks) recall(id task.ID, shown []task.ID) []task.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if all, ok := t.long[id]; ok {
+	if all, ok := t.long.get(id); ok {
 		return slices.Clone(all)
 	}
 	return shown

@@ -34,9 +34,9 @@ type Tasks struct {
 	// long holds the dependencies, as last read, of the few tasks that have more
 	// than an answer shows. It completes the answers to writes: another request
 	// would make those late.
-	long map[task.ID][]task.ID
+	long lately[[]task.ID]
 	// strangers holds who the tasks showed that were read last, where that was nobody's agent.
-	strangers map[task.ID]stranger
+	strangers lately[stranger]
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -62,7 +62,7 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	}
 	codec.warnings = warnings
 	c.tasks.Store(&database)
-	t := &Tasks{client: c, schema: schema, long: make(map[task.ID][]task.ID), strangers: make(map[task.ID]stranger)}
+	t := &Tasks{client: c, schema: schema}
 	t.codec.Store(codec)
 	return t, nil
 }
@@ -111,9 +111,9 @@ func (t *Tasks) meet(id task.ID, who stranger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if who.name == "" {
-		delete(t.strangers, id)
+		t.strangers.forget(id)
 	} else {
-		t.strangers[id] = who
+		t.strangers.put(id, who)
 	}
 }
 
@@ -121,7 +121,8 @@ func (t *Tasks) meet(id task.ID, who stranger) {
 func (t *Tasks) met(id task.ID) stranger {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.strangers[id]
+	who, _ := t.strangers.get(id)
+	return who
 }
 
 // Write implements claim.Store.

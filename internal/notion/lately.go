@@ -1,0 +1,47 @@
+package notion
+
+import (
+	"time"
+
+	"dibs/internal/task"
+)
+
+// memory is how long what a page showed is remembered. A page is read right
+// before it is written.
+const memory = time.Hour
+
+// lately remembers something of pages that were read lately. It is guarded by
+// whoever has it.
+type lately[V any] struct {
+	of map[task.ID]seen[V]
+	// full is how many there may be before those that are too old are forgotten.
+	full int
+}
+
+type seen[V any] struct {
+	value V
+	at    time.Time
+}
+
+func (l *lately[V]) put(id task.ID, v V) {
+	now := time.Now()
+	if len(l.of) >= l.full {
+		for id, s := range l.of {
+			if now.Sub(s.at) > memory {
+				delete(l.of, id)
+			}
+		}
+		l.full = 2*len(l.of) + 64
+	}
+	if l.of == nil {
+		l.of = make(map[task.ID]seen[V])
+	}
+	l.of[id] = seen[V]{v, now}
+}
+
+func (l *lately[V]) get(id task.ID) (V, bool) {
+	s, ok := l.of[id]
+	return s.value, ok
+}
+
+func (l *lately[V]) forget(id task.ID) { delete(l.of, id) }
