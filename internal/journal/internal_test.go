@@ -2,7 +2,11 @@ package journal
 
 import (
 	"database/sql"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -22,6 +26,8 @@ func TestConnectionsAreSetUp(t *testing.T) {
 		{j.writer, "synchronous", "2"}, // FULL
 		{j.writer, "fullfsync", "1"},
 		{j.writer, "foreign_keys", "1"},
+		{j.writer, "auto_vacuum", "2"}, // incremental
+		{j.writer, "journal_size_limit", "4194304"},
 		{j.writer, "busy_timeout", "5000"},
 		{j.readers, "busy_timeout", "5000"},
 		{j.readers, "query_only", "1"},
@@ -55,5 +61,121 @@ func TestFailedCommitIsRolledBack(t *testing.T) {
 	}
 	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
 		t.Errorf("the next transaction: %v", err)
+	}
+}
+
+// A full disk fails the change, in one line that says what to do, and nothing else.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	limit := func(pages int) {
+		t.Helper()
+		if _, err := j.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1) // which is to say: as many as there are
+	err = j.SetMeta(t.Context(), "k", strings.Repeat("v", 1<<16))
+	if err == nil {
+		t.Fatal("a full disk took more")
+	}
+	for _, part := range []string{path, "disk is full", adviceFull} {
+		if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q does not say %q in one line", err, part)
+		}
+	}
+	limit(1 << 20)
+	if value, err := j.Meta(t.Context(), "k"); err != nil || value != "" {
+		t.Errorf("Meta = %d bytes, %v; want nothing", len(value), err)
+	}
+	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// However much is removed, its space is given back.
+func TestCompact(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	type space struct{ pages, free int }
+	look := func() (s space) {
+		t.Helper()
+		err := errors.Join(
+			j.readers.QueryRowContext(ctx, "PRAGMA page_count").Scan(&s.pages),
+			j.readers.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&s.free))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	size := func(suffix string) int64 {
+		t.Helper()
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	fill := func() {
+		t.Helper()
+		const many = 4 * vacuumStep
+		for i := range many {
+			if err := j.SetMeta(ctx, fmt.Sprint(i), strings.Repeat("v", 5000)); err != nil { // more than a page
+				t.Fatal(err)
+			}
+		}
+	}
+	empty := look()
+	fill()
+	full := look()
+	if _, err := j.writer.ExecContext(ctx, "DELETE FROM meta"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	after := look()
+	if full.pages < empty.pages+4*vacuumStep || after.pages > empty.pages+1 || after.free != 0 {
+		t.Errorf("space = %+v, with much in it %+v, and without it %+v", empty, full, after)
+	}
+	if file, wal := size(""), size("-wal"); file > 4096*int64(empty.pages+1) || wal != 0 {
+		t.Errorf("the file has %d bytes, the WAL %d; want them given back", file, wal)
+	}
+}
+
+// A file of a version that could not give space back learns to.
+func TestOldFilesCanBeCompacted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	old, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.ExecContext(t.Context(), "PRAGMA journal_mode = WAL; CREATE TABLE old (a)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and knows it when it is opened again
+		j, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mode int
+		if err := j.writer.QueryRowContext(t.Context(), "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode != autoVacuumIncremental {
+			t.Errorf("auto_vacuum = %d, %v; want %d", mode, err, autoVacuumIncremental)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

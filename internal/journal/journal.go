@@ -64,7 +64,9 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	// FULL, because a commit in WAL mode is not synced at less, and a power cut
 	// must not take back a grant that an agent was told of. fullfsync makes
 	// macOS flush the drive's own cache too.
-	j.writer, err = connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "synchronous(FULL)", "fullfsync(1)")
+	// auto_vacuum has a say only before the first table is made, see makeCompactable.
+	j.writer, err = connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
+		"synchronous(FULL)", "fullfsync(1)", fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +81,7 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 		{"opening", j.useWAL},
 		{"checking", j.check},
 		{"migrating", j.migrate},
+		{"compacting", j.makeCompactable},
 		{"recovering", j.recover},
 	} {
 		if err := step.run(ctx); err != nil {

@@ -179,19 +179,20 @@ func TestOpenRefuses(t *testing.T) {
 			},
 			[]string{"not a database", "move it"},
 		},
+		"cut off": {
+			func(t *testing.T, path string) {
+				data := filled(t, path)
+				write(t, path, data[:len(data)*3/5])
+			},
+			[]string{"malformed", "move it"},
+		},
+		"cut off in the header": {
+			func(t *testing.T, path string) { write(t, path, filled(t, path)[:70]) },
+			[]string{"malformed", "move it"},
+		},
 		"overwritten at its end": {
 			func(t *testing.T, path string) {
-				j := open(t, path)
-				for range 100 {
-					grant(t, j, attempt("Sandman", task.ID(claim.NewID(t0)), t0), t0)
-				}
-				if err := j.Close(); err != nil {
-					t.Fatal(err)
-				}
-				data, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := filled(t, path)
 				for i := len(data) * 3 / 4; i < len(data); i++ { // behind the schema
 					data[i] ^= 0x55
 				}
@@ -242,6 +243,23 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// filled is the content of a journal that has been in use, which is at path.
+func filled(t *testing.T, path string) []byte {
+	t.Helper()
+	j := open(t, path)
+	for range 100 {
+		grant(t, j, attempt("Sandman", task.ID(claim.NewID(t0)), t0), t0)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // write writes a file, and makes the directories it needs.

@@ -28,6 +28,14 @@ func (j *Journal) migrate(ctx context.Context) error {
 		return fmt.Errorf("%s was written by a newer dibs (schema %d, this one knows %d): install that version again, or set another state_dir",
 			j.path, version, len(names))
 	}
+	if version == len(names) {
+		return nil
+	}
+	if version > 0 {
+		if err := j.keepCopy(ctx, version+1); err != nil {
+			return fmt.Errorf("keeping a copy from before the upgrade: %w", err)
+		}
+	}
 	for i, name := range names[version:] {
 		script, err := migrations.ReadFile(name)
 		if err != nil {

@@ -150,14 +150,17 @@ func TestPruneRequests(t *testing.T) {
 	do(t, j.FinishRequest(ctx, "old", answer))
 	begin("young", cut)
 	do(t, j.FinishRequest(ctx, "young", answer))
-	begin("working", t0)
+	begin("working", cut)
+	begin("gave up", t0)
 	begin("alive", t0)
 	do(t, j.BindRequest(ctx, "alive", c.ID))
 	do(t, j.FinishRequest(ctx, "alive", answer))
 
-	prune(t, j, cut, 1)
-	if prior, err := j.BeginRequest(ctx, "old", "other", cut); err != nil || prior != nil {
-		t.Errorf("a pruned key = %v, %v, want it to be free", prior, err)
+	prune(t, j, cut, 2)
+	for _, key := range []string{"old", "gave up"} {
+		if prior, err := j.BeginRequest(ctx, key, "other", cut); err != nil || prior != nil {
+			t.Errorf("the pruned key %s = %v, %v, want it to be free", key, prior, err)
+		}
 	}
 	for _, key := range []string{"young", "alive"} {
 		if prior, err := j.BeginRequest(ctx, key, "f", cut); err != nil || !cmp.Equal(prior, &answer) {
@@ -169,4 +172,16 @@ func TestPruneRequests(t *testing.T) {
 	}
 	save(t, j, ended(c, claim.EndReleased, cut))
 	prune(t, j, cut, 1)
+}
+
+func TestPruneMuch(t *testing.T) {
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	list := make([]claim.Event, 1234) // more than are removed in one transaction
+	for i := range list {
+		list[i] = event(c, claim.KindRenewed, t0)
+	}
+	record(t, j, list...)
+	prune(t, j, t0.Add(time.Hour), len(list))
+	wantEvents(t, j)
 }

@@ -1,0 +1,60 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	// maxIdleWAL is how many bytes of the WAL are kept for reuse. A large sync
+	// makes it much larger for a while.
+	maxIdleWAL = 4 << 20
+	// vacuumStep is how many free pages are given back in one transaction. Others
+	// who write, claims above all, get their turn in between.
+	vacuumStep = 256
+	// autoVacuumIncremental is what PRAGMA auto_vacuum says of a file that can
+	// give its free pages back without being written anew.
+	autoVacuumIncremental = 2
+)
+
+// Compact gives the space of what was removed back to the file system.
+func (j *Journal) Compact(ctx context.Context) error {
+	return j.failed(j.compact(ctx), "compacting the journal")
+}
+
+func (j *Journal) compact(ctx context.Context) error {
+	for freed := vacuumStep; freed > 0; {
+		var err error
+		if freed, err = j.vacuum(ctx, vacuumStep); err != nil {
+			return err
+		}
+	}
+	// A reader that is at work keeps some of the WAL in use, which is no error:
+	// the next time will do.
+	_, err := j.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
+}
+
+// vacuum gives back up to n free pages, and returns how many it gave.
+func (j *Journal) vacuum(ctx context.Context, n int) (freed int, err error) {
+	rows, err := j.writer.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() { // a row for each page
+		freed++
+	}
+	return freed, rows.Err()
+}
+
+// makeCompactable writes a file anew that was made by a version which had its
+// free pages stay where they were.
+func (j *Journal) makeCompactable(ctx context.Context) error {
+	var mode int
+	if err := j.writer.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode == autoVacuumIncremental {
+		return err
+	}
+	_, err := j.writer.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+	return err
+}

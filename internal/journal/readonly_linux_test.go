@@ -1,0 +1,80 @@
+package journal_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"dibs/internal/journal"
+
+	"golang.org/x/sys/unix"
+)
+
+// as runs do as a user who exists by the number only. Only root can do so.
+func as(t *testing.T, uid uintptr, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	done := make(chan error)
+	go func() {
+		// The thread is somebody else's from here on, and ends with the goroutine.
+		runtime.LockOSThread()
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+			done <- errno
+			return
+		}
+		do()
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that its user cannot write is refused in one line that says what to do.
+func TestReadOnly(t *testing.T) {
+	for name, modes := range map[string]struct{ dir, file os.FileMode }{
+		"file":                     {0o777, 0o644},
+		"directory":                {0o755, 0o666},
+		"directory without a file": {0o755, 0},
+		"unreadable":               {0o777, 0o600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			path := filepath.Join(dir, "journal.db")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if modes.file != 0 {
+				if err := open(t, path).Close(); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(path, modes.file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(dir, modes.dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711); err != nil {
+				t.Fatal(err)
+			}
+			as(t, 64001, func() {
+				j, err := journal.Open(t.Context(), path)
+				if err == nil {
+					j.Close()
+					t.Error("Open succeeded")
+					return
+				}
+				for _, part := range []string{dir, "make the directory and the files in it writable"} {
+					if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+						t.Errorf("error %q does not say %q in one line", err, part)
+					}
+				}
+			})
+		})
+	}
+}
