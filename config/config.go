@@ -20,6 +20,7 @@ type Config struct {
 	Sync     Sync     `key:"sync"`
 	Schedule Schedule `key:"schedule"`
 	Events   Events   `key:"events"`
+	Journal  Journal  `key:"journal"`
 	// Socket is the path of the daemon's socket, where clients find it.
 	Socket string `key:"socket"`
 	// SocketGroup is the group, a name or a number, that may use the socket too;
@@ -142,6 +143,13 @@ type Events struct {
 	Keep time.Duration `key:"keep"` // how long an event can be read
 }
 
+// Journal sets how long the local record goes back.
+type Journal struct {
+	// Keep is how long claims that have ended, events whose log entries were
+	// delivered, and the answers to requests with an idempotency key are kept.
+	Keep time.Duration `key:"keep"`
+}
+
 // Metrics says where the metrics are, beside GET /metrics on the socket.
 type Metrics struct {
 	// Listen is a loopback address and a port; empty means nowhere.
@@ -197,6 +205,7 @@ func Default() Config {
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},
+		Journal:  Journal{Keep: 30 * 24 * time.Hour},
 		Log:      Log{Level: "info", Format: "text"},
 	}
 }

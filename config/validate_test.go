@@ -82,6 +82,7 @@ func TestMistakes(t *testing.T) {
 		{name: "settle of an exclusive daemon", file: "claim: {settle: 0s, exclusive: true}", want: []string{"claim.settle: 0s"}},
 		{name: "override", file: "claim: {override: never}", want: []string{`claim.override: want any or open_only, got "never"`}},
 		{name: "limit", file: "claim: {max_per_agent: -1}", want: []string{"claim.max_per_agent: "}},
+		{name: "journal", file: "journal: {keep: 23h}", want: []string{"journal.keep: 23h0m0s is too short"}},
 		{name: "events", file: "events: {keep: 59m}", want: []string{"events.keep: 59m0s is too short"}},
 		{name: "sync interval", file: "sync: {interval: 999ms}", want: []string{"sync.interval: 999ms is too short"}},
 		{name: "schedule", file: "schedule: {sweep: hourly}", want: []string{`schedule.sweep: "hourly" is not a schedule`}},

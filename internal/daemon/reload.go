@@ -16,7 +16,7 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "log.level",
+	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be

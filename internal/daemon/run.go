@@ -13,15 +13,10 @@ import (
 	"dibs/internal/notion"
 )
 
-const (
-	// drainTime is how long a stopping daemon waits for the requests it is
-	// serving, and then for the log entries it owes. Both are safe in the
-	// journal if the time is not enough.
-	drainTime = 10 * time.Second
-	// keepRecords is how long ended claims, delivered events and answered
-	// requests stay in the journal.
-	keepRecords = 30 * 24 * time.Hour
-)
+// drainTime is how long a stopping daemon waits for the requests it is serving,
+// and then for the log entries it owes. Both are safe in the journal if the time
+// is not enough.
+const drainTime = 10 * time.Second
 
 // Run serves agents until ctx ends, then stops: it takes no new requests,
 // finishes those it is serving, and delivers what it owes, as far as the time
@@ -47,6 +42,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer stopDraining()
 	loops.Go(func() { d.drainLoop(drain, work.Done()) })
 	schedule.Start()
+	// A daemon that never runs for as long as the schedule waits prunes, too.
+	loops.Go(schedule.run["prune"])
 
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listen) }()

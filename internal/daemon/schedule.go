@@ -37,11 +37,14 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			return err
 		},
 		"prune": func(ctx context.Context) error {
-			if _, err := d.journal.Prune(ctx, time.Now().Add(-keepRecords)); err != nil {
+			keep := d.live.Load()
+			if _, err := d.journal.Prune(ctx, time.Now().Add(-keep.Journal.Keep)); err != nil {
 				return err
 			}
-			_, err := d.journal.PruneFeed(ctx, time.Now().Add(-d.live.Load().Events.Keep))
-			return err
+			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
+				return err
+			}
+			return d.journal.Compact(ctx)
 		},
 	} {
 		j.run[key] = func() {
@@ -50,7 +53,7 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			}
 		}
 	}
-	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 6h"))
+	return j, errors.Join(j.set("sweep", s.Sweep), j.set("full_sync", s.FullSync), j.set("prune", "@every 1h"))
 }
 
 // set puts a job on the schedule, or moves it.

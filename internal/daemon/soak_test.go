@@ -1,0 +1,451 @@
+package daemon_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/journal"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var long = flag.Bool("long", false, "soak for days: takes its time")
+
+const (
+	// soakKeep is how long everything that a soaked daemon keeps is kept.
+	soakKeep = 10 * time.Minute
+	// soakQuiet is how long nothing happens before a daemon is measured: all that
+	// it keeps has become too old, and the regular work has been done since.
+	soakQuiet = 2*soakKeep + time.Hour
+)
+
+// TestSoak lets agents and people work, with faults now and then, and measures
+// after each round what is left of it once everything has been pruned: nothing.
+func TestSoak(t *testing.T) {
+	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
+	if *long {
+		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour
+	}
+	inWorld(t, 0, func(w *world) {
+		s := newSoak(w)
+		defer s.node.stop()
+		s.warm()
+		s.work(warmUp)
+		s.query()
+		first := s.measure()
+		w.Logf("warm: %v", first)
+		var grown []int64
+		for i, before := 0, first; i < rounds; i++ {
+			s.work(round)
+			after := s.measure()
+			w.Logf("round %d: %v", i+1, after)
+			first.wants(t, after)
+			grown = append(grown, after.heap-before.heap)
+			before = after
+		}
+		// Pools grow now and then, and tables that double their size; what leaks
+		// grows in every round.
+		if least, most := slices.Min(grown), int64(6<<10); least > most {
+			t.Errorf("the heap grew by %v bytes, want at most %d in one round at least", grown, most)
+		}
+		if s.granted < 3*rounds || s.denied < 20*rounds {
+			t.Errorf("%d claims granted and %d denied: they test nothing", s.granted, s.denied)
+		}
+	})
+}
+
+// A daemon that never runs for long removes what is too old all the same.
+func TestPruneAtTheStart(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		o := w.options(func(c *config.Config) { c.Journal.Keep, c.Events.Keep = 24*time.Hour, 24*time.Hour })
+		n := w.start(o)
+		if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		n.stop()
+		for _, pause := range []time.Duration{23 * time.Hour, 2 * time.Hour} {
+			time.Sleep(pause)
+			n = w.start(o)
+			time.Sleep(time.Minute)
+			events, err := n.Log(w.Context(), client.LogFilter{})
+			if err != nil {
+				w.Fatal(err)
+			}
+			if kept, want := len(events.Events) > 0, pause == 23*time.Hour; kept != want {
+				w.Errorf("after another %v, the log has %v", pause, events.Events)
+			}
+			n.stop()
+		}
+	})
+}
+
+// soak is a daemon with people and agents at work.
+type soak struct {
+	w         *world
+	node      *node
+	transport *http.Transport // of the daemon's requests to Notion
+
+	mu              sync.Mutex
+	random          *rand.Rand
+	named           int // agents so far
+	granted, denied int
+}
+
+func newSoak(w *world) *soak {
+	seed := rand.Uint64()
+	w.Logf("seed %d", seed)
+	o := w.options(func(c *config.Config) {
+		c.Notion.Rate, c.Notion.Burst = 10, 30
+		c.Sync.Interval, c.Sync.KeepFinished = 2*time.Minute, soakKeep
+		c.Schedule.FullSync = "@every 30m"
+		c.Events.Keep, c.Journal.Keep = soakKeep, soakKeep
+		c.Claim.MaxLifetime = time.Hour
+	})
+	o.Log = slog.New(slog.DiscardHandler) // the test would keep every line
+	return &soak{w: w, node: w.start(o), transport: o.Transport.(*http.Transport), random: rand.New(rand.NewPCG(seed, 0))}
+}
+
+func (s *soak) below(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random.IntN(n)
+}
+
+// pause sleeps for up to d, and reports whether there is time left.
+func (s *soak) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(time.Duration(1+s.below(int(d/time.Second))) * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// name is the name of an agent that nobody had before.
+func (s *soak) name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named++
+	return fmt.Sprint("agent-", s.named)
+}
+
+// work has everybody work for that long.
+func (s *soak) work(d time.Duration) {
+	ctx, cancel := context.WithTimeout(s.w.Context(), d)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { s.agent(ctx) })
+	}
+	for _, others := range []func(context.Context){s.crowd, s.people, s.readers, s.trouble} {
+		wg.Go(func() { others(ctx) })
+	}
+	wg.Wait()
+}
+
+// warm makes room for more than there will be, where room that was made stays:
+// in the tables of the emulator and of the daemon.
+func (s *soak) warm() {
+	err := s.w.notion.Fill(s.w.notion.Databases().MeshLog, 2000, func(int) (time.Time, map[string]any) { return time.Now(), nil })
+	if err != nil {
+		s.w.Error(err)
+	}
+	s.many(150)
+	s.tidy(func(emulator.Page) bool { return true })
+}
+
+// query asks so much at a time that the daemon makes as many connections to its
+// journal as it may.
+func (s *soak) query() {
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() { s.node.Log(s.w.Context(), client.LogFilter{Limit: 200}) })
+	}
+	wg.Wait()
+}
+
+// agent claims tasks one after the other, under a new name each time, and does
+// with them what agents do.
+func (s *soak) agent(ctx context.Context) {
+	for s.pause(ctx, 2*time.Minute) {
+		name := s.name()
+		cl, err := s.node.Claim(ctx, api.ClaimRequest{Agent: name, WaitSeconds: float64(s.below(60)), TimeoutMinutes: 5}, name)
+		if err != nil {
+			continue
+		}
+		s.count(&s.granted)
+		id := string(cl.ID)
+		for range s.below(3) {
+			s.pause(ctx, 2*time.Minute)
+			s.node.Renew(ctx, id, api.RenewRequest{}, "")
+		}
+		// It ends although the time is over. What Notion makes of it is another matter.
+		end := context.WithoutCancel(ctx)
+		switch s.below(7) {
+		case 0, 1:
+			s.node.Complete(end, id, api.CompleteRequest{Summary: "done"}, name+"-end")
+		case 2:
+			s.node.Release(end, id, api.StopRequest{}, "")
+		case 3:
+			s.node.Block(end, id, api.StopRequest{Reason: "no access"}, "")
+		case 4:
+			s.node.Fail(end, id, api.FailRequest{}, "")
+		case 5:
+			s.node.Fail(end, id, api.FailRequest{Reopen: true}, "")
+		} // or it is forgotten, and swept
+	}
+}
+
+func (s *soak) count(n *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
+}
+
+// crowd asks for tasks that somebody has, and for what there is to be known.
+func (s *soak) crowd(ctx context.Context) {
+	for s.pause(ctx, 4*time.Minute) {
+		claims, err := s.node.Claims(ctx, "")
+		if err != nil || len(claims.Claims) == 0 {
+			continue
+		}
+		taken := claims.Claims[s.below(len(claims.Claims))]
+		for i := range 12 {
+			name, key := s.name(), ""
+			if i == 0 {
+				key = name
+			}
+			if _, err := s.node.Claim(ctx, api.ClaimRequest{Agent: name, Task: string(taken.Task.ID)}, key); code(err) == denied(claim.CodeHeld) {
+				s.count(&s.denied)
+			}
+		}
+		watching, stop := context.WithTimeout(ctx, time.Second)
+		s.node.Watch(watching, string(taken.ID), "", 0, time.Minute)
+		stop()
+		s.node.Status(ctx)
+		s.node.Tasks(ctx, client.TaskFilter{Ready: true, Limit: 5})
+		s.node.Log(ctx, client.LogFilter{Limit: 5})
+	}
+}
+
+// people add tasks, edit them, take some for themselves, and throw away what is
+// done.
+func (s *soak) people(ctx context.Context) {
+	for i := 0; s.pause(ctx, 5*time.Minute); i++ {
+		var added []string
+		for range 2 {
+			added = append(added, s.w.add(fmt.Sprint("Task ", i), nil))
+		}
+		s.w.add("waits", map[string]any{"depends_on": relation(added...)})
+		pages := s.w.notion.Pages(s.w.tasks)
+		page := pages[s.below(len(pages))]
+		switch s.below(5) {
+		case 0:
+			s.w.edit(page.ID, map[string]any{"Name": text("title", "edited")})
+		case 1:
+			s.w.edit(page.ID, map[string]any{"claimed_by": text("rich_text", "Maria"), "claim_token": text("rich_text", "")})
+			s.node.claim(s.name(), page.ID)
+		case 2:
+			s.w.edit(page.ID, map[string]any{"status": option("status", "CANCELLED")})
+		case 3:
+			s.w.trash(page.ID)
+		}
+		if i%3 == 2 {
+			s.many(25)
+			s.tidy(func(p emulator.Page) bool {
+				return p.Select("status") == "COMPLETED" || p.Select("status") == "BLOCKED"
+			})
+		}
+	}
+}
+
+// many has tasks that nobody can claim go through the daemon's copy.
+func (s *soak) many(n int) {
+	err := s.w.notion.Fill(s.w.tasks, n, func(int) (time.Time, map[string]any) {
+		return time.Now(), map[string]any{"Name": text("title", "one of many"), "status": option("status", "BLOCKED")}
+	})
+	if err != nil {
+		s.w.Error(err)
+	}
+	s.sync()
+}
+
+// sync has the whole board read, if Notion is there.
+func (s *soak) sync() { s.node.Sync(s.w.Context(), api.SyncRequest{Full: true}, "") }
+
+// tidy throws away the tasks of which that is true, and what the logs have.
+func (s *soak) tidy(unwanted func(emulator.Page) bool) {
+	dbs := s.w.notion.Databases()
+	for _, db := range []string{dbs.Tasks, dbs.MeshLog, dbs.TaskLog} {
+		for _, p := range s.w.notion.Pages(db) {
+			if !p.Trashed && (db != dbs.Tasks || unwanted(p)) {
+				s.w.trash(p.ID)
+			}
+		}
+	}
+	if err := s.w.notion.EmptyTrash(); err != nil {
+		s.w.Error(err)
+	}
+	s.w.notion.ResetRequests()
+}
+
+// readers follow the events for a while, and leave.
+func (s *soak) readers(ctx context.Context) {
+	for s.pause(ctx, 2*time.Minute) {
+		reading, leave := context.WithTimeout(ctx, time.Duration(1+s.below(60))*time.Second)
+		s.node.Events(reading, client.EventFilter{After: api.EventsFuture, Follow: true}, func(api.FeedEvent) error { return nil })
+		leave()
+	}
+}
+
+// trouble is what Notion has now and then.
+func (s *soak) trouble(ctx context.Context) {
+	kinds := []emulator.FaultKind{
+		emulator.SavedBut503, emulator.DropAnswer, emulator.DropRequest, emulator.LateWrite, emulator.Conflict409,
+		emulator.Error500, emulator.HTML502, emulator.RateLimited429,
+	}
+	for s.pause(ctx, 4*time.Minute) {
+		f := emulator.Fault{Kind: kinds[s.below(len(kinds))], Skip: s.below(5), Times: 1 + s.below(3), Late: 20 * time.Second, RetryAfter: 10 * time.Second}
+		remove := s.w.notion.Inject(f)
+		s.pause(ctx, time.Minute)
+		remove()
+	}
+}
+
+// standing is what a daemon takes that has nothing to do.
+type standing struct {
+	goroutines, files int
+	heap              int64
+	rows              map[string]int
+	pages, free       int   // of the journal's file
+	wal               int64 // bytes of the file beside it
+}
+
+func (s standing) String() string {
+	return fmt.Sprintf("%d goroutines, %d files, %d bytes, rows %v, %d pages, %d of them free, WAL %d bytes", s.goroutines, s.files, s.heap, s.rows, s.pages, s.free, s.wal)
+}
+
+// wants checks that nothing has grown.
+func (s standing) wants(t *testing.T, after standing) {
+	t.Helper()
+	if after.goroutines > s.goroutines+2 {
+		t.Errorf("%d goroutines, %d before:\n%s", after.goroutines, s.goroutines, stacks())
+	}
+	// The pool of connections to the journal may have got others.
+	if after.files > s.files+6 {
+		t.Errorf("%d open files, %d before", after.files, s.files)
+	}
+	if after.heap > s.heap+1<<20 {
+		t.Errorf("%d bytes in use, %d before", after.heap, s.heap)
+	}
+	if diff := cmp.Diff(s.rows, after.rows); diff != "" {
+		t.Errorf("rows of the journal (-before +after):\n%s", diff)
+	}
+	if after.free > 0 || after.pages > s.pages+4 || after.wal > 1<<20 {
+		t.Errorf("the journal has %d pages, %d of them free, and a WAL of %d bytes; %d pages before", after.pages, after.free, after.wal, s.pages)
+	}
+}
+
+func stacks() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// measure takes everything away, waits until nothing is owed or worth keeping,
+// and measures what is left.
+func (s *soak) measure() standing {
+	s.w.Helper()
+	all := func(emulator.Page) bool { return true }
+	s.tidy(all)
+	s.sync()
+	time.Sleep(soakQuiet)
+	s.tidy(all) // the logs of the last things
+	status := s.node.status()
+	if status.Mirror.Tasks != 0 || status.ClaimsHeld != 0 || status.Outbox.Depth != 0 {
+		s.w.Errorf("after a quiet time there are %d tasks, %d claims and %d entries to deliver", status.Mirror.Tasks, status.ClaimsHeld, status.Outbox.Depth)
+	}
+	s.w.notion.ResetRequests()
+	// Beyond what HTTP keeps idle, and the emulator of the past; and between the
+	// times of all regular work.
+	time.Sleep(10*time.Minute + 7*time.Second)
+	s.w.notion.ResetRequests()
+	s.transport.CloseIdleConnections() // as many as requests happened to be made at a time
+	synctest.Wait()
+	m := standing{goroutines: runtime.NumGoroutine(), files: openFiles(s.w.T), heap: heap()}
+	s.journal(&m)
+	return m
+}
+
+// journal measures the journal.
+func (s *soak) journal(m *standing) {
+	s.w.Helper()
+	path := filepath.Join(s.node.dir, journal.FileName)
+	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		s.w.Fatal(err)
+	}
+	defer db.Close()
+	read := func(query string, into any) {
+		s.w.Helper()
+		if err := db.QueryRow(query).Scan(into); err != nil {
+			s.w.Fatal(err)
+		}
+	}
+	var tables string
+	read("PRAGMA page_count", &m.pages)
+	read("PRAGMA freelist_count", &m.free)
+	read("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'", &tables)
+	m.rows = make(map[string]int)
+	for table := range strings.SplitSeq(tables, ",") {
+		var n int
+		query := "SELECT count(*) FROM " + table
+		switch table { // an attempt that was abandoned is watched for a day: its write may come
+		case "claims":
+			query += " WHERE state <> 'abandoned'"
+		case "requests":
+			query += " WHERE claim_id IS NULL OR claim_id NOT IN (SELECT id FROM claims WHERE state = 'abandoned')"
+		}
+		read(query, &n)
+		m.rows[table] = n
+	}
+	info, err := os.Stat(path + "-wal")
+	if err != nil {
+		s.w.Fatal(err)
+	}
+	m.wal = info.Size()
+}
+
+// openFiles is how many files this process has open, where that can be told.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
