@@ -49,6 +49,8 @@ const (
 	tapedTasks   = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
 	tapedTaskLog = "2fa35e81-2bbb-8180-8f74-cbd9acd08b52"
 	tapedMeshLog = "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99"
+
+	tapedDatabase = "00000000-0000-4000-9000-000000000001" // that was made by a request
 )
 
 // stage is where a cassette is recorded or replayed. In a replay it only knows
@@ -161,16 +163,21 @@ func (l labelled) WriteFile(name string, data []byte) error {
 	return l.FS.WriteFile(name, append([]byte(l.label), data...))
 }
 
-// made notes a page that was made by a request on the cassette.
+// made notes a page, or a database, that was made by a request on the cassette.
 func (s *stage) made(i *cassette.Interaction) error {
-	if i.Request.Method != http.MethodPost || !strings.HasSuffix(i.Request.URL, "/v1/pages") || i.Response.Code != http.StatusOK {
+	if i.Request.Method != http.MethodPost || i.Response.Code != http.StatusOK {
 		return nil
 	}
-	var page struct {
+	var object struct {
 		ID string `json:"id"`
 	}
-	err := json.Unmarshal([]byte(i.Response.Body), &page)
-	s.note(page.ID)
+	err := json.Unmarshal([]byte(i.Response.Body), &object)
+	switch {
+	case strings.HasSuffix(i.Request.URL, "/v1/pages"):
+		s.note(object.ID)
+	case strings.HasSuffix(i.Request.URL, "/v1/databases"):
+		s.ids[object.ID] = tapedDatabase
+	}
 	return err
 }
 
