@@ -43,6 +43,11 @@ func (d *Daemon) openTasks(ctx context.Context) (earlier bool, err error) {
 	if err != nil {
 		return earlier, err
 	}
+	if earlier && d.config.Databases.TasksSource != "" && d.tasks.Known() != schema.Known {
+		if err := d.hasHeld(ctx, d.config.Databases); err != nil { // another one may be named than last time
+			return earlier, err
+		}
+	}
 	return earlier, d.keepSchema(ctx)
 }
 

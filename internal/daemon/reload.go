@@ -87,7 +87,9 @@ func (d *Daemon) choose(before, after config.Databases) error {
 	return d.keepSchema(ctx)
 }
 
-// hasHeld checks that the data source that is named has all tasks that are held.
+// hasHeld checks that the data source that is named has all tasks that are held, or
+// of which Notion has yet to be told that they are done: none of another one would be
+// found again.
 func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
 	if err != nil {
@@ -98,7 +100,7 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 		return err
 	}
 	for _, cl := range live {
-		if cl.State != claim.Held && cl.State != claim.Finishing {
+		if cl.State != claim.Finishing && (cl.State != claim.Held || !cl.StaleAt.After(d.notion.Now())) {
 			continue
 		}
 		in, err := d.notion.SourceOf(ctx, cl.Task.ID)

@@ -29,6 +29,8 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 		"and named in a restart": func(w *world, n *node, o daemon.Options, ideas string) *node {
 			n.stop()
 			w.mentions(w.startError(func(c *config.Config) { c.StateDir = o.Config.StateDir }), "set databases.tasks_source")
+			w.mentions(w.startError(func(c *config.Config) { c.StateDir, c.Databases.TasksSource = o.Config.StateDir, "Ideas" }),
+				`databases.tasks: data source "Ideas" does not have "`, "which Sandman holds: name the one that has it")
 			o.Config.Databases.TasksSource = "Tasks"
 			return w.start(o)
 		},

@@ -229,6 +229,31 @@ func TestANamedDataSourceOfAReload(t *testing.T) {
 	})
 }
 
+// Another data source can be named for the next start once nothing is held in the one
+// before, or could be taken over by anybody.
+func TestAnotherDataSourceIsNamed(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		ideas := w.second(w.tasks, "Ideas")
+		if _, err := w.notion.CreatePage(ideas, name("idea")); err != nil {
+			w.Fatal(err)
+		}
+		o := w.options(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
+		n := w.start(o)
+		n.mustClaim("Sandman", id)
+		n.stop()
+		another := func(c *config.Config) { c.StateDir, c.Databases.TasksSource = o.Config.StateDir, "Ideas" }
+		w.mentions(w.startError(another), `data source "Ideas" does not have "work", which Sandman holds`)
+		time.Sleep(time.Hour)
+		n = w.daemon(another)
+		defer n.stop()
+		if diff := cmp.Diff([]string{"idea"}, n.titles()); diff != "" {
+			w.Errorf("tasks (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A task that depends on a row of another data source keeps waiting: that is none of
 // the tasks, whatever it shows.
 func TestDependenciesOnAnotherDataSource(t *testing.T) {
