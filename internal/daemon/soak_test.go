@@ -234,7 +234,7 @@ func (s *soak) crowd(ctx context.Context) {
 		taken := claims.Claims[s.below(len(claims.Claims))]
 		for i := range 12 {
 			name, key := s.name(), ""
-			if i == 0 {
+			if i < 5 {
 				key = name
 			}
 			if _, err := s.node.Claim(ctx, api.ClaimRequest{Agent: name, Task: string(taken.Task.ID)}, key); code(err) == denied(claim.CodeHeld) {
