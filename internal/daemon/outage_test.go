@@ -371,7 +371,7 @@ func TestStopWhileTheBoardIsRead(t *testing.T) {
 func TestQueriesThatFailStopNoClaims(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		id := w.add("known", nil)
+		id, other := w.add("known", nil), w.add("other", nil)
 		n := w.daemon(nil)
 		defer n.stop()
 		w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Kind: emulator.Error500})
@@ -381,6 +381,13 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 		}
 		if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
 			w.Error(err)
+		}
+		// What is held is looked after, and whose claim a person ends is told.
+		cl := n.mustClaim("Oracle", other)
+		w.edit(other, map[string]any{"status": option("status", "CANCELLED")})
+		time.Sleep(time.Minute)
+		if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.Outcome != claim.EndLost {
+			w.Errorf("the claim on a cancelled task is %s %s, %v; want it lost", got.State, got.Outcome, err)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
-	"dibs/internal/notion"
 )
 
 // drainTime is how long a stopping daemon waits for the requests it is serving,
@@ -140,12 +139,16 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 	}, err
 }
 
-// pull brings the mirror up to date and looks after the claims held here, also
-// where the tasks cannot be asked for but their pages can.
+// pull brings the mirror up to date and looks after the claims held here: by their
+// pages if the tasks cannot be asked for, unless it is Notion that is down.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	result, err := d.refresh(ctx, full)
-	var which *notion.SourceError
-	if errors.As(err, &which) {
+	// What ended a claim is told together with the claim's end.
+	defer wake(d.news)
+	if err == nil {
+		return result, d.guard(ctx, false)
+	}
+	if d.notion.Down() == nil {
 		if gerr := d.guard(ctx, true); gerr != nil && ctx.Err() == nil {
 			d.log.Warn("held claims could not be looked after", "error", gerr)
 		}
@@ -153,7 +156,7 @@ func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	return result, err
 }
 
-// refresh brings the mirror up to date and, if it could, looks after the claims.
+// refresh brings the mirror up to date.
 func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) {
 	// Whether it is Notion that is down or the query that fails, something else has
 	// to tell: claims need no query, and go on in the latter case.
@@ -190,9 +193,7 @@ func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) 
 	if result.Full {
 		d.listed.Store(true)
 	}
-	// What ended a claim is told together with the claim's end.
-	defer wake(d.news)
-	return result, d.guard(ctx, false)
+	return result, nil
 }
 
 // guard compares the held claims with the mirror, or, if pages is set, with
