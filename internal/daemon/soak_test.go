@@ -166,8 +166,12 @@ func (s *soak) work(d time.Duration) {
 }
 
 // warm makes room for more than there will be, where room that was made stays:
-// in the tables of the emulator and of the daemon.
+// in the tables of the emulator and of the daemon, and among the agents that have
+// metrics of their own.
 func (s *soak) warm() {
+	for range 120 {
+		s.node.claim(s.name(), "")
+	}
 	err := s.w.notion.Fill(s.w.notion.Databases().MeshLog, 2000, func(int) (time.Time, map[string]any) { return time.Now(), nil })
 	if err != nil {
 		s.w.Error(err)
