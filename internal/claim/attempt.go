@@ -57,7 +57,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
-		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task", Err: err}, false)
+		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
 	}
 	defer unlock()
 

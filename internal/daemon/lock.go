@@ -27,13 +27,13 @@ func lockState(dir string) (unlock func() error, err error) {
 	lock := flock.New(path, flock.SetPermissions(0o600))
 	locked, err := lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("the state directory %s could not be locked: %w", dir, err)
+		return nil, fmt.Errorf("the state directory %s could not be locked: %w; it has to be on a local disk, and writable for this user", dir, err)
 	}
 	if !locked {
 		return nil, fmt.Errorf("another dibs daemon%s is using the state directory %s; stop it, or give this one its own state_dir and socket", owner(path), dir)
 	}
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w", dir, err), lock.Unlock())
+		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w; make it writable for this user, or set another state_dir", dir, err), lock.Unlock())
 	}
 	return lock.Unlock, nil
 }

@@ -35,7 +35,7 @@ func (d *Daemon) listenForScrapes(ctx context.Context) error {
 	var network net.ListenConfig
 	l, err := network.Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("metrics.listen: %w", err)
+		return fmt.Errorf("metrics.listen: %w: set another port, or none", err)
 	}
 	d.cleanup = append(d.cleanup, func() error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {

@@ -56,7 +56,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.log.Info("serving", "socket", d.listen.Addr().String(), "state_dir", d.config.StateDir, "notion", d.config.Notion.BaseURL)
 	select {
 	case err = <-served:
-		err = fmt.Errorf("the socket failed: %w", err)
+		err = fmt.Errorf("the socket failed: %w: start dibs serve again", err)
 	case <-ctx.Done():
 		d.log.Info("stopping")
 	}

@@ -67,10 +67,10 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string {
 	if e.Sent {
-		return fmt.Sprintf("the daemon on %s went away without an answer, and may have done what it was asked to: %v", e.Socket, e.Err)
+		return fmt.Sprintf("the daemon on %s went away without an answer, and may have done what it was asked to: %v: see dibs status, or ask again if that had a --request-id", e.Socket, e.Err)
 	}
 	if errors.Is(e.Err, fs.ErrPermission) {
-		return fmt.Sprintf("the daemon on %s cannot be reached: %v: the socket belongs to another user", e.Socket, e.Err)
+		return fmt.Sprintf("the daemon on %s cannot be reached: %v: the socket belongs to another user: ask for a place in its socket_group, or set DIBS_SOCKET", e.Socket, e.Err)
 	}
 	return fmt.Sprintf("no daemon can be reached on %s: %v: start it with: dibs serve", e.Socket, e.Err)
 }

@@ -243,7 +243,7 @@ func TestUnreachable(t *testing.T) {
 	}{
 		{"no socket", client.New(missing), fs.ErrNotExist, "no daemon can be reached on " + missing + ": no such file or directory: start it with: dibs serve"},
 		{"socket left behind", client.New(stale), syscall.ECONNREFUSED, "no daemon can be reached on " + stale + ": connection refused: start it with: dibs serve"},
-		{"not allowed", client.Over("/s", forbidden), fs.ErrPermission, "the daemon on /s cannot be reached: permission denied: the socket belongs to another user"},
+		{"not allowed", client.Over("/s", forbidden), fs.ErrPermission, "the daemon on /s cannot be reached: permission denied: the socket belongs to another user: ask for a place in its socket_group, or set DIBS_SOCKET"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tt.client.Status(t.Context())
@@ -258,8 +258,8 @@ func TestUnreachable(t *testing.T) {
 // TestAnswers has something at the other end that is no daemon.
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct{ name, answer, want string }{
-		{"gone", "", "the daemon on /s went away without an answer, and may have done what it was asked to: EOF"},
-		{"gone midway", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{", "the daemon on /s went away without an answer, and may have done what it was asked to: unexpected EOF"},
+		{"gone", "", "the daemon on /s went away without an answer, and may have done what it was asked to: EOF: see dibs status, or ask again if that had a --request-id"},
+		{"gone midway", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{", "the daemon on /s went away without an answer, and may have done what it was asked to: unexpected EOF: see dibs status, or ask again if that had a --request-id"},
 		{"page", "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>\x1b]", `what answers on /s is not a dibs daemon that this program understands: 404 Not Found, "<p>\x1b]"`},
 		{"no JSON", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{", "200 OK"},
 		{"JSON with an error status", "HTTP/1.1 500 Oops\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", "500 Oops"},

@@ -37,7 +37,7 @@ func Listen(path, group string) (net.Listener, error) {
 	}}
 	l, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("the socket: %w", err)
+		return nil, fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
 	mode := fs.FileMode(0o600)
 	if gid != nobody {
@@ -49,7 +49,7 @@ func Listen(path, group string) (net.Listener, error) {
 	}
 	if err != nil {
 		l.Close()
-		return nil, fmt.Errorf("the socket: %w", err)
+		return nil, fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
 	return l, nil
 }
@@ -66,7 +66,7 @@ func groupID(group string) (int, error) {
 	}
 	found, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("socket_group: %w", err)
+		return 0, fmt.Errorf("socket_group: %w: name a group of this machine that this user is in", err)
 	}
 	return strconv.Atoi(found.Gid)
 }
@@ -86,7 +86,7 @@ func makeDirectory(dir, group string, gid int) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory", dir)
+		return fmt.Errorf("%s is not a directory: move it away, or set another socket", dir)
 	case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
 		return fmt.Errorf("every user of this machine could put another socket into %s: set socket to a path in a directory of your own, or run: chmod o-w %[1]s", dir)
 	case gid != nobody && info.Mode().Perm()&0o001 == 0 && (info.Mode().Perm()&0o010 == 0 || groupOf(info) != gid):
@@ -102,7 +102,7 @@ func makeRoom(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the socket: %w", err)
+		return fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s is there and is not a socket: move it away, or set another socket", path)
@@ -114,13 +114,13 @@ func makeRoom(path string) error {
 		if p := peerOf(conn); p.pid > 0 {
 			pid = fmt.Sprintf(" (pid %d)", p.pid)
 		}
-		return fmt.Errorf("a daemon is already serving on %s%s", path, pid)
+		return fmt.Errorf("a daemon is already serving on %s%s: stop it, or set another socket", path, pid)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("a socket is there, and whether a daemon serves on it cannot be told: %w", err)
+		return fmt.Errorf("a socket is there, and whether a daemon serves on it cannot be told: %w: remove it if none does, or set another socket", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("a socket left behind: %w", err)
+		return fmt.Errorf("a socket left behind: %w: remove it, or set another socket", err)
 	}
 	return nil
 }

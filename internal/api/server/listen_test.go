@@ -85,6 +85,7 @@ func TestListenOnLive(t *testing.T) {
 	if runtime.GOOS == "linux" || runtime.GOOS == "darwin" {
 		want += fmt.Sprintf(" (pid %d)", os.Getpid())
 	}
+	want += ": stop it, or set another socket"
 	if err == nil || err.Error() != want {
 		t.Errorf("Listen = %v, want %q", err, want)
 	}
