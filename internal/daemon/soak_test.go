@@ -422,14 +422,17 @@ func (s *soak) journal(m *standing) {
 	read("PRAGMA freelist_count", &m.free)
 	read("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'", &tables)
 	m.rows = make(map[string]int)
+	// An attempt that was abandoned is watched for a day, because its write may
+	// come. One whose day is over stays until the next pruning.
+	watched := fmt.Sprintf("(state = 'abandoned' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
 	for table := range strings.SplitSeq(tables, ",") {
 		var n int
 		query := "SELECT count(*) FROM " + table
-		switch table { // an attempt that was abandoned is watched for a day: its write may come
+		switch table {
 		case "claims":
-			query += " WHERE state <> 'abandoned'"
+			query += " WHERE NOT " + watched
 		case "requests":
-			query += " WHERE claim_id IS NULL OR claim_id NOT IN (SELECT id FROM claims WHERE state = 'abandoned')"
+			query += " WHERE claim_id IS NULL OR claim_id NOT IN (SELECT id FROM claims WHERE " + watched + ")"
 		}
 		read(query, &n)
 		m.rows[table] = n
