@@ -26,6 +26,7 @@ const (
 	CodeWrongMediaType Code = "wrong_media_type"
 	CodeNoRoute        Code = "no_route"
 	CodeWrongHost      Code = "wrong_host"
+	CodeCrossOrigin    Code = "cross_origin"
 	CodeBusy           Code = "busy"
 	CodeNotionRefused  Code = Code(claim.CodeNotionRefused)
 	CodeStopping       Code = "stopping"
@@ -80,6 +81,7 @@ var meanings = map[Code]meaning{
 	CodeWrongMediaType: {http.StatusUnsupportedMediaType, ExitUsage, "The body is not JSON"},
 	CodeNoRoute:        {http.StatusNotFound, ExitUsage, "No such address"},
 	CodeWrongHost:      {http.StatusMisdirectedRequest, ExitUsage, "The request is meant for another server"},
+	CodeCrossOrigin:    {http.StatusForbidden, ExitUsage, "The request comes from a web page"},
 	CodeBusy:           {http.StatusServiceUnavailable, ExitUnreachable, "The daemon has too many connections"},
 	CodeStopping:       {http.StatusServiceUnavailable, ExitUnreachable, "The daemon is stopping"},
 	CodeInternal:       {http.StatusInternalServerError, ExitFailure, "Something went wrong in the daemon"},

@@ -12,11 +12,17 @@ import (
 
 // addressed lets only requests through that name this machine, or the daemon,
 // as their host. A browser that a hostile page made to ask here, through
-// whatever forwards a port to the socket, names the page's host.
+// whatever forwards a port to the socket, names the page's host; or else, where it
+// asks for a change, that it comes from a page of another origin.
 func addressed(next http.Handler) http.Handler {
+	var origins http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isLocal(r.Host) {
 			writeProblem(w, api.NewProblem(api.CodeWrongHost, fmt.Sprintf("the request is for the host %.100q: ask for http://dibs or http://localhost", r.Host)))
+			return
+		}
+		if origins.Check(r) != nil {
+			writeProblem(w, api.NewProblem(api.CodeCrossOrigin, "a web page of another origin asks for a change: ask from a program that is not a browser"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -60,6 +60,8 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "another host, no such address", method: "GET", path: "/", header: []string{"Host", "evil.example:80"}, status: 421, code: api.CodeWrongHost, want: "ask for http://dibs"},
 		{name: "another machine", method: "POST", path: "/v1/sweep", header: []string{"Host", "192.168.1.2"}, status: 421, code: api.CodeWrongHost, want: "192.168.1.2"},
 		{name: "a name that begins like ours", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost.evil.example"}, status: 421, code: api.CodeWrongHost, want: "localhost.evil.example"},
+		{name: "another site", method: "POST", path: "/v1/sweep", header: []string{"Host", "localhost:8080", "Sec-Fetch-Site", "cross-site"}, status: 403, code: api.CodeCrossOrigin, want: "web page"},
+		{name: "another origin", method: "POST", path: claims + "/11111111-1111-1111-1111-111111111111/complete", header: []string{"Host", "localhost:8080", "Origin", "https://evil.example"}, status: 403, code: api.CodeCrossOrigin, want: "web page"},
 		{name: "wrong method", method: "DELETE", path: claims, status: 405, code: api.CodeWrongMethod, want: "does not answer DELETE: use GET, HEAD, POST"},
 		{name: "no such address", method: "GET", path: "/v2/claims", status: 404, code: api.CodeNoRoute, want: "there is no /v2/claims here"},
 
