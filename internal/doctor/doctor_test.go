@@ -14,6 +14,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 	"dibs/internal/doctor"
 	"dibs/internal/emulator"
 	"dibs/internal/journal"
@@ -258,14 +259,30 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 		if err := j.Record(w.Context(), finished(time.Now())); err != nil {
 			w.Fatal(err)
 		}
+		now := time.Now()
+		for _, cl := range []claim.Claim{
+			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
+			{State: claim.Held, StaleAt: now.Add(2 * time.Hour)},
+			{State: claim.Held, StaleAt: now},
+			{State: claim.Abandoned},
+		} {
+			cl.ID, cl.Agent, cl.Task.ID, cl.Reserved = claim.NewID(now), "Sandman", "11111111-2222-3333-4444-555555555555", now
+			if err := j.Save(w.Context(), cl); err != nil {
+				w.Fatal(err)
+			}
+		}
 		if err := j.Close(); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		for range 2 {
 			report := doctor.Run(w.Context(), w.options)
-			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "log entries owed to Notion: 1, the oldest from 1h0m0s ago", Remedy: "start dibs serve: it delivers them"}
+			want := doctor.Finding{Check: "outbox", Level: doctor.Warning, Found: "2 owed to Notion, 1 of them finished claims, the oldest from 1h1m0s ago, last error: 503", Remedy: "start dibs serve: it delivers them"}
 			if diff := cmp.Diff(want, find(report, "outbox")); diff != "" {
+				w.Errorf("-want +got:\n%s", diff)
+			}
+			want = doctor.Finding{Check: "claims", Level: doctor.Warning, Found: "1 held, and no daemon looks after them", Remedy: "start dibs serve before their leases end"}
+			if diff := cmp.Diff(want, find(report, "claims")); diff != "" {
 				w.Errorf("-want +got:\n%s", diff)
 			}
 		}

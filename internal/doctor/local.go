@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/journal"
 )
@@ -122,7 +124,7 @@ func (e *examination) daemonHealth() {
 	} else if !s.Mirror.SyncedAt.IsZero() {
 		e.ok("sync", fmt.Sprintf("%d tasks, %d of them ready, as of %v ago", s.Mirror.Tasks, s.Mirror.Ready, e.since(s.Mirror.SyncedAt)))
 	}
-	e.outbox(s.Outbox.Depth, s.Outbox.Oldest.Time, s.Outbox.LastError)
+	e.outbox(s.Outbox)
 	e.budget(s)
 	if s.Policy.SettleSeconds != e.Config.Claim.Settle.Seconds() || s.Policy.WriteWindowSeconds != e.Config.Claim.WriteWindow.Seconds() {
 		e.warn("settings", "the daemon runs with other times than are configured now", "restart it")
@@ -145,20 +147,53 @@ func (e *examination) budget(s *api.Status) {
 	e.ok("budget", said)
 }
 
-func (e *examination) outbox(depth int, oldest time.Time, lastError string) {
-	if depth == 0 {
+// left says what a daemon that has stopped left to the next one.
+func (e *examination) left(found journal.Inspection) {
+	var owed api.OutboxStatus
+	add := func(n int, since time.Time, failure string) {
+		owed.Depth += n
+		if owed.Oldest.IsZero() || since.Before(owed.Oldest.Time) {
+			owed.Oldest = api.Time{Time: since}
+		}
+		owed.LastError = cmp.Or(failure, owed.LastError)
+	}
+	for _, b := range found.Owed {
+		add(b.Depth, b.Oldest, b.LastError)
+	}
+	held := 0
+	for _, cl := range found.Live {
+		switch {
+		case cl.State == claim.Finishing:
+			owed.Finishes++
+			add(1, cl.Finish.At, cl.Detail)
+		case cl.State == claim.Held && cl.StaleAt.After(time.Now()):
+			held++
+		}
+	}
+	e.outbox(owed)
+	if held > 0 {
+		e.warn("claims", fmt.Sprintf("%d held, and no daemon looks after them", held), "start dibs serve before their leases end")
+	}
+}
+
+func (e *examination) outbox(o api.OutboxStatus) {
+	if o.Depth == 0 {
 		e.ok("outbox", "empty")
 		return
 	}
-	age := time.Since(oldest).Round(time.Second)
-	said := fmt.Sprintf("log entries owed to Notion: %d, the oldest from %v ago", depth, age)
-	if lastError != "" {
-		said += ", last error: " + lastError
+	age := time.Since(o.Oldest.Time).Round(time.Second)
+	said := fmt.Sprintf("%d owed to Notion", o.Depth)
+	if o.Finishes > 0 {
+		said += fmt.Sprintf(", %d of them finished claims", o.Finishes)
+	}
+	said += fmt.Sprintf(", the oldest from %v ago", age)
+	if o.LastError != "" {
+		said += ", last error: " + o.LastError
 	}
 	switch {
 	case e.status == nil:
 		e.warn("outbox", said, "start dibs serve: it delivers them")
-	case age > oldEntry || lastError != "":
+	case age > oldEntry || o.LastError != "":
 		e.warn("outbox", said, "nothing is lost; they are delivered once Notion takes them, so see to the error, and to the findings on databases")
 	default:
 		e.ok("outbox", said)
@@ -187,17 +222,7 @@ func (e *examination) journal(ctx context.Context) {
 		e.ok("journal", fmt.Sprintf("whole, of an older dibs (schema %d of %d): the daemon brings it up to date", found.Schema, found.Known))
 	default:
 		e.ok("journal", "whole: "+path)
-		depth, oldest, lastError := 0, time.Time{}, ""
-		for _, b := range found.Owed {
-			depth += b.Depth
-			if oldest.IsZero() || b.Oldest.Before(oldest) {
-				oldest = b.Oldest
-			}
-			if b.LastError != "" {
-				lastError = b.LastError
-			}
-		}
-		e.outbox(depth, oldest, lastError)
+		e.left(found)
 	}
 }
 

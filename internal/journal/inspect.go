@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+
+	"dibs/internal/claim"
 )
 
 // FileName is the name of the journal's file in a state directory.
@@ -18,8 +20,10 @@ type Inspection struct {
 	// Schema is the version of the tables in the file, Known the one that this
 	// program would bring them to.
 	Schema, Known int
-	// Owed is what is owed to the logs; nil if the file is too old or too new to tell.
+	// Owed is what is owed to the logs, and Live is the claims that have not ended;
+	// nil if the file is too old or too new to tell.
 	Owed []Backlog
+	Live []claim.Claim
 }
 
 // Inspect looks at the journal in the file at path without changing it, and may
@@ -58,7 +62,9 @@ func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
 		return found, err
 	}
 	if found.Schema == found.Known {
-		found.Owed, err = j.OutboxStats(ctx)
+		if found.Owed, err = j.OutboxStats(ctx); err == nil {
+			found.Live, err = j.Live(ctx)
+		}
 	}
 	return found, err
 }
