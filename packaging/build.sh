@@ -10,7 +10,7 @@ VERSION=${VERSION:-$(git describe --tags --always --dirty)}
 COMMIT=${COMMIT:-$(git rev-parse HEAD)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 TARGETS=${TARGETS:-"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"}
-export VERSION SOURCE_DATE_EPOCH
+export SOURCE_DATE_EPOCH
 # Nothing of this machine, of the checkout's path or of the user's settings.
 export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOAMD64=v1 GOARM64=v8.0 TZ=UTC LC_ALL=C
 umask 022
@@ -39,6 +39,8 @@ done
 rm -r dist/host
 
 if command -v nfpm >/dev/null; then
+  PACKAGE_VERSION=$(packaging/version.sh "$VERSION")
+  export PACKAGE_VERSION
   for target in $TARGETS; do
     case $target in linux/*) ;; *) continue ;; esac
     export ARCH=${target#*/}
@@ -57,4 +59,5 @@ fi
 echo "== checksums"
 sum=sha256sum
 command -v sha256sum >/dev/null || sum="shasum -a 256"
-(cd dist && $sum dibs_* >SHA256SUMS && cat SHA256SUMS)
+# The names of rpm packages begin with "dibs-".
+(cd dist && $sum dibs[_-]* >SHA256SUMS && cat SHA256SUMS)
