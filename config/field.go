@@ -114,7 +114,7 @@ func leafAbove(path string, fields []field) string {
 
 // nearest returns the name that was probably meant by an unknown one, or "": one
 // that is spelled almost like it, else the only one that ends like it below any
-// section.
+// section. Of variables, the section may be missing.
 func nearest(unknown string, names []string) string {
 	best, bestDistance := "", 1+max(2, len(unknown)/4)
 	var namesakes []string
@@ -122,7 +122,7 @@ func nearest(unknown string, names []string) string {
 		if d := distance(unknown, name); d < bestDistance {
 			best, bestDistance = name, d
 		}
-		if lastPart(unknown) == lastPart(name) {
+		if lastPart(unknown) == lastPart(name) || strings.HasSuffix(name, "_"+unknown) {
 			namesakes = append(namesakes, name)
 		}
 	}

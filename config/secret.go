@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -43,7 +44,9 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 		return "", errors.New("no Notion token: set NOTION_TOKEN, notion.token or notion.token_file")
 	}
 	data, err := os.ReadFile(n.TokenFile)
-	if err != nil {
+	if name := filepath.Base(n.TokenFile); err != nil && (strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_")) {
+		return "", errors.New("notion.token_file is to name the file that holds the token, and looks like the token itself")
+	} else if err != nil {
 		return "", fmt.Errorf("notion.token_file: %w", err)
 	}
 	token := strings.TrimSpace(string(data))

@@ -52,6 +52,7 @@ func TestToken(t *testing.T) {
 		{name: "readable token file", config: "notion: {token_file: " + public + "}", want: "ntn_file", wantWarning: public},
 		{name: "empty token file", config: "notion: {token_file: " + empty + "}", wantErr: empty + " is empty"},
 		{name: "missing token file", config: "notion: {token_file: /nowhere/token}", wantErr: "notion.token_file: open /nowhere/token"},
+		{name: "token for the token file", config: "notion: {token_file: ntn_ABC123}", wantErr: "looks like the token itself"},
 		{name: "another file for the token file", config: "notion: {token_file: " + file(0o600, "export X=1") + "}", wantErr: "more than one word"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,6 +47,7 @@ func TestMistakes(t *testing.T) {
 		{name: "environment, number", env: map[string]string{"DIBS_NOTION_BURST": "many"}, want: []string{"notion.burst: want a whole number, got many (in DIBS_NOTION_BURST)"}},
 		{name: "environment, list", env: map[string]string{"DIBS_AGENTS": "[Sandman"}, want: []string{"agents: want names with commas between them or a JSON array"}},
 		{name: "unknown variable", env: map[string]string{"DIBS_CLAIM_SETLE": "4s"}, want: []string{"unknown variable DIBS_CLAIM_SETLE in the environment: did you mean DIBS_CLAIM_SETTLE?"}},
+		{name: "unknown variable without its section", env: map[string]string{"DIBS_SETTLE": "4s"}, want: []string{"unknown variable DIBS_SETTLE in the environment: did you mean DIBS_CLAIM_SETTLE?"}},
 		{name: "unknown variable, nothing like it", env: map[string]string{"DIBS_BIKESHED_COLOUR": "blue"}, want: []string{"unknown variable DIBS_BIKESHED_COLOUR in the environment"}, wantNot: "did you mean"},
 		{name: "unknown variable with a secret", env: map[string]string{"DIBS_NOTION_TOKN": "ntn_secret"}, want: []string{"did you mean DIBS_NOTION_TOKEN?"}, wantNot: "ntn_secret"},
 		{name: "unknown variable and key", file: "a_thing: 1", env: map[string]string{"DIBS_ANOTHER_THING": "1"}, want: []string{"unknown key a_thing", "unknown variable DIBS_ANOTHER_THING"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,8 +34,13 @@ func (d *Daemon) Reload(c config.Config) error {
 	if c.Sync.Interval > d.config.Sync.Interval {
 		return fmt.Errorf("sync.interval: %v is longer than the %v that the daemon was started with, which abandoned claims are given to be seen: restart it", c.Sync.Interval, d.config.Sync.Interval)
 	}
-	if !slices.EqualFunc(before.Agents, c.Agents, func(a, b config.Agent) bool { return a.NotionUser == b.NotionUser }) && usesNotionUsers(before, c) {
-		return fmt.Errorf("agents: which Notion user stands for an agent cannot change while the daemon runs: restart it")
+	if !maps.Equal(workspace.Schema(before).NotionUsers, workspace.Schema(c).NotionUsers) {
+		return errors.New("agents: which Notion user stands for an agent cannot change while the daemon runs: restart it")
+	}
+	if token, err := c.Notion.ReadToken(d.log); err != nil {
+		return err
+	} else if !d.notion.Uses(string(token)) {
+		return errors.New("the Notion token has changed, which the daemon that runs cannot take over: restart it")
 	}
 	if err := d.notion.SetRate(c.Notion.Rate, c.Notion.Burst); err != nil {
 		return err
@@ -112,12 +118,6 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 		}
 	}
 	return nil
-}
-
-func usesNotionUsers(configs ...config.Config) bool {
-	return slices.ContainsFunc(configs, func(c config.Config) bool {
-		return slices.ContainsFunc(c.Agents, func(a config.Agent) bool { return a.NotionUser != "" })
-	})
 }
 
 // Alive reports whether the daemon can do anything at all: whether the journal,

@@ -3,6 +3,8 @@ package daemon_test
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -75,7 +77,8 @@ func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
-		o := w.options(func(c *config.Config) { c.Agents = []config.Agent{{Name: "Sandman"}} })
+		const ann = "aaaaaaaa-1f15-45cd-9c65-0dfe42f5135a"
+		o := w.options(func(c *config.Config) { c.Agents = []config.Agent{{Name: "Sandman", NotionUser: ann}, {Name: "Hypnos"}} })
 		n := w.start(o)
 		defer n.stop()
 		for name, tt := range map[string]struct {
@@ -89,19 +92,52 @@ func TestReloadRefused(t *testing.T) {
 			"Notion user": {func(c *config.Config) {
 				c.Agents = []config.Agent{{Name: "Sandman", NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}}
 			}, "agents: which Notion user"},
+			"Notion users change places": {func(c *config.Config) {
+				c.Agents = []config.Agent{{Name: "Hypnos", NotionUser: ann}, {Name: "Sandman"}}
+			}, "agents: which Notion user"},
 			"rate": {func(c *config.Config) { c.Notion.Rate = 0 }, "a rate of 0"},
 		} {
 			c := o.Config
-			c.Agents = []config.Agent{{Name: "Oracle"}}
+			c.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Sandman", NotionUser: ann}}
 			tt.change(&c)
 			if err := n.daemon.Reload(c); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "ntn_") {
 				w.Errorf("%s: err = %v, want %q", name, err, tt.want)
 			}
 		}
+		c := o.Config
+		c.Agents = append([]config.Agent{{Name: "Phobetor"}}, c.Agents...)
+		if err := n.daemon.Reload(c); err != nil {
+			w.Errorf("one more agent: %v", err)
+		}
 		if _, err := n.claim("Oracle", id); code(err) != "forbidden_agent" {
 			w.Errorf("an agent of a refused configuration: err = %v", err)
 		}
 		n.mustClaim("Sandman", id)
+	})
+}
+
+// A token that was replaced in its file is not taken for the one in use.
+func TestReloadWithAnotherToken(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		file := filepath.Join(w.TempDir(), "token")
+		write := func(token string) {
+			w.Helper()
+			if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+				w.Fatal(err)
+			}
+		}
+		write(w.notion.Token())
+		o := w.options(func(c *config.Config) { c.Notion.Token, c.Notion.TokenFile = "", file })
+		n := w.start(o)
+		defer n.stop()
+		if err := n.daemon.Reload(o.Config); err != nil {
+			w.Errorf("with the same token: %v", err)
+		}
+		write("ntn_anotherone")
+		if err := n.daemon.Reload(o.Config); err == nil || !strings.Contains(err.Error(), "restart it") || strings.Contains(err.Error(), "ntn_") {
+			w.Errorf("with another token: %v; want to be told to restart", err)
+		}
 	})
 }
 

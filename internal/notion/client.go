@@ -120,6 +120,9 @@ func New(o Options) (*Client, error) {
 // machine's time.
 func (c *Client) Now() time.Time { return c.clock.now() }
 
+// Uses reports whether token is the client's own.
+func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.token }
+
 // Down says since when nothing is sent because Notion is down, and why; nil if it
 // is up for all that is known.
 func (c *Client) Down() error { return c.breaker.check() }
