@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -29,10 +30,11 @@ func (j *Journal) compact(ctx context.Context) error {
 			return err
 		}
 	}
-	// A reader that is at work keeps some of the WAL in use, which is no error:
-	// the next time will do.
-	_, err := j.writer.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
+	// A reader that is at work keeps some of the WAL in use. Claims are not to wait
+	// for it: the next time will do.
+	_, err := j.writer.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
+	_, restored := j.writer.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
+	return cmp.Or(err, restored)
 }
 
 // vacuum gives back up to n free pages, and returns how many it gave.

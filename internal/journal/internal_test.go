@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // These promises cannot be watched from outside without cutting the power.
@@ -149,6 +150,42 @@ func TestCompact(t *testing.T) {
 	}
 	if file, wal := size(""), size("-wal"); file > 4096*int64(empty.pages+1) || wal != 0 {
 		t.Errorf("the file has %d bytes, the WAL %d; want them given back", file, wal)
+	}
+}
+
+// A reader who takes long keeps nobody waiting.
+func TestCompactBesideAReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := j.readers.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Rollback()
+	var value string
+	if err := reader.QueryRowContext(t.Context(), "SELECT value FROM meta WHERE key = 'k'").Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.SetMeta(t.Context(), "k", "w"); err != nil { // which the reader does not see
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := j.Compact(t.Context()); err != nil {
+		t.Errorf("Compact: %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("Compact waited %v for a reader", took)
+	}
+	var timeout int
+	if err := j.writer.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&timeout); err != nil || timeout != 5000 {
+		t.Errorf("busy_timeout = %d, %v; want it as it was", timeout, err)
 	}
 }
 
