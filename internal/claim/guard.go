@@ -10,8 +10,8 @@ import (
 // Guard compares a held claim with what the mirror saw of its task. If they
 // differ, or the claim is under suspicion, the page itself is read and decides:
 // a claim covered by an abandoned one is written back, one that somebody else
-// ended is lost, and a lease that was changed is taken note of. A nil seen always reads the page. The error is a *Lost if the
-// claim is found to be over.
+// ended is lost, and a lease that was changed is taken note of. A nil seen always
+// reads the page. The error is a *Lost if the claim is found to be over.
 func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {

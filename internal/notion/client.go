@@ -135,10 +135,10 @@ func (c *Client) SetRate(perSecond float64, burst int) error {
 // Permit waits until n requests may be sent with nothing waiting between them,
 // and returns a context that carries those permits: a request made with it goes
 // out at once. It fails at once while Notion is down, or asked to be left alone
-// for longer than a few seconds, and the error says when to try again. Permits that are not used when ctx ends, or a few seconds later,
-// are given back, and a request that comes after that waits in line again. So
-// whoever may not use all of them should take them with a context of its own and
-// cancel that when done.
+// for longer than a few seconds, and the error says when to try again. Permits
+// that are not used when ctx ends, or a few seconds later, are given back, and a
+// request that comes after that waits in line again. So whoever may not use all of
+// them should take them with a context of its own and cancel that when done.
 func (c *Client) Permit(ctx context.Context, n int) (context.Context, error) {
 	if err := c.breaker.check(); err != nil {
 		return nil, heldBack(err)
