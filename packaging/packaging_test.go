@@ -213,6 +213,48 @@ func TestPackageContents(t *testing.T) {
 	}
 }
 
+// TestConfigurationAndUnits compares what the system's units say to the daemon with
+// what the configuration beside them says to the commands.
+func TestConfigurationAndUnits(t *testing.T) {
+	c, err := config.Load(config.Options{File: "config.yaml", FileOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, wanted := range map[string][]string{
+		"systemd/dibs.service": {
+			"ExecStart=/usr/bin/dibs serve --config /etc/dibs/config.yaml --state-dir " + c.StateDir + " --socket " + c.Socket,
+			"LoadCredential=notion-token:" + c.Notion.TokenFile, "Environment=DIBS_SOCKET_GROUP=" + c.SocketGroup,
+		},
+		"systemd/dibs.socket": {"ListenStream=" + c.Socket, "SocketGroup=" + c.SocketGroup, "SocketMode=0660"},
+	} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range wanted {
+			if !strings.Contains(string(data), "\n"+line+"\n") {
+				t.Errorf("%s lacks %s", file, line)
+			}
+		}
+	}
+}
+
+// TestStartsGoOn looks for a limit on starts: with one, a machine that starts
+// without a network would be left without a daemon.
+func TestStartsGoOn(t *testing.T) {
+	for _, file := range []string{"systemd/dibs.service", "systemd/user/dibs.service"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"StartLimitIntervalSec=0", "Restart=on-failure"} {
+			if !strings.Contains(string(data), "\n"+line+"\n") {
+				t.Errorf("%s lacks %s", file, line)
+			}
+		}
+	}
+}
+
 // TestUnits has systemd read the units, where there is a systemd.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")

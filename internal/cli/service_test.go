@@ -214,6 +214,48 @@ func TestService(t *testing.T) {
 	}
 }
 
+// TestPassedSocketOfAGroup is passed sockets that others may open, or not. Without
+// a list of agents the daemon says what that means.
+func TestPassedSocketOfAGroup(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
+	for name, tt := range map[string]struct {
+		mode   os.FileMode
+		config string
+		warns  bool
+	}{
+		"open to a group":              {0o660, "", true},
+		"open to a group, with a list": {0o660, "agents: [{name: Sandman, uids: [1000]}]", false},
+		"its owner's":                  {0o600, "", false},
+		"open to nobody, readable":     {0o755, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newManager(t)
+			m.configure(tt.config)
+			socket := filepath.Join(m.dir, "passed.sock")
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if err := os.Chmod(socket, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			m.start(l)
+			m.hears("READY=1")
+			m.signal(syscall.SIGTERM)
+			warned := false
+			for m.log.Scan() {
+				warned = warned || strings.Contains(m.log.Text(), "claim under any name")
+			}
+			if err := m.dibs.Wait(); err != nil || warned != tt.warns {
+				t.Errorf("warned = %v, want %v; ended with %v", warned, tt.warns, err)
+			}
+		})
+	}
+}
+
 // TestPassedTCP is passed a socket that other machines may reach.
 func TestPassedTCP(t *testing.T) {
 	if runtime.GOOS != "linux" {

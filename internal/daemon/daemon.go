@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,8 +108,8 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		}
 	}
 	d.cleanup = append(d.cleanup, d.closeListener)
-	if o.Config.SocketGroup != "" && len(o.Config.Agents) == 0 {
-		d.log.Warn("any member of socket_group may claim under any name: list agents, with their uids")
+	if len(o.Config.Agents) == 0 && openToOthers(d.listen.Addr()) {
+		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
 	if err := d.listenForScrapes(ctx); err != nil {
 		return nil, err
@@ -221,6 +223,17 @@ func wake(loop chan<- struct{}) {
 	case loop <- struct{}{}:
 	default:
 	}
+}
+
+// openToOthers reports whether users other than its owner can open a socket, which
+// takes the permission to write. Whoever made it, perhaps systemd, decided that.
+func openToOthers(addr net.Addr) bool {
+	path := addr.String()
+	if strings.HasPrefix(path, "@") {
+		return true // it is in no directory, and has no mode
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o022 != 0
 }
 
 func (d *Daemon) closeListener() error {

@@ -96,7 +96,8 @@ func (e *examination) socket() {
 	case e.status == nil:
 		e.ok("socket", path+" was left behind: the daemon replaces it")
 	case info.Mode().Perm()&e.forbidden() != 0:
-		e.problem("socket", fmt.Sprintf("%s can be used by others (mode %#o)", path, info.Mode().Perm()), "restart the daemon, which sets the mode, and see who changes it")
+		e.problem("socket", fmt.Sprintf("%s can be used by others (mode %#o)", path, info.Mode().Perm()),
+			"restart the daemon, which sets the mode, and see who changes it; if systemd opens the socket, its unit sets the mode: for a group, name that in socket_group, too")
 	default:
 		e.ok("socket", fmt.Sprintf("%s, mode %#o", path, info.Mode().Perm()))
 	}
