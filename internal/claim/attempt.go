@@ -178,14 +178,26 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 	}
 	s, holder, detail := a.look(a.cl, r.Task, r.At)
 	if s != mine {
-		a.cl.Task = r.Task
-		return a.deny(ctx, a.lostRace(holder, detail), true)
+		return a.overruled(ctx, r.Task, holder, detail)
 	}
 	a.refresh(&a.cl, r.Task)
 	if !r.At.Before(a.cl.ExpiresAt()) {
 		return a.abandon(ctx, work, a.cl.Reserved, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
 	}
 	return a.grant(ctx, work, r.At)
+}
+
+// overruled ends an attempt whose claim was not there any more when it was to be
+// verified. A page in the trash may come back with the claim on it, which is
+// withdrawn then.
+func (a *attempt) overruled(ctx context.Context, t task.Task, holder, detail string) (Claim, error) {
+	a.cl.Task = t
+	d := a.lostRace(holder, detail)
+	if !t.Trashed || a.token(a.cl, t).ID != a.cl.ID {
+		return a.deny(ctx, d, true)
+	}
+	a.watchFor(time.Time{})
+	return Claim{}, a.conclude(ctx, &d)
 }
 
 // grant makes the claim the agent's.
@@ -263,10 +275,14 @@ func (a *attempt) there(r Reading) bool {
 // lostRace words the denial of an attempt that somebody else beat. a.cl.Task is
 // the task as it was found.
 func (a *attempt) lostRace(holder, detail string) Denied {
-	return Denied{
-		Code: CodeLostRace, Holder: holder, ExpiresAt: a.policy.LeaseEnd(a.cl.Task),
+	d := Denied{
+		Code: CodeLostRace, Holder: holder,
 		Detail: fmt.Sprintf("lost the race for %q: %s; ask for the next ready task instead", a.cl.Task.Title, detail),
 	}
+	if holder != "" {
+		d.ExpiresAt = a.policy.LeaseEnd(a.cl.Task)
+	}
+	return d
 }
 
 // abandon gives up an attempt whose write is in Notion or may get there. due is

@@ -302,15 +302,15 @@ func TestTouchedWhileSettling(t *testing.T) {
 		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
 		{"opened", func(t *task.Task) { t.Status = task.Open }, ""},
 		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, ""},
-		{"trashed", func(t *task.Task) { t.Trashed = true }, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				d := w.daemon("a")
 				time.AfterFunc(time.Second, func() { w.Edit(page, tt.edit) })
-				if denied := w.deny(d, "Sandman", claim.CodeLostRace); denied.Holder != tt.holder {
-					t.Errorf("denied %+v, want %q as holder", denied, tt.holder)
+				denied := w.deny(d, "Sandman", claim.CodeLostRace)
+				if denied.Holder != tt.holder || denied.ExpiresAt.IsZero() != (tt.holder == "") {
+					t.Errorf("denied %+v, want %q as holder, and until when", denied, tt.holder)
 				}
 				w.none(d)
 				w.sync(2*time.Minute, d)
@@ -320,4 +320,22 @@ func TestTouchedWhileSettling(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A task that is put into the trash while a claim settles is for the taking once it
+// is restored.
+func TestTrashedWhileSettling(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		time.AfterFunc(time.Second, func() { w.Edit(page, func(t *task.Task) { t.Trashed = true }) })
+		w.deny(d, "Sandman", claim.CodeLostRace)
+		w.sync(2*time.Minute, d)
+		if n := len(w.History(page)); n != 3 {
+			t.Errorf("the page has %d versions, want none after the edit", n)
+		}
+		w.Edit(page, func(t *task.Task) { t.Trashed = false })
+		w.sync(3*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
 }

@@ -31,7 +31,7 @@ func Decide(t task.Task, blockers []task.ID, now time.Time, p Policy) Decision {
 	case t.Trashed:
 		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
 	case t.Status != task.Open && t.Status != task.InProgress:
-		return Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("its status is %s", t.Status)}
+		return Decision{Code: CodeNotOpen, Reason: "its status is " + said(t.Status)}
 	}
 
 	claimed := t.ClaimedBy != ""

@@ -29,7 +29,7 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
 	case cl.State == Ended && cl.Ending == f.As:
 		return cl, nil
 	case cl.State == Finishing && cl.Finish.As != f.As:
-		return Claim{}, &Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is already being ended as %s", cl.Finish.As)}
+		return Claim{}, c.notHeld(cl)
 	case cl.State != Held && cl.State != Finishing:
 		return Claim{}, c.tooLate(ctx, cl, f)
 	}
@@ -58,6 +58,9 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Claim, func(), error) {
 // notHeld says why a claim that is not held cannot be worked with.
 func (c *Claimer) notHeld(cl Claim) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
+	if cl.State == Finishing {
+		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it is already being ended as %s", cl.Finish.As)
+	}
 	if cl.State == Ended && cl.Ending != EndNotGranted {
 		l.Detail = "it ended: " + string(cl.Ending)
 		if cl.Detail != "" {

@@ -3,6 +3,7 @@ package claim_test
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -304,6 +305,33 @@ func TestRenewWithNotionDown(t *testing.T) {
 		w.ok(d.KeepAlive(w.ctx))
 		if got := w.only(d); !got.ClaimedAt.After(c.ClaimedAt) {
 			t.Errorf("claimed at %v, want it renewed", got.ClaimedAt)
+		}
+	})
+}
+
+// A sign of life that comes after the finish, which Notion has yet to be told of, is
+// told so.
+func TestRenewOfAFinish(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimtest.On(claimtest.Every(claimtest.Completions), claimtest.RequestDropped))
+		c := w.claim(d, "Sandman")
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+		w.ok(err)
+		_, err = d.Renew(w.ctx, c.ID)
+		if lost := w.lost(err); lost.Detail != "it is already being ended as completed" || lost.Holder != "Sandman" {
+			t.Errorf("renew: %+v; want to be told that the claim is being ended", lost)
+		}
+	})
+}
+
+// A status that is none of ours is not told by a name that nobody finds in Notion.
+func TestLostToAStatusOfThePersonsOwn(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.Status = task.Unknown })
+		if lost := w.lost(d.Guard(w.ctx, c.ID, nil)); !strings.Contains(lost.Detail, "tasks.statuses does not name") {
+			t.Errorf("lost: %q", lost.Detail)
 		}
 	})
 }

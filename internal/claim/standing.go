@@ -43,7 +43,7 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		if holder == cl.Agent {
 			holder = "" // what is left of the claim's own name
 		}
-		return gone, holder, fmt.Sprintf("its status was set to %s", t.Status)
+		return gone, holder, "its status was set to " + said(t.Status)
 	}
 	switch {
 	case tok.ID == cl.ID && !tok.Void && !tok.Done:
@@ -84,6 +84,14 @@ func (c *Claimer) standing(ctx context.Context, cl Claim, t task.Task, now time.
 func (c *Claimer) late(ctx context.Context, t task.Task) (Claim, bool) {
 	cl, err := c.ledger.Claim(ctx, ParseToken(t.Token).ID)
 	return cl, err == nil && cl.State == Abandoned && cl.Task.ID == t.ID
+}
+
+// said is a status as people know it.
+func said(s task.Status) string {
+	if s == task.Unknown {
+		return "one that tasks.statuses does not name"
+	}
+	return string(s)
 }
 
 func abandonedOver(agent string) string {

@@ -142,19 +142,42 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("task", nil)
+		held := w.add("held", nil)
+		done := w.add("done", nil)
 		n := w.daemon(nil)
 		defer n.stop()
+		working, finished := n.mustClaim("Sandman", held), n.mustClaim("Oracle", done)
 		if err := w.notion.Unshare(w.tasks); err != nil {
 			w.Fatal(err)
 		}
 		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil {
 			w.Error("synced with a board that is not shared")
 		}
-		if diff := cmp.Diff([]string{"task"}, n.titles()); diff != "" {
+		if got, err := n.Complete(w.Context(), string(finished.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+			w.Errorf("complete = %q, %v; want it accepted", got.State, err)
+		}
+		time.Sleep(5 * time.Minute)
+		if diff := cmp.Diff([]string{"done", "held", "task"}, n.titles()); diff != "" {
 			w.Errorf("tasks (-want +got):\n%s", diff)
 		}
-		if s := n.status(); !strings.Contains(s.Notion.LastError, "not shared") || !s.Mirror.Stale {
-			w.Errorf("status = %+v %+v", s.Notion, s.Mirror)
+		if s := n.status(); !strings.Contains(s.Notion.LastError, "not shared") || !s.Mirror.Stale || s.ClaimsHeld != 1 || s.Outbox.Finishes != 1 {
+			w.Errorf("status = %+v", s)
+		}
+
+		// Once it is shared again, everything is as it was.
+		if err := w.notion.Share(w.tasks); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := w.page(done).Select("status"); got != "COMPLETED" {
+			w.Errorf("the finished task is %s", got)
+		}
+		if err := n.complete(working); err != nil {
+			w.Errorf("complete: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"completed: Oracle", "completed: Sandman"}, w.work()); diff != "" {
+			w.Errorf("task log (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -78,7 +78,9 @@ func TestReloadRefused(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		const ann = "aaaaaaaa-1f15-45cd-9c65-0dfe42f5135a"
-		o := w.options(func(c *config.Config) { c.Agents = []config.Agent{{Name: "Sandman", NotionUser: ann}, {Name: "Hypnos"}} })
+		o := w.options(func(c *config.Config) {
+			c.Agents = []config.Agent{{Name: "Sandman", NotionUser: ann}, {Name: "Hypnos"}}
+		})
 		n := w.start(o)
 		defer n.stop()
 		for name, tt := range map[string]struct {

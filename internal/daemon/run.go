@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -142,6 +144,10 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 // pull brings the mirror up to date and looks after the claims held here: by their
 // pages if the tasks cannot be asked for, unless it is Notion that is down.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
+	level := slog.LevelWarn
+	if d.failing() {
+		level = slog.LevelDebug // which has been said
+	}
 	result, err := d.refresh(ctx, full)
 	// What ended a claim is told together with the claim's end.
 	defer wake(d.news)
@@ -150,7 +156,7 @@ func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	}
 	if d.notion.Down() == nil {
 		if gerr := d.guard(ctx, true); gerr != nil && ctx.Err() == nil {
-			d.log.Warn("held claims could not be looked after", "error", gerr)
+			d.log.Log(ctx, level, "held claims could not be looked after", "error", gerr)
 		}
 	}
 	return result, err
@@ -220,7 +226,10 @@ func (d *Daemon) guard(ctx context.Context, pages bool) error {
 			d.broker.Changed()
 			continue
 		}
-		errs = append(errs, err)
+		same := func(other error) bool { return other.Error() == err.Error() }
+		if err != nil && !slices.ContainsFunc(errs, same) { // what is wrong with the board is so for every claim
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
 }

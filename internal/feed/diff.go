@@ -80,7 +80,7 @@ func changes(before, after State) []Event {
 		// A claim may come with a lease of its own, and takes it along.
 		edited = slices.DeleteFunc(edited, func(part string) bool { return part == PartTimeout })
 	}
-	if moved && len(events) == 0 {
+	if moved && len(events) == 0 && !before.marked() && !after.marked() {
 		edited = append(edited, PartStatus)
 	}
 	if len(edited) > 0 {

@@ -104,11 +104,15 @@ func NewState(t task.Task, blockers []task.ID) State {
 // holder is who has the task. The name on a finished task is history, as is one
 // on a task that was reopened after its completion.
 func (s State) holder() string {
-	if s.Status.Finished() || claim.ParseToken(s.Token).Done {
+	if s.Status.Finished() || s.marked() || claim.ParseToken(s.Token).Done {
 		return ""
 	}
 	return s.ClaimedBy
 }
+
+// marked reports whether the task has the mark of a withdrawal or a sweep on it:
+// nobody works under it, and it is about to be reopened.
+func (s State) marked() bool { return claim.ParseToken(s.Token).Void }
 
 // claim is the claim that the task shows, if it shows one of our form.
 func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }

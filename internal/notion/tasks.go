@@ -2,6 +2,7 @@ package notion
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -93,7 +94,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	var x exchange
 	page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
 	if err != nil {
-		return claim.Reading{}, storeError(err)
+		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
 	read, err := t.row(ctx, c, page, &x)
 	if err == nil && read.ID != id {
@@ -104,6 +105,24 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	}
 	t.meet(id, c.strangerOn(page))
 	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
+}
+
+// missing is the error of a page that could not be read. If Notion does not know the
+// page, it is gone only if the database is still there: one that is not shared any
+// more takes its pages along, which are as they were once it is shared again.
+func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
+	if failed.Kind != claim.NotFound {
+		return failed
+	}
+	var board *claim.StoreError
+	switch err := t.Check(ctx); {
+	case err == nil:
+		return failed
+	case errors.As(err, &board) && board.Kind == claim.NotFound:
+		return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: board}
+	default:
+		return err
+	}
 }
 
 // meet remembers the stranger that a page showed, or that it showed none.
