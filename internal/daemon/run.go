@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -144,10 +143,7 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 // pull brings the mirror up to date and looks after the claims held here: by their
 // pages if the tasks cannot be asked for, unless it is Notion that is down.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
-	level := slog.LevelWarn
-	if d.failing() {
-		level = slog.LevelDebug // which has been said
-	}
+	said := d.failing()
 	result, err := d.refresh(ctx, full)
 	// What ended a claim is told together with the claim's end.
 	defer wake(d.news)
@@ -155,8 +151,8 @@ func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 		return result, d.guard(ctx, false)
 	}
 	if d.notion.Down() == nil {
-		if gerr := d.guard(ctx, true); gerr != nil && ctx.Err() == nil {
-			d.log.Log(ctx, level, "held claims could not be looked after", "error", gerr)
+		if gerr := d.guard(ctx, true); gerr != nil && !said && ctx.Err() == nil {
+			d.log.Warn("held claims could not be looked after", "error", gerr)
 		}
 	}
 	return result, err
