@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,17 +45,12 @@ func (a *app) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			last := filter.After
-			err = daemon.Events(cmd.Context(), filter, func(e api.FeedEvent) error {
-				last = e.ID
-				return a.printEvent(e)
-			})
+			next, err := daemon.Events(cmd.Context(), filter, a.printEvent)
+			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
+				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
+			}
 			if err == nil && filter.Follow {
-				goOn := "dibs events --follow"
-				if last >= 0 {
-					goOn += fmt.Sprintf(" --after %d", last)
-				}
-				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, go on with: "+goOn)
+				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, "+goOn(next))
 			}
 			return err
 		},
@@ -63,6 +59,16 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
 	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
 	return cmd
+}
+
+// goOn says how to go on after the event with that id, whatever the other flags
+// were.
+func goOn(after int64) string {
+	const same = "go on with the same command"
+	if after == api.EventsFuture {
+		return same
+	}
+	return fmt.Sprintf("%s and --after %d", same, after)
 }
 
 // printEvent prints one event in one line, at once.

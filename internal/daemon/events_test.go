@@ -20,7 +20,7 @@ import (
 func (n *node) told(after int64) []string {
 	n.w.Helper()
 	out := []string{}
-	err := n.Events(n.w.Context(), client.EventFilter{After: after}, func(e api.FeedEvent) error {
+	_, err := n.Events(n.w.Context(), client.EventFilter{After: after}, func(e api.FeedEvent) error {
 		out = append(out, word(e))
 		return nil
 	})
@@ -44,9 +44,10 @@ func word(e api.FeedEvent) string {
 }
 
 // last returns the id of the newest event.
-func (n *node) last() (id int64) {
+func (n *node) last() int64 {
 	n.w.Helper()
-	if err := n.Events(n.w.Context(), client.EventFilter{}, func(e api.FeedEvent) error { id = e.ID; return nil }); err != nil {
+	id, err := n.Events(n.w.Context(), client.EventFilter{}, func(api.FeedEvent) error { return nil })
+	if err != nil {
 		n.w.Fatal(err)
 	}
 	return id

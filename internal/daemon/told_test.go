@@ -80,7 +80,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 				}
 				time.Sleep(70 * time.Minute)
 				var got []time.Duration
-				err := n.Events(w.Context(), client.EventFilter{Agent: "Sandman"}, func(e api.FeedEvent) error {
+				_, err := n.Events(w.Context(), client.EventFilter{Agent: "Sandman"}, func(e api.FeedEvent) error {
 					if e.Kind == feed.LeaseExpiring {
 						got = append(got, e.At.Sub(granted).Truncate(time.Minute))
 						if !strings.Contains(e.Detail, tt.detail) || e.Claim != cl.ID || e.ExpiresAt.Before(e.At.Time) {

@@ -28,8 +28,11 @@ type EventFilter struct {
 
 // Events calls each with the events that f selects, in their order, until it
 // fails. Without an error, there are no more; to a reader who follows, that
-// means that the daemon has stopped.
-func (c *Client) Events(ctx context.Context, f EventFilter, each func(api.FeedEvent) error) error {
+// means that the daemon has stopped. With or without one, next is what to put in
+// f.After to go on without a gap: it grows with what each has taken and, since the
+// daemon says how far it is, also while f selects nothing.
+func (c *Client) Events(ctx context.Context, f EventFilter, each func(api.FeedEvent) error) (next int64, err error) {
+	next = f.After
 	q := make(query)
 	q.add("after", strconv.FormatInt(f.After, 10))
 	q.add("agent", f.Agent)
@@ -37,34 +40,51 @@ func (c *Client) Events(ctx context.Context, f EventFilter, each func(api.FeedEv
 	q.add("follow", strconv.FormatBool(f.Follow))
 	resp, err := c.send(ctx, get("/v1/events", q))
 	if err != nil {
-		return err
+		return next, err
 	}
 	defer resp.Body.Close()
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || media != api.EventStream {
 		data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		if err != nil {
-			return c.unreachable(ctx, err)
+			return next, c.unreachable(ctx, err)
 		}
-		return c.read(resp, data, nil)
+		return next, c.read(resp, data, nil)
 	}
+	var id, data string // of the block that is being read, which ends with an empty line
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		// The data says all that the other fields do.
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		if !ok {
-			continue
-		}
-		var e api.FeedEvent
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return fmt.Errorf("an event that this program does not understand: %w", err)
-		}
-		if err := each(e); err != nil {
-			return err
+		switch field, value, _ := strings.Cut(lines.Text(), ": "); field {
+		case "id":
+			id = value
+		case "data":
+			data = value
+		case "":
+			if value != "" { // a comment
+				continue
+			}
+			if data != "" {
+				if err := take(data, each); err != nil {
+					return next, err
+				}
+			}
+			if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+				next = n
+			}
+			id, data = "", ""
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return c.unreachable(ctx, err)
+		return next, c.unreachable(ctx, err)
 	}
-	return nil
+	return next, nil
+}
+
+// take calls each with the event that data, the JSON of one, is.
+func take(data string, each func(api.FeedEvent) error) error {
+	var e api.FeedEvent
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		return fmt.Errorf("an event that this program does not understand: %w", err)
+	}
+	return each(e)
 }

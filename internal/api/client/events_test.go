@@ -3,7 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,16 +40,21 @@ func TestEvents(t *testing.T) {
 		}
 		var got []api.FeedEvent
 		filter := client.EventFilter{After: 4, Agent: "a & b", Task: taskID, Follow: true}
-		err := c.Events(t.Context(), filter, func(e api.FeedEvent) error { got = append(got, e); return nil })
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("err = %v, events (-want +got):\n%s", err, diff)
+		next, err := c.Events(t.Context(), filter, func(e api.FeedEvent) error { got = append(got, e); return nil })
+		if diff := cmp.Diff(want, got); err != nil || next != 6 || diff != "" {
+			t.Errorf("next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
 		}
 
 		enough := errors.New("enough")
 		b.Expect(reading, apitest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
-		err = c.Events(t.Context(), filter, func(api.FeedEvent) error { return enough })
-		if !errors.Is(err, enough) {
-			t.Errorf("err = %v, want that of the reader", err)
+		next, err = c.Events(t.Context(), filter, func(e api.FeedEvent) error {
+			if e.ID == 6 {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || next != 5 {
+			t.Errorf("next = %d, err = %v; want 5, which the reader took, and its error", next, err)
 		}
 	})
 }
@@ -54,22 +62,72 @@ func TestEvents(t *testing.T) {
 func TestEventsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := daemon(t)
-		err := c.Events(t.Context(), client.EventFilter{After: -2}, nil)
+		_, err := c.Events(t.Context(), client.EventFilter{After: -2}, nil)
 		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeInvalidRequest {
 			t.Errorf("err = %v, want an invalid request", err)
 		}
 		nowhere := client.Over("/run/dibs.sock", func(context.Context) (net.Conn, error) { return nil, net.ErrClosed })
-		if _, ok := errors.AsType[*client.UnreachableError](nowhere.Events(t.Context(), client.EventFilter{}, nil)); !ok {
-			t.Error("no daemon: the error is not one of being unreachable")
+		next, err := nowhere.Events(t.Context(), client.EventFilter{After: 7}, nil)
+		if u, ok := errors.AsType[*client.UnreachableError](err); !ok || u.Sent || next != 7 {
+			t.Errorf("no daemon: next = %d, err = %v; want 7, and that it was not reached", next, err)
 		}
 		// A reader that goes away says so itself.
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		cancel(gone)
-		if err := c.Events(ctx, client.EventFilter{}, nil); !errors.Is(err, gone) {
+		if _, err := c.Events(ctx, client.EventFilter{}, nil); !errors.Is(err, gone) {
 			t.Errorf("err = %v, want the cause of the end", err)
 		}
 	})
+}
+
+// TestEventsGoOn ends streams, in an orderly way and not, and looks from where a
+// reader would go on.
+func TestEventsGoOn(t *testing.T) {
+	const event = "id: 17\nevent: ready\ndata: {\"id\":17,\"kind\":\"ready\"}\n\n"
+	beat := func(id string) string { return ": alive\nid: " + id + "\n\n" }
+	for name, tt := range map[string]struct {
+		stream string
+		next   int64
+		events int
+	}{
+		"nothing":                            {"", 12, 0},
+		"only beats":                         {beat("16") + beat("95"), 95, 0},
+		"an event":                           {beat("16") + event, 17, 1},
+		"an event, and others since":         {beat("16") + event + beat("18"), 18, 1},
+		"within the id of a beat":            {beat("16") + ": alive\nid: 9", 16, 0},
+		"after the id of an event":           {beat("16") + "id: 17\n", 16, 0},
+		"within an event":                    {beat("16") + event[:len(event)-5], 16, 0},
+		"an event, without its last line":    {beat("16") + event[:len(event)-1], 16, 0},
+		"of a daemon that sends ids in vain": {beat("x"), 12, 0},
+	} {
+		for _, broken := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, broken: %v", name, broken), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					pipe := apitest.NewPipe()
+					s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w.Header().Set("Content-Type", api.EventStream)
+						io.WriteString(w, tt.stream)
+						http.NewResponseController(w).Flush()
+						if broken {
+							panic(http.ErrAbortHandler)
+						}
+					})}
+					go s.Serve(pipe)
+					defer s.Close()
+					heard := 0
+					c := client.Over("pipe", pipe.Dial)
+					next, err := c.Events(t.Context(), client.EventFilter{After: 12, Follow: true}, func(api.FeedEvent) error { heard++; return nil })
+					if next != tt.next || heard != tt.events {
+						t.Errorf("next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
+					}
+					if u, ok := errors.AsType[*client.UnreachableError](err); ok != broken || ok && !u.Sent || !ok && err != nil {
+						t.Errorf("err = %v", err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestWatch(t *testing.T) {
