@@ -29,7 +29,7 @@ type Claim struct {
 	Outcome claim.Ending `json:"outcome,omitempty" doc:"How the claim ended, or is ending"`
 	EndedAt Time         `json:"ended_at,omitzero"`
 	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
-	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, where that needs saying"`
+	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
 	Event *FeedEvent `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
 }

@@ -49,7 +49,10 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			}
 			return a.print(changed, func(w io.Writer) {
 				line := c.done(changed)
-				if changed.State == claim.Finishing {
+				switch {
+				case changed.State == claim.Finishing && changed.Detail != "":
+					line += "; accepted, and written to Notion as soon as that works: " + clean(changed.Detail)
+				case changed.State == claim.Finishing:
 					line += "; accepted, and written to Notion as soon as it can be reached"
 				}
 				row(w, line)

@@ -22,7 +22,7 @@ func (a *app) renewCommand() *cobra.Command {
 		},
 		done: func(c api.Claim) string {
 			if c.Detail != "" {
-				return fmt.Sprintf("%s is still claimed%s; the renewal is noted, and written to Notion as soon as it can be reached: %s",
+				return fmt.Sprintf("%s is still claimed%s; the renewal is noted, and written to Notion as soon as that works: %s",
 					quoted(c.Task), forAnother(c.ExpiresAt, time.Now()), clean(c.Detail))
 			}
 			return "renewed " + quoted(c.Task) + forAnother(c.ExpiresAt, time.Now())

@@ -62,7 +62,7 @@ func (a *app) tasks(cmd *cobra.Command, filter client.TaskFilter) error {
 	case len(list.Tasks) == 0:
 		a.say("No tasks, as of %s.", ago(list.SyncedAt.Time, now))
 	case list.Stale:
-		a.say("As of %s: Notion has not answered since.", ago(list.SyncedAt.Time, now))
+		a.say("As of %s: not synced since; see: dibs status", ago(list.SyncedAt.Time, now))
 	}
 	return a.print(list, func(w io.Writer) {
 		if len(list.Tasks) == 0 {
