@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"dibs/internal/api"
@@ -29,6 +32,33 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// flagWants says what the flags of a type take.
+var flagWants = map[string]string{
+	"bool":          "true or false",
+	"int":           "a whole number",
+	"int64":         "a whole number",
+	"uint64":        "a whole number, 0 or more",
+	"float64":       "a number",
+	"duration":      "a time such as 90s or 10m",
+	"durationSlice": "times such as 1s,2500ms",
+}
+
+// flagError says what is wrong with a flag, in the words of this program where the
+// library has those of a parser.
+func flagError(cmd *cobra.Command, err error) error {
+	var value, name string
+	if _, scanErr := fmt.Sscanf(err.Error(), "invalid argument %q for %q flag:", &value, &name); scanErr == nil {
+		_, name, _ = strings.Cut(name, "--") // which a short form may stand before
+		switch want := flagWants[cmd.Flag(name).Value.Type()]; {
+		case errors.Is(err, strconv.ErrRange):
+			return usagef("--%s %s: the number is too large", name, value)
+		case want != "":
+			return usagef("--%s %q: want %s", name, value, want)
+		}
+	}
+	return &usageError{err}
 }
 
 // taskID reads an argument that names a task.

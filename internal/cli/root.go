@@ -66,7 +66,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 
 	root.AddCommand(
 		a.claimCommand(),
