@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -24,13 +25,16 @@ func (a *app) doctorCommand() *cobra.Command {
 			"the daemon and its socket, and say for each what to do. It needs no daemon and changes nothing.\n" +
 			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
 			"and goes to the trash, and says whether claim.write_window and claim.settle fit.\n" +
-			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached.",
+			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
 		Example:           "  dibs doctor --probe",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := a.examine(cmd, stateDir, probe)
-			if err := a.print(diagnosis{report.Findings}, func(w io.Writer) { showFindings(w, report.Findings) }); err != nil {
+			if ctx := cmd.Context(); ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := a.print(diagnosis{report.Findings}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
 				return err
 			}
 			switch {
@@ -52,13 +56,18 @@ type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// examine looks at everything, if the configuration can be read.
+// examine looks at everything, if the configuration can be read, and shows people
+// what it finds as it goes: some of it takes a while.
 func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.Report {
 	c, err := config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 	if err != nil {
-		return unreadable(err)
+		report := unreadable(err)
+		for _, f := range report.Findings {
+			a.showFinding(f)
+		}
+		return report
 	}
-	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.New(c.Socket), Probe: probe})
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.New(c.Socket), Probe: probe, Tell: a.showFinding})
 }
 
 // unreadable is the report on a configuration that cannot be used: one finding for
@@ -73,15 +82,25 @@ func unreadable(err error) *doctor.Report {
 	return report
 }
 
-// showFindings prints a table, with what to do below what it is for.
-func showFindings(w io.Writer, findings []doctor.Finding) {
+// showFinding prints rows of a table: a finding, and below it what to do. The
+// columns have room for the longest level and the longest check, whatever comes.
+func (a *app) showFinding(f doctor.Finding) {
+	if a.json {
+		return
+	}
+	const columns = "%-7s  %-38s  %s\n"
+	text := fmt.Sprintf(columns, f.Level, f.Check, clean(f.Found))
+	if f.Remedy != "" {
+		text += fmt.Sprintf(columns, "", "", "→ "+clean(f.Remedy))
+	}
+	io.WriteString(a.stdout, text) // an error comes back when the count is printed
+}
+
+// showCount sums findings up.
+func showCount(w io.Writer, findings []doctor.Finding) {
 	count := make(map[doctor.Level]int)
 	for _, f := range findings {
 		count[f.Level]++
-		row(w, string(f.Level), f.Check, clean(f.Found))
-		if f.Remedy != "" {
-			row(w, "", "", "→ "+clean(f.Remedy))
-		}
 	}
 	row(w)
 	row(w, fmt.Sprintf("%s, %s", number(count[doctor.Error], "error"), number(count[doctor.Warning], "warning")))

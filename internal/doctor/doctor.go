@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
@@ -46,6 +47,8 @@ type Options struct {
 	Daemon *client.Client
 	// Probe says to measure Notion on a scratch row.
 	Probe bool
+	// Tell, if set, is told each finding as soon as there is one.
+	Tell func(Finding)
 }
 
 // Report is what was found.
@@ -53,6 +56,9 @@ type Report struct {
 	Findings []Finding
 	// Unreachable is set if Notion did not answer at all.
 	Unreachable bool
+
+	// tell, if set, is told each finding, and says whether it counts.
+	tell func(Finding) bool
 }
 
 // Failed reports whether one of the findings is an error.
@@ -65,9 +71,21 @@ func (r *Report) Failed() bool {
 	return false
 }
 
-// Run looks at everything.
+// Run looks at everything, and does not wait for the end of a long pause that
+// Notion asks for. Once ctx has ended, whatever is found may be for that alone, and
+// is left out.
 func Run(ctx context.Context, o Options) *Report {
 	e := &examination{Options: o, Report: new(Report)}
+	e.tell = func(f Finding) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		if o.Tell != nil {
+			o.Tell(f)
+		}
+		return true
+	}
+	ctx = notion.Impatient(ctx)
 	e.token()
 	if e.connect(ctx) {
 		e.clock()
@@ -99,7 +117,13 @@ type examination struct {
 var silent = slog.New(slog.DiscardHandler)
 
 func (r *Report) add(level Level, check, found, remedy string) {
-	r.Findings = append(r.Findings, Finding{check, level, oneLine(found), oneLine(remedy)})
+	r.put(Finding{check, level, oneLine(found), oneLine(remedy)})
+}
+
+func (r *Report) put(f Finding) {
+	if r.tell == nil || r.tell(f) {
+		r.Findings = append(r.Findings, f)
+	}
 }
 
 func (r *Report) ok(check, found string)              { r.add(OK, check, found, "") }
@@ -107,21 +131,36 @@ func (r *Report) warn(check, found, remedy string)    { r.add(Warning, check, fo
 func (r *Report) problem(check, found, remedy string) { r.add(Error, check, found, remedy) }
 
 // failed adds the finding of a request that failed.
-func (r *Report) failed(check string, err error) {
+func (e *examination) failed(check string, err error) {
 	var answered *notion.APIError
 	var failed *claim.StoreError
+	found, remedy := err.Error(), ""
 	switch {
 	case errors.As(err, &answered) && answered.Advice() != "":
-		r.problem(check, answered.Error(), answered.Advice())
+		found, remedy = answered.Error(), answered.Advice()+e.leftOut()
+	case errors.As(err, &failed) && failed.Kind == claim.Unavailable && e.paused():
+		remedy = "try again then, and see what else uses this connection's token" + e.leftOut()
 	case errors.As(err, &failed) && failed.Kind == claim.Unavailable:
-		r.problem(check, err.Error(), "try again; if it stays so, check notion.base_url, the network, and Notion's status page")
+		remedy = "try again; if it stays so, check notion.base_url, the network, and Notion's status page"
 	default:
-		found, remedy := err.Error(), ""
 		if i := strings.LastIndex(found, ": "); i >= 0 { // what to do stands last
 			found, remedy = found[:i], found[i+2:]
 		}
-		r.problem(check, found, remedy)
 	}
+	e.problem(check, found, remedy)
+}
+
+// paused reports whether Notion asked to be left alone. Nothing more is asked of it
+// then: it would not be sent.
+func (e *examination) paused() bool {
+	return e.client != nil && e.client.Stats().PausedUntil.After(time.Now())
+}
+
+func (e *examination) leftOut() string {
+	if e.paused() {
+		return "; what else there is to be asked of Notion was left out"
+	}
+	return ""
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -61,6 +61,15 @@ func (w *world) schema(change map[string]any) {
 	}
 }
 
+// stateDir makes the state directory, with that mode whatever the umask.
+func (w *world) stateDir(mode os.FileMode) {
+	w.Helper()
+	dir := w.options.Config.StateDir
+	if err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)); err != nil {
+		w.Fatal(err)
+	}
+}
+
 func (w *world) journal() *journal.Journal {
 	w.Helper()
 	j, err := journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName))
@@ -194,11 +203,23 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		},
 		"a state directory for everybody": {
 			func(w *world) {
-				if err := os.Mkdir(w.options.Config.StateDir, 0o755); err != nil {
-					w.Fatal(err)
-				}
+				w.stateDir(0o755)
 			},
 			doctor.Warning, "state_dir", "mode 0755", "chmod 700",
+		},
+		"a state directory with the socket of a group, for everybody": {
+			func(w *world) {
+				w.options.Config.SocketGroup = "agents"
+				w.stateDir(0o711)
+			},
+			doctor.Warning, "state_dir", "mode 0711", "chgrp agents ",
+		},
+		"a state directory for a group whose socket is elsewhere": {
+			func(w *world) {
+				w.options.Config.SocketGroup, w.options.Config.Socket = "agents", "/run/dibs/dibs.sock"
+				w.stateDir(0o710)
+			},
+			doctor.Warning, "state_dir", "mode 0710", "chmod 700",
 		},
 		"a state directory that is none": {
 			func(w *world) {
@@ -250,6 +271,91 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			})
 		})
 	}
+}
+
+// With a group's socket in the state directory, the group may pass through it; a
+// start asks for that.
+func TestStateDirOfAGroup(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Config.SocketGroup = "agents"
+		w.stateDir(0o710)
+		if f := find(doctor.Run(w.Context(), w.options), "state_dir"); f.Level != doctor.OK {
+			w.Errorf("finding = %+v", f)
+		}
+	})
+}
+
+// A pause that Notion asks for is told, and not waited for, unless it is short.
+func TestPauses(t *testing.T) {
+	const busy = "what else uses this connection's token; what else there is to be asked of Notion was left out"
+	tests := map[string]struct {
+		fault  emulator.Fault
+		check  string // the last that needs Notion
+		remedy string
+	}{
+		"at once":           {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second}, "connection", busy},
+		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 3}, "databases.task_log", busy},
+		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; what else"},
+		"for very long":     {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour, Skip: 1}, "databases.tasks", busy},
+		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.notion.Inject(tt.fault)
+				start := time.Now()
+				w.options.Probe = tt.remedy != "" // which would take time of its own
+				report := doctor.Run(w.Context(), w.options)
+				if took := time.Since(start); took > 5*time.Second {
+					w.Errorf("it took %v", took)
+				}
+				if f := find(report, tt.check); f.Remedy == "" != (tt.remedy == "") || !strings.Contains(f.Remedy, tt.remedy) {
+					w.Errorf("%+v, want the remedy %q", f, tt.remedy)
+				}
+				reached := false
+				for _, f := range report.Findings {
+					if f.Check == tt.check {
+						reached = true
+					} else if reached && strings.HasPrefix(f.Check, "databases.") {
+						w.Errorf("%s was looked at, too", f.Check)
+					}
+				}
+				if f := find(report, "journal"); f.Level != doctor.OK {
+					w.Errorf("journal: %+v", f)
+				}
+				if f := find(report, "probe"); w.options.Probe && (f.Level != doctor.Warning || !strings.Contains(f.Found, "pause")) {
+					w.Errorf("probe: %+v", f)
+				}
+			})
+		})
+	}
+}
+
+// Findings are told as they come, and what comes of being stopped is none.
+func TestStopped(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, stop := context.WithCancelCause(w.Context())
+		var told []doctor.Finding
+		w.options.Tell = func(f doctor.Finding) {
+			if told = append(told, f); f.Check == "connection" {
+				w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
+					time.AfterFunc(time.Second, func() { stop(errors.New("terminated")) })
+					return 2 * time.Second, 0
+				})
+			}
+		}
+		report := doctor.Run(ctx, w.options)
+		var checks []string
+		for _, f := range report.Findings {
+			checks = append(checks, f.Check)
+		}
+		if diff := cmp.Diff([]string{"token", "connection", "plan", "clock"}, checks); diff != "" {
+			w.Errorf("checks (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(report.Findings, told); diff != "" {
+			w.Errorf("told (-found +told):\n%s", diff)
+		}
+	})
 }
 
 // A look at the journal changes nothing, and finds what is owed.

@@ -36,11 +36,22 @@ func (e *examination) stateDir() {
 		e.problem("state_dir", fmt.Sprintf("%s cannot be written: %v", dir, err), "make it writable for this user, or set another state_dir")
 		return
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		e.warn("state_dir", fmt.Sprintf("%s, which other users can get at (mode %#o)", dir, mode), "chmod 700 "+dir)
+	forbidden, remedy := fs.FileMode(0o077), "chmod 700 "+dir
+	if group := e.Config.SocketGroup; group != "" && within(dir, e.Config.Socket) {
+		// The group has to pass through to the socket.
+		forbidden, remedy = 0o067, fmt.Sprintf("chgrp %s %s && chmod 710 %[2]s", group, dir)
+	}
+	if mode := info.Mode().Perm(); mode&forbidden != 0 {
+		e.warn("state_dir", fmt.Sprintf("%s, which other users can get at (mode %#o)", dir, mode), remedy)
 		return
 	}
 	e.ok("state_dir", dir)
+}
+
+// within reports whether a path leads into a directory.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // writable makes a file in a directory and removes it.

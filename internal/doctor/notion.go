@@ -114,7 +114,9 @@ func (e *examination) clock() {
 // databases looks at the three databases.
 func (e *examination) databases(ctx context.Context) {
 	workspace.Choose(e.client, e.Config.Databases)
-	e.tasksDatabase(ctx)
+	if e.tasksDatabase(ctx); e.paused() {
+		return
+	}
 	for _, log := range []struct {
 		key, id string
 		log     claim.Log
@@ -122,11 +124,12 @@ func (e *examination) databases(ctx context.Context) {
 		{"databases.task_log", e.Config.Databases.TaskLog, claim.TaskLog},
 		{"databases.mesh_log", e.Config.Databases.MeshLog, claim.MeshLog},
 	} {
-		db, ok := e.database(ctx, log.key, log.id)
-		if !ok {
-			continue
+		if db, ok := e.database(ctx, log.key, log.id); ok {
+			e.logProperties(log.key, db, worklog.Example(log.log))
 		}
-		e.logProperties(log.key, db, worklog.Example(log.log))
+		if e.paused() {
+			return
+		}
 	}
 }
 

@@ -17,6 +17,10 @@ const probeRounds = 10
 
 // probe measures Notion on a scratch row.
 func (e *examination) probe(ctx context.Context) {
+	if e.paused() {
+		e.warn("probe", "not done: Notion asked for a pause", "try again when it has ended")
+		return
+	}
 	if e.tasks == nil {
 		e.warn("probe", "not done: the tasks database cannot be used", "see to the errors above first")
 		return
@@ -27,7 +31,9 @@ func (e *examination) probe(ctx context.Context) {
 		e.failed("probe", err)
 		return
 	}
-	e.Findings = append(e.Findings, Judge(measured, e.Config.Claim)...)
+	for _, f := range Judge(measured, e.Config.Claim) {
+		e.put(f)
+	}
 }
 
 // Judge says whether the times that claims are made with fit what was measured.

@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,10 +37,23 @@ func (e *pausedError) retryAfter() time.Duration { return e.left }
 
 func (e *pausedError) Is(target error) bool { return target == errHeldBack }
 
+type impatientKey struct{}
+
+// Impatient returns a context for somebody who sits there and waits: its reads do
+// so for the end of a short pause only, like a claim's. Beyond that they fail at
+// once, and the error says when to try again.
+func Impatient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, impatientKey{}, true)
+}
+
+func impatient(ctx context.Context) bool {
+	return ctx.Value(impatientKey{}) != nil || grantOf(ctx) != nil
+}
+
 // pace sends a request when it has a permit, and stops everything when Notion
 // answers 429 or 529. Reads wait for the end of a pause, except that those for
-// which an agent waits, as part of a step with permits of its own, do so for a
-// short one only. Writes do not wait: a claim's write must follow its read at once,
+// which an agent waits, as part of a step with permits of its own, or a person, do
+// so for a short one only. Writes do not wait: a claim's write must follow its read at once,
 // and after a wait would follow it too late, so whoever made it has to start over
 // with the read. Nothing comes before the entry of a log, so that waits like a read.
 type pace struct {
@@ -52,7 +66,7 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	patience := time.Duration(0)
 	switch {
-	case isRead(req) && grantOf(ctx) != nil:
+	case isRead(req) && impatient(ctx):
 		patience = grantPatience
 	case isRead(req), laneOf(ctx) == LaneLog:
 		patience = anyPause

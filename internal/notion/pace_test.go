@@ -67,6 +67,10 @@ func TestRetryAfterPausesEverything(t *testing.T) {
 						t.Errorf("%s: %v, want that it was not sent, and when to try again", req.Method, err)
 					}
 				}
+				// Nor does what a person waits for.
+				if _, err := p.RoundTrip(request(t, Impatient(t.Context()), http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+					t.Errorf("a read of somebody who waits: %v", err)
+				}
 				// Nor does what would be too late.
 				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

@@ -1,0 +1,72 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"dibs/internal/emulator"
+)
+
+// TestDoctorTellsAsItGoes reads what the doctor finds while Notion keeps it waiting,
+// and then stops it.
+func TestDoctorTellsAsItGoes(t *testing.T) {
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notion.Close()
+	var stopped sync.WaitGroup
+	stopped.Add(1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/users/me") {
+			stopped.Wait()
+		}
+		notion.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	defer stopped.Done()
+	dibs, err := exec.LookPath("dibs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no test waits for ever
+	defer cancel()
+	doctor := exec.CommandContext(ctx, dibs, "doctor")
+	doctor.Env = []string{
+		"HOME=" + t.TempDir(), "DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
+	}
+	var errs strings.Builder
+	doctor.Stderr = &errs
+	out, err := doctor.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doctor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for said := ""; !strings.HasPrefix(said, "ok       clock "); {
+		if said, err = lines.ReadString('\n'); err != nil {
+			t.Fatalf("%v after %q", err, said)
+		}
+	}
+	if err := doctor.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if err != nil || len(rest) > 0 {
+		t.Errorf("once stopped it said: %s, %v", rest, err)
+	}
+	if doctor.Wait(); doctor.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "dibs: stopped: ") {
+		t.Errorf("it ended with %v and said: %s", doctor.ProcessState, errs.String())
+	}
+}
