@@ -155,6 +155,8 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 			},
 			true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`},
 		},
+		"moved":            {(*world).moveAway, true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`}},
+		"no longer shared": {(*world).unshare, true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`}},
 		"renamed": {
 			func(w *world, id string) { w.edit(id, map[string]any{"Name": text("title", "play")}) },
 			false, []string{`edited Sandman "play" title`},
@@ -261,6 +263,32 @@ func TestTrashedAndRestored(t *testing.T) {
 		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.told(after))); diff != "" {
 			w.Errorf("events (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestMovedHereOrShared has tasks that are not new come to the board. Being shared
+// is no edit, so that only a full sync finds it.
+func TestMovedHereOrShared(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		moved, shared := w.add("moved", nil), w.add("shared", nil)
+		w.moveAway(moved)
+		w.unshare(shared)
+		time.Sleep(10 * time.Minute)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(time.Minute)
+		if err := w.notion.MovePage(moved, w.tasks); err != nil {
+			w.Fatal(err)
+		}
+		if err := w.notion.SharePage(shared); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(interval)
+		n.wantTold(0, `created "moved"`, `ready "moved"`)
+		after := n.last()
+		time.Sleep(time.Hour)
+		n.wantTold(after, `created "shared"`, `ready "shared"`)
 	})
 }
 

@@ -106,6 +106,7 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		trashed, archived := w.add("trashed", nil), w.add("archived", nil)
+		moved, unshared := w.add("moved", nil), w.add("no longer shared", nil)
 		w.add("stays", nil)
 		late := w.add("trashed just before the full sync", nil)
 		n := w.daemon(nil)
@@ -117,6 +118,8 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 		if err := w.notion.ArchivePage(archived, true); err != nil {
 			w.Fatal(err)
 		}
+		w.moveAway(moved)
+		w.unshare(unshared)
 		time.Sleep(10*time.Minute - time.Second)
 		if err := w.notion.TrashPage(late); err != nil {
 			w.Fatal(err)
@@ -128,13 +131,44 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 		if err := w.notion.RestorePage(trashed); err != nil {
 			w.Fatal(err)
 		}
-		if done := n.sync(); done.Read != 2 || !done.Full {
-			w.Errorf("sync = %+v, want two tasks", done)
+		if err := w.notion.MovePage(moved, w.tasks); err != nil {
+			w.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"stays", "trashed"}, n.titles()); diff != "" {
+		if err := w.notion.SharePage(unshared); err != nil {
+			w.Fatal(err)
+		}
+		if done := n.sync(); done.Read != 4 || !done.Full {
+			w.Errorf("sync = %+v, want four tasks", done)
+		}
+		if diff := cmp.Diff([]string{"moved", "no longer shared", "stays", "trashed"}, n.titles()); diff != "" {
 			w.Errorf("tasks (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// moveAway is a person who moves a task to another database, where there are
+// properties of the same names.
+func (w *world) moveAway(id string) {
+	w.Helper()
+	words, day := map[string]any{"rich_text": map[string]any{}}, map[string]any{"date": map[string]any{}}
+	elsewhere, err := w.notion.CreateDatabase("Elsewhere", map[string]any{
+		"Name": map[string]any{"title": map[string]any{}}, "claimed_by": words, "claim_token": words, "claimed_at": day,
+		"status": map[string]any{"status": map[string]any{"options": []any{map[string]any{"name": "IN_PROGRESS"}, map[string]any{"name": "OPEN"}}}},
+	})
+	if err == nil {
+		err = w.notion.MovePage(id, elsewhere)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// unshare is a person who keeps the connection from seeing one task.
+func (w *world) unshare(id string) {
+	w.Helper()
+	if err := w.notion.UnsharePage(id); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // A database that is no longer shared is a failure, and not an empty board.

@@ -21,7 +21,7 @@ func (c *call) encodeBelow(pageID string) []any {
 		}
 	}
 	for _, p := range c.world.Pages {
-		if p.Parent == below && p.live() {
+		if p.Parent == below && p.live() && !c.world.hidden(p) {
 			children = append(children, child{p.Seq, func() map[string]any { return c.encodePageBlock(p) }})
 		}
 	}

@@ -157,6 +157,24 @@ func (e *Emulator) ArchivePage(id string, archived bool) error {
 	return e.change(id, func(p *page) { p.Archived = archived })
 }
 
+// UnsharePage takes the connection's access to one page away: it answers 404, as
+// if it did not exist, and queries leave it out. Relations still point to it.
+func (e *Emulator) UnsharePage(id string) error { return e.hidePage(id, true) }
+
+// SharePage gives it back.
+func (e *Emulator) SharePage(id string) error { return e.hidePage(id, false) }
+
+// hidePage does not edit the page: who may see it is no part of it.
+func (e *Emulator) hidePage(id string, hidden bool) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err == nil {
+			put(tx, tx.world.Hidden, p.ID, hidden)
+		}
+		return err
+	})
+}
+
 func (e *Emulator) change(id string, f func(*page)) error {
 	return e.do(func(tx *tx) error {
 		p, err := tx.world.find(id)

@@ -17,10 +17,10 @@ func (c *call) page(id string) (*page, error) {
 	return p, nil
 }
 
-// hidden reports whether a page is in a database that is not shared.
+// hidden reports whether a page is not shared, or is in a database that is not.
 func (w *world) hidden(p *page) bool {
 	s := w.source(p)
-	return s != nil && w.Hidden[s.Database]
+	return w.Hidden[p.ID] || s != nil && w.Hidden[s.Database]
 }
 
 func (c *call) getPage() (render, error) {

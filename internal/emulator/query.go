@@ -181,7 +181,7 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
 		}
-		if p == nil || p.Archived || p.Trashed != q.trashed || last != nil && q.order(p, last) <= 0 {
+		if p == nil || c.world.hidden(p) || p.Archived || p.Trashed != q.trashed || last != nil && q.order(p, last) <= 0 {
 			continue
 		}
 		if q.match(p) {

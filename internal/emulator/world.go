@@ -23,7 +23,7 @@ type world struct {
 	Children map[string][]string `json:"children"`
 	// Token is the bearer token, kept so that it stays the same.
 	Token string `json:"token"`
-	// Hidden are databases that are not shared with the token.
+	// Hidden are databases and pages that are not shared with the token.
 	Hidden map[string]bool `json:"hidden"`
 	// Seeded are the databases that Seed made.
 	Seeded Databases `json:"seeded"`
