@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -72,6 +73,7 @@ type Broker struct {
 	stale   time.Duration
 	failing func() bool
 	log     *slog.Logger
+	ahead   atomic.Int64 // see Local
 
 	changed signal
 	told    signal
@@ -100,15 +102,6 @@ func (b *Broker) Close() { b.close() }
 
 // Changed wakes those who wait for a task: something about one has changed.
 func (b *Broker) Changed() { b.changed.fire() }
-
-// Local turns Notion's time into this machine's, so that what is told to agents
-// fits the clock they look at.
-func (b *Broker) Local(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.Add(time.Since(b.now()))
-}
 
 // Sweep puts the tasks with a stale claim back to OPEN.
 func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {

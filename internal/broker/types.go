@@ -109,8 +109,9 @@ type Swept struct {
 
 // Status is the state of the daemon, for `dibs status`.
 type Status struct {
-	Version  string       `json:"version"`
-	PID      int          `json:"pid"`
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	// Started is by this machine's clock.
 	Started  time.Time    `json:"started_at"`
 	Socket   string       `json:"socket"`
 	StateDir string       `json:"state_dir"`
@@ -126,7 +127,7 @@ type Status struct {
 type NotionStatus struct {
 	BaseURL  string `json:"base_url"`
 	Requests int64  `json:"requests"` // sent since the daemon started
-	// PausedUntil is set while Notion asked to be left alone.
+	// PausedUntil, by this machine's clock, is set while Notion asked to be left alone.
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 	// LastError is the last failure to reach Notion, empty once it works again.
 	LastError string `json:"last_error,omitempty"`

@@ -11,7 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Broker is what the socket gives access to. All its times are Notion's.
+// Broker is what the socket gives access to. All its times are Notion's, unless
+// something else is said of them.
 type Broker interface {
 	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
 	Claim(context.Context, broker.Request) (claim.Claim, error)

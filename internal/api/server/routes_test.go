@@ -197,8 +197,8 @@ func TestRoutes(t *testing.T) {
 				Outbox: broker.OutboxStatus{Depth: 4, Finishes: 1, Oldest: noon, LastError: "late"},
 				Policy: broker.PolicyStatus{TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any", Exclusive: true},
 			}}},
-			status: 200, want: `{"version":"v1","pid":7,"started_at":"2026-11-20T11:58:30.000Z","socket":"/s","state_dir":"/d",` +
-				`"notion":{"base_url":"http://n","requests":3,"paused_until":"2026-11-20T11:58:30.000Z","last_error":"down","clock_skew_ms":90000},` +
+			status: 200, want: `{"version":"v1","pid":7,"started_at":"2026-11-20T12:00:00.000Z","socket":"/s","state_dir":"/d",` +
+				`"notion":{"base_url":"http://n","requests":3,"paused_until":"2026-11-20T12:00:00.000Z","last_error":"down","clock_skew_ms":90000},` +
 				`"mirror":{"tasks":5,"ready":2,"synced_at":"2026-11-20T11:58:30.000Z","syncing":{"read":700,"percent":70}},"claims_held":1,` +
 				`"outbox":{"depth":4,"finishes":1,"oldest":"2026-11-20T11:58:30.000Z","last_error":"late"},` +
 				`"policy":{"timeout_seconds":1800,"write_window_seconds":2,"settle_seconds":3,"override":"any","exclusive":true},"warnings":[]}`,

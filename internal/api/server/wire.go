@@ -98,11 +98,11 @@ func (s *Server) statusOf(b broker.Status) api.Status {
 		warnings = []string{}
 	}
 	return api.Status{
-		Version: b.Version, PID: b.PID, StartedAt: s.localTime(b.Started),
+		Version: b.Version, PID: b.PID, StartedAt: api.Time{Time: b.Started},
 		Socket: b.Socket, StateDir: b.StateDir,
 		Notion: api.NotionStatus{
 			BaseURL: b.Notion.BaseURL, Requests: b.Notion.Requests,
-			PausedUntil: s.localTime(b.Notion.PausedUntil), LastError: b.Notion.LastError,
+			PausedUntil: api.Time{Time: b.Notion.PausedUntil}, LastError: b.Notion.LastError,
 			ClockSkewMS: b.Notion.ClockSkewMS,
 		},
 		Mirror: api.MirrorStatus{
