@@ -3,9 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
@@ -25,30 +27,36 @@ func unavailable(err error) bool {
 	return errors.As(err, &failed) && failed.Kind == claim.Unavailable
 }
 
-// openTasks opens the tasks database; if Notion cannot be reached, as an earlier
-// run knew it. earlier says that there was such a run.
-func (d *Daemon) openTasks(ctx context.Context) (earlier bool, err error) {
+// connectWait is how long Start waits for what Notion says of the databases when it
+// could do without. The socket is open by then, and nobody who comes is answered.
+const connectWait = 5 * time.Second
+
+// errConnect is the cause of requests that took longer.
+var errConnect = fmt.Errorf("no answer within %s", connectWait)
+
+// openTasks opens the tasks database by what Notion says when it is asked with
+// asking; if it cannot be reached, as an earlier run knew it, which is empty if there
+// was none.
+func (d *Daemon) openTasks(ctx, asking context.Context, known string) (err error) {
 	schema := workspace.Schema(d.config)
-	if schema.Known, err = d.journal.Meta(ctx, metaSchema); err != nil {
-		return false, err
-	}
-	earlier = schema.Known != ""
-	d.tasks, err = d.notion.Tasks(ctx, d.config.Databases.Tasks, schema)
-	if unavailable(err) && earlier {
+	schema.Known = known
+	d.tasks, err = d.notion.Tasks(asking, d.config.Databases.Tasks, schema)
+	if unavailable(err) && known != "" {
 		if recalled, rerr := d.notion.RecallTasks(d.config.Databases.Tasks, schema); rerr == nil {
 			d.log.Warn("Notion cannot be reached; the tasks are as of the last run", "error", err)
+			d.failure = err.Error() // nor could they be synced
 			d.tasks, err = recalled, nil
 		}
 	}
 	if err != nil {
-		return earlier, err
+		return err
 	}
-	if earlier && d.config.Databases.TasksSource != "" && d.tasks.Known() != schema.Known {
-		if err := d.hasHeld(ctx, d.config.Databases); err != nil { // another one may be named than last time
-			return earlier, err
+	if known != "" && d.config.Databases.TasksSource != "" && d.tasks.Known() != known {
+		if err := d.hasHeld(notion.Impatient(ctx), d.config.Databases); err != nil { // another one may be named than last time
+			return err
 		}
 	}
-	return earlier, d.keepSchema(ctx)
+	return d.keepSchema(ctx)
 }
 
 // keepSchema remembers the schema for a later run.
@@ -75,6 +83,7 @@ func (d *Daemon) openLog(ctx context.Context, id string, earlier bool) (worklog.
 // one that Notion is not there for.
 func (d *Daemon) begin(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	hopeless := d.failing() && !d.mirror.SyncedAt().IsZero()
 	d.first = make(chan struct{})
 	var err error
 	go func() {
@@ -86,6 +95,9 @@ func (d *Daemon) begin(ctx context.Context) error {
 		<-d.first
 		return nil
 	})
+	if hopeless {
+		return nil
+	}
 	wait := time.NewTimer(firstWait)
 	defer wait.Stop()
 	select {

@@ -137,7 +137,8 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	return d, nil
 }
 
-// connect opens the three databases, which checks token, sharing and schema.
+// connect opens the three databases, which checks token, sharing and schema. It does
+// not wait for the end of a long pause that Notion asks for.
 func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[claim.Log]worklog.Writer, error) {
 	c := d.config
 	var err error
@@ -145,8 +146,17 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 		return nil, err
 	}
 	workspace.Choose(d.notion, c.Databases)
-	earlier, err := d.openTasks(ctx)
+	known, err := d.journal.Meta(ctx, metaSchema)
 	if err != nil {
+		return nil, err
+	}
+	asking := notion.Impatient(ctx)
+	if known != "" {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeoutCause(asking, connectWait, errConnect)
+		defer cancel()
+	}
+	if err := d.openTasks(ctx, asking, known); err != nil {
 		return nil, fmt.Errorf("databases.tasks: %w", err)
 	}
 	logs := make(map[claim.Log]worklog.Writer)
@@ -157,7 +167,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 		{claim.MeshLog, "databases.mesh_log", c.Databases.MeshLog},
 		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
 	} {
-		if logs[db.log], err = d.openLog(ctx, db.id, earlier); err != nil {
+		if logs[db.log], err = d.openLog(asking, db.id, known != ""); err != nil {
 			return nil, fmt.Errorf("%s: %w", db.key, err)
 		}
 	}
@@ -184,7 +194,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
+		Blockers: d.blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -192,7 +202,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
-		Agents: agentsOf(d.config), Report: d.report, Sync: d.resync, Log: d.log,
+		Agents: agentsOf(d.config), Report: d.report, Sync: d.asked, Log: d.log,
 		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing,
 	})
 	d.server = server.New(server.Options{

@@ -297,45 +297,141 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 
 func TestStartWithoutNotion(t *testing.T) {
 	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		first, second := w.add("first", nil), w.add("second", nil)
-		o := w.options(nil)
-		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
-		if d, err := daemon.Start(w.Context(), o); err == nil {
-			w.Error("started without Notion, and without anything to show")
-			d.Close()
-		}
-		remove()
-		n := w.start(o)
-		cl := n.mustClaim("Sandman", first)
-		n.stop()
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				first, second := w.add("first", nil), w.add("second", nil)
+				o := w.options(nil)
+				remove := w.notion.Inject(fault)
+				start := time.Now()
+				if d, err := daemon.Start(w.Context(), o); err == nil {
+					w.Error("started without Notion, and without anything to show")
+					d.Close()
+				} else if took := time.Since(start); took > 25*time.Second || strings.Contains(err.Error(), "\n") {
+					w.Errorf("err = %v after %v, want one line, and soon", err, took)
+				}
+				remove()
+				n := w.start(o)
+				cl := n.mustClaim("Sandman", first)
+				n.stop()
 
-		remove = w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
-		time.Sleep(2 * time.Minute)
-		n = w.start(o)
+				remove = w.notion.Inject(fault)
+				time.Sleep(2 * time.Minute)
+				start = time.Now()
+				n = w.start(o)
+				defer n.stop()
+				if diff := cmp.Diff([]string{"first", "second"}, n.titles()); diff != "" {
+					w.Errorf("tasks (-want +got):\n%s", diff)
+				}
+				if s := n.status(); !s.Mirror.Stale || s.Mirror.AgeSeconds < 120 || s.Notion.LastError == "" || s.ClaimsHeld != 1 {
+					w.Errorf("status = %+v", s)
+				}
+				if took := time.Since(start); took > 6*time.Second {
+					w.Errorf("the first answers came after %v", took)
+				}
+				if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeNotionUnavailable) {
+					w.Errorf("claim = %v, want notion_unavailable", err)
+				}
+				if got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+					w.Errorf("complete: %q, %v; want it accepted", got.State, err)
+				}
+				time.Sleep(10 * time.Minute)
+				remove()
+				time.Sleep(16 * time.Minute) // the longest pause that Notion is believed to ask for
+				if got := w.page(first).Select("status"); got != "COMPLETED" {
+					w.Errorf("status = %s", got)
+				}
+				if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+				if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" {
+					w.Errorf("once Notion is back, status = %+v", s)
+				}
+				n.mustClaim("Oracle", second)
+			})
+		})
+	}
+}
+
+// While Notion wants to be left alone, nobody waits for a sync, and questions are
+// answered with what was known before, and say so.
+func TestSyncInAPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("held", nil)
+		n := w.daemon(nil)
 		defer n.stop()
-		if diff := cmp.Diff([]string{"first", "second"}, n.titles()); diff != "" {
-			w.Errorf("tasks (-want +got):\n%s", diff)
+		n.mustClaim("Sandman", "")
+		time.Sleep(time.Minute)
+		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 4 * time.Minute, Times: 1})
+		began := time.Now()
+		time.Sleep(config.Default().Sync.Interval + 10*time.Second)
+		for _, full := range []bool{false, true} {
+			start := time.Now()
+			_, err := n.Sync(w.Context(), api.SyncRequest{Full: full}, "")
+			var problem *api.Problem
+			if !errors.As(err, &problem) || code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 ||
+				problem.RetryAfter < 180 || problem.RetryAfter > 270 {
+				w.Errorf("sync (full: %v) = %v after %v, want notion_unavailable at once, and when to try again", full, err, time.Since(start))
+			}
 		}
-		if s := n.status(); !s.Mirror.Stale || s.Mirror.AgeSeconds < 120 || s.Notion.LastError == "" || s.ClaimsHeld != 1 {
-			w.Errorf("status = %+v", s)
+		if list, err := n.Tasks(w.Context(), client.TaskFilter{}); err != nil || !list.Stale {
+			w.Errorf("tasks: %+v, %v; want them out of date", list.Age, err)
 		}
-		if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeNotionUnavailable) {
-			w.Errorf("claim = %v, want notion_unavailable", err)
+		if s := n.status(); !s.Mirror.Stale || s.Notion.PausedUntil.IsZero() {
+			w.Errorf("mirror = %+v, notion = %+v; want it out of date, and why", s.Mirror, s.Notion)
 		}
-		if got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
-			w.Errorf("complete: %q, %v; want it accepted", got.State, err)
+		if _, err := n.claim("Oracle", ""); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Errorf("next = %v, want notion_unavailable", err)
 		}
-		time.Sleep(10 * time.Minute)
-		remove()
-		time.Sleep(2 * time.Minute)
-		if got := w.page(first).Select("status"); got != "COMPLETED" {
-			w.Errorf("status = %s", got)
+		time.Sleep(time.Until(began.Add(5 * time.Minute)))
+		if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" {
+			w.Errorf("after the pause, mirror = %+v, notion = %+v", s.Mirror, s.Notion)
 		}
-		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
-			w.Errorf("task log (-want +got):\n%s", diff)
+		if _, err := n.claim("Oracle", ""); code(err) != string(claim.CodeNothingReady) {
+			w.Errorf("next = %v, want nothing_ready", err)
 		}
-		n.mustClaim("Oracle", second)
+	})
+}
+
+// A sync that somebody waits for ends when a pause begins, also when it is not
+// the one that is told.
+func TestSyncWhenAPauseBegins(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(time.Minute + time.Second)
+		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
+		start := time.Now()
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 10*time.Second {
+			w.Errorf("sync = %v after %v, want notion_unavailable soon", err, time.Since(start))
+		}
+	})
+}
+
+// The reading of the whole board waits for the end of a pause of usual length, and
+// does not begin anew.
+func TestAListingOutlastsAPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		for i := range 400 {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		w.notion.Inject(emulator.Fault{
+			Path: "/v1/databases/*/query", Skip: 2, Times: 1, Kind: emulator.RateLimited429, RetryAfter: time.Minute,
+		})
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(30 * time.Second)
+		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Read != 200 || !s.Mirror.Stale {
+			w.Errorf("in the pause, mirror = %+v (%+v); want 200 tasks read", s.Mirror, s.Mirror.Syncing)
+		}
+		time.Sleep(time.Minute)
+		if s := n.status(); s.Mirror.Tasks != 400 || s.Mirror.Stale {
+			w.Errorf("after it, mirror = %+v", s.Mirror)
+		}
 	})
 }
 

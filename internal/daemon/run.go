@@ -11,6 +11,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/notion"
 )
 
 // drainTime is how long a stopping daemon waits for the requests it is serving,
@@ -119,10 +120,28 @@ func (d *Daemon) nextSync(err error) time.Duration {
 	return d.interval()
 }
 
-// sync is the sync of every interval.
+// listPatience is how long a pause the reading of the whole board waits for, which
+// would else begin anew: the minute over which Notion counts requests, and some.
+const listPatience = 75 * time.Second
+
+// sync is the sync of every interval. One that a pause keeps from being made fails:
+// the tasks are out of date then.
 func (d *Daemon) sync(ctx context.Context, full bool) error {
+	if full || !d.listed.Load() {
+		ctx = notion.Patient(ctx, listPatience)
+	} else {
+		ctx = notion.Impatient(ctx)
+	}
 	_, err := d.pull(ctx, full)
 	return err
+}
+
+// asked is a sync that somebody waits for.
+func (d *Daemon) asked(ctx context.Context, full bool) (broker.Synced, error) {
+	if err := d.notion.Paused(); err != nil { // another sync, which it would wait for, may be waiting for the end
+		return broker.Synced{}, err
+	}
+	return d.resync(notion.Impatient(ctx), full)
 }
 
 // resync is a sync that somebody or the schedule asked for. A full one reads the
@@ -141,7 +160,7 @@ func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
 }
 
 // pull brings the mirror up to date and looks after the claims held here: by their
-// pages if the tasks cannot be asked for, unless it is Notion that is down.
+// pages if the tasks cannot be asked for, unless nothing can be asked of Notion.
 func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	said := d.failing()
 	result, err := d.refresh(ctx, full)
@@ -150,7 +169,7 @@ func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
 	if err == nil {
 		return result, d.guard(ctx, false)
 	}
-	if d.notion.Down() == nil {
+	if d.notion.Down() == nil && d.notion.Paused() == nil {
 		if gerr := d.guard(ctx, true); gerr != nil && !said && ctx.Err() == nil {
 			d.log.Warn("held claims could not be looked after", "error", gerr)
 		}

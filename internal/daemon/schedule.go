@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/notion"
 
 	"github.com/robfig/cron/v3"
 )
@@ -33,7 +34,7 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {
-			_, err := d.resync(ctx, true)
+			_, err := d.resync(notion.Patient(ctx, listPatience), true)
 			return err
 		},
 		"prune": func(ctx context.Context) error {

@@ -30,3 +30,12 @@ func (s source) EditedSince(ctx context.Context, t time.Time) ([]task.Task, erro
 	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t, Claimed: true})
 	return tasks, err
 }
+
+// blockers are the dependencies of a task for which somebody waits. Pages do not
+// show them all while the database lacks a property.
+func (d *Daemon) blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
+	if err := d.tasks.Broken(); err != nil {
+		return nil, err
+	}
+	return d.mirror.Blockers(notion.Impatient(ctx), t)
+}

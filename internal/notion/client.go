@@ -127,6 +127,15 @@ func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.
 // is up for all that is known.
 func (c *Client) Down() error { return c.breaker.check() }
 
+// Paused says that Notion asked to be left alone for longer than a few seconds from
+// now, and when to try again; nil if it did not.
+func (c *Client) Paused() error {
+	if err := c.permits.check(); err != nil {
+		return heldBack(err)
+	}
+	return nil
+}
+
 // SetRate changes Options.Rate and Options.Burst.
 func (c *Client) SetRate(perSecond float64, burst int) error {
 	return c.permits.setRate(perSecond, burst)

@@ -27,8 +27,12 @@ func grantOf(ctx context.Context) *grant {
 	return g
 }
 
-// withoutGrant returns a context whose requests wait for permits of their own.
+// withoutGrant returns a context whose requests wait for permits of their own, no
+// longer than those of the grant would.
 func withoutGrant(ctx context.Context) context.Context {
+	if grantOf(ctx) != nil {
+		ctx = Impatient(ctx)
+	}
 	return context.WithValue(ctx, grantKey{}, (*grant)(nil))
 }
 

@@ -37,17 +37,28 @@ func (e *pausedError) retryAfter() time.Duration { return e.left }
 
 func (e *pausedError) Is(target error) bool { return target == errHeldBack }
 
-type impatientKey struct{}
+type patienceKey struct{}
 
-// Impatient returns a context for somebody who sits there and waits: its reads do
-// so for the end of a short pause only, like a claim's. Beyond that they fail at
-// once, and the error says when to try again.
-func Impatient(ctx context.Context) context.Context {
-	return context.WithValue(ctx, impatientKey{}, true)
+// Patient returns a context whose reads wait for the end of a pause of that length,
+// and no longer one: beyond that they fail at once, and the error says when to try
+// again.
+func Patient(ctx context.Context, longest time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, longest)
 }
 
-func impatient(ctx context.Context) bool {
-	return ctx.Value(impatientKey{}) != nil || grantOf(ctx) != nil
+// Impatient returns a context for somebody who sits there and waits: its reads do
+// so for the end of a short pause only, like a claim's.
+func Impatient(ctx context.Context) context.Context { return Patient(ctx, grantPatience) }
+
+// patienceOf is how long a pause the reads of a context wait for.
+func patienceOf(ctx context.Context) time.Duration {
+	if grantOf(ctx) != nil {
+		return grantPatience
+	}
+	if longest, ok := ctx.Value(patienceKey{}).(time.Duration); ok {
+		return longest
+	}
+	return anyPause
 }
 
 // pace sends a request when it has a permit, and stops everything when Notion
@@ -66,9 +77,9 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	patience := time.Duration(0)
 	switch {
-	case isRead(req) && impatient(ctx):
-		patience = grantPatience
-	case isRead(req), laneOf(ctx) == LaneLog:
+	case isRead(req):
+		patience = patienceOf(ctx)
+	case laneOf(ctx) == LaneLog:
 		patience = anyPause
 	}
 	if err := p.permits.admit(ctx, patience); err != nil {

@@ -172,6 +172,13 @@ func (p *permits) leave(lane Lane, w *waiter) {
 	}
 }
 
+// check says whether there is a pause that nobody waits for whom somebody waits for.
+func (p *permits) check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse(&waiter{patience: grantPatience}, time.Now())
+}
+
 // refuse says whether there is a pause that w will not wait for.
 func (p *permits) refuse(w *waiter, now time.Time) error {
 	left := p.until.Sub(now)
