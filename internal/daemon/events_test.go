@@ -284,7 +284,7 @@ func TestMovedHereOrShared(t *testing.T) {
 		if err := w.notion.SharePage(shared); err != nil {
 			w.Fatal(err)
 		}
-		time.Sleep(interval)
+		time.Sleep(interval + time.Second)
 		n.wantTold(0, `created "moved"`, `ready "moved"`)
 		after := n.last()
 		time.Sleep(time.Hour)

@@ -24,7 +24,7 @@ func TestMovePage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		properties["status"] = object{"status": object{}}
+		properties["status"] = object{"status": object{"options": list{object{"name": "NEW"}, object{"name": "OPEN"}}}}
 		to, err := a.e.CreateDatabase("To", properties)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestMovePage(t *testing.T) {
 			t.Errorf("the page is in %v, edited %v", got["parent"], got["last_edited_time"])
 		}
 		p, _ := a.e.Page(moved)
-		if p.Database != to || p.Text("claimed_by") != "Sandman" || p.Select("priority") != "high" || p.Select("status") != "Not started" {
+		if p.Database != to || p.Text("claimed_by") != "Sandman" || p.Select("priority") != "high" || p.Select("status") != "NEW" {
 			t.Errorf("of the same name and type: %q, %q; of another: %v", p.Text("claimed_by"), p.Select("priority"), p.Value("status"))
 		}
 		if p, _ = a.e.Page(other); p.Value("priority") != nil {
