@@ -35,6 +35,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			reloads := service.Reloads() // first of all
 			load := func() (config.Config, error) {
 				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 			}
@@ -68,7 +69,7 @@ func (a *app) serveCommand() *cobra.Command {
 				}
 				return d.Reload(c)
 			}
-			return managed(cmd.Context(), d, reload, log)
+			return managed(cmd.Context(), d, reloads, reload, log)
 		},
 	}
 	cmd.Flags().StringVar(&stateDir, "state-dir", "", "a `directory` for what the daemon must not forget (or DIBS_STATE_DIR)")
@@ -76,23 +77,23 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 // managed runs a daemon and keeps whoever manages it informed.
-func managed(ctx context.Context, d *daemon.Daemon, reload func() error, log *slog.Logger) error {
+func managed(ctx context.Context, d *daemon.Daemon, reloads <-chan os.Signal, reload func() error, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	beside.Go(func() { service.OnReload(ctx, reload, log) })
-	beside.Go(func() {
-		if err := service.Watch(ctx, d.Alive, log); err != nil {
-			log.Warn(err.Error())
-		}
-	})
 	tell := func(err error) {
 		if err != nil {
 			log.Warn(err.Error())
 		}
 	}
 	tell(service.Ready("serving on " + d.Addr().String()))
+	beside.Go(func() { service.OnReload(ctx, reloads, reload, log) })
+	beside.Go(func() {
+		if err := service.Watch(ctx, d.Alive, log); err != nil {
+			log.Warn(err.Error())
+		}
+	})
 	defer context.AfterFunc(ctx, func() { tell(service.Stopping()) })()
 	return d.Run(ctx)
 }

@@ -13,10 +13,13 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/emulator"
@@ -31,6 +34,7 @@ type manager struct {
 	told   *net.UnixConn // what the daemon says to systemd
 	log    *bufio.Scanner
 	dibs   *exec.Cmd
+	before atomic.Pointer[func(*http.Request)] // what happens before Notion answers
 }
 
 func newManager(t *testing.T) *manager {
@@ -43,14 +47,20 @@ func newManager(t *testing.T) *manager {
 	if _, err := notion.Seed("demo"); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(notion)
+	m := &manager{T: t}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before := m.before.Load(); before != nil {
+			(*before)(r)
+		}
+		notion.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	dir, err := os.MkdirTemp("", "dibs-service-") // short: a socket's path may not be long
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	m := &manager{T: t, dir: dir, config: filepath.Join(dir, "config.yaml")}
+	m.dir, m.config = dir, filepath.Join(dir, "config.yaml")
 	m.configure("log: {level: info}")
 	notify := filepath.Join(dir, "notify")
 	if m.told, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"}); err != nil {
@@ -101,6 +111,26 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 		m.dibs.Process.Kill()
 		m.dibs.Wait()
 	})
+}
+
+// holds has Notion keep its answers to such requests back until release is called.
+// held says that there is one it would have answered.
+func (m *manager) holds(method, path string) (held <-chan struct{}, release func()) {
+	arrived, gate := make(chan struct{}, 1), make(chan struct{})
+	before := func(r *http.Request) {
+		if r.Method != method || r.URL.Path != path {
+			return
+		}
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
+		<-gate
+	}
+	m.before.Store(&before)
+	release = sync.OnceFunc(func() { close(gate) })
+	m.Cleanup(release)
+	return arrived, release
 }
 
 func (m *manager) signal(s syscall.Signal) {
@@ -211,6 +241,50 @@ func TestService(t *testing.T) {
 	}
 	if _, err := os.Stat(socket); err != nil {
 		t.Errorf("the socket is systemd's, and gone: %v", err)
+	}
+}
+
+// TestReloadAtAnyTime asks for a reload while the daemon starts, and while it stops.
+func TestReloadAtAnyTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
+	m := newManager(t)
+	m.configure("claim: {write_window: 900ms, settle: 901ms}")
+	socket := filepath.Join(m.dir, "passed.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	held, release := m.holds("GET", "/v1/databases/"+config.Default().Databases.Tasks)
+	m.start(l)
+	<-held
+	m.signal(syscall.SIGHUP)
+	release()
+	m.hears("READY=1\nSTATUS=serving on " + socket)
+	m.hears("READY=1\nSTATUS=serving, configuration reloaded")
+
+	// A daemon that stops waits for the entry of a log to be made.
+	held, release = m.holds("POST", "/v1/pages")
+	if _, err := client.New(socket).Claim(t.Context(), api.ClaimRequest{Agent: "Sandman"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	<-held
+	m.signal(syscall.SIGTERM)
+	m.hears("STOPPING=1")
+	var signalling sync.WaitGroup
+	defer signalling.Wait()
+	signalling.Go(func() { // at every moment until its end
+		for m.dibs.Process.Signal(syscall.SIGHUP) == nil {
+			runtime.Gosched()
+		}
+	})
+	release()
+	for m.log.Scan() { // to its end
+	}
+	if err := m.dibs.Wait(); err != nil {
+		t.Errorf("the daemon ended with %v", err)
 	}
 }
 

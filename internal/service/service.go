@@ -91,16 +91,24 @@ func Watch(ctx context.Context, alive func(context.Context) error, log *slog.Log
 	}
 }
 
-// OnReload calls reload for every SIGHUP until ctx ends. A reload that fails
-// leaves everything as it was.
-func OnReload(ctx context.Context, reload func() error, log *slog.Logger) {
+// Reloads returns where each SIGHUP arrives that somebody sends from now on. None
+// of them ends the process any more, as it would by default: one that comes while
+// the daemon starts waits until it has, and one that comes while it stops is lost.
+func Reloads() <-chan os.Signal {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+	return hup
+}
+
+// OnReload calls reload for every signal until ctx ends. A reload that fails
+// leaves everything as it was.
+func OnReload(ctx context.Context, signals <-chan os.Signal, reload func() error, log *slog.Logger) {
 	for {
 		select {
-		case <-hup:
+		case <-signals:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
 			return
 		}
 		if err := notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()); err != nil {
