@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,37 @@ import (
 
 	"dibs/internal/emulator"
 )
+
+// TestPausesAreTold has Notion ask for a pause that nobody at a terminal would sit out.
+func TestPausesAreTold(t *testing.T) {
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notion.Close()
+	notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 14 * time.Minute})
+	server := httptest.NewServer(notion)
+	defer server.Close()
+	dibs, err := exec.LookPath("dibs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"doctor": `(?m)^error    connection .*: Notion asked for a pause, which ends in 1\dm\d+s\n +→ try again then, `,
+		"init":   `^dibs: databases\.tasks: .*: Notion asked for a pause, which ends in 1\dm\d+s \(try again in \d{3}s\)\n$`,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, dibs, command)
+		cmd.Env = []string{
+			"HOME=" + t.TempDir(), "DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
+		}
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 6 || !regexp.MustCompile(want).Match(out) {
+			t.Errorf("%s: %v:\n%s", command, err, out)
+		}
+	}
+}
 
 // TestDoctorTellsAsItGoes reads what the doctor finds while Notion keeps it waiting,
 // and then stops it.

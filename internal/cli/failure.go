@@ -60,7 +60,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	}
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok {
 		if failed.Kind == claim.Unavailable {
-			return api.NewProblem(api.Code(claim.CodeNotionUnavailable), err.Error())
+			p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), err.Error())
+			p.RetryIn(failed.RetryAfter)
+			return p
 		}
 		return api.NewProblem(api.CodeNotionRefused, err.Error())
 	}

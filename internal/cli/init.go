@@ -50,7 +50,7 @@ func (a *app) initCommand() *cobra.Command {
 			return a.init(cmd, o, dryRun)
 		},
 	}
-	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to make databases on")
+	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to find databases on, or make them")
 	cmd.Flags().StringVar(&given.Tasks, "tasks", "", "the tasks `database`, by id or URL, if there is one")
 	cmd.Flags().StringVar(&given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
 	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
@@ -156,7 +156,8 @@ func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 	row(w, "task_log", d.TaskLog)
 	row(w, "mesh_log", d.MeshLog)
 	row(w)
-	row(w, "The token is not in the file, nor is anything else that the environment sets.")
+	row(w, "The token is not in the file. Of what else the environment sets, only the databases and")
+	row(w, "the names of properties and statuses are.")
 	row(w, "Try: dibs doctor, then dibs serve")
 }
 

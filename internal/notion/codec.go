@@ -226,8 +226,8 @@ func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error
 		if agent != "" {
 			user, ok := c.users[agent]
 			if !ok {
-				return nil, fmt.Errorf("agent %q: no Notion user stands for it, and %q takes users only; say which one does, or make %q a text",
-					agent, c.columns.claimedBy.Name, c.columns.claimedBy.Name)
+				return nil, fmt.Errorf("agent %q: no Notion user stands for it, and %q takes users only: name one in agents[].notion_user, or make %[2]q a text",
+					agent, c.columns.claimedBy.Name)
 			}
 			people = append(people, pageRef{user})
 		}

@@ -79,7 +79,7 @@ func TestClaimedByPeople(t *testing.T) {
 			"claimed_by": of("people"), "claimed_at": of("date"),
 		})
 		tasks := w.tasks(notion.TaskSchema{NotionUsers: map[string]string{"Sandman": strings.ReplaceAll(me.ID, "-", "")}})
-		if got := strings.Join(tasks.Warnings(), "\n"); !strings.Contains(got, "people") {
+		if got := strings.Join(tasks.Warnings(), "\n"); !strings.Contains(got, "people") || !strings.Contains(got, "agents[].notion_user") {
 			w.Errorf("warnings: %s", got)
 		}
 		id := w.page(props{})
@@ -88,7 +88,7 @@ func TestClaimedByPeople(t *testing.T) {
 			w.Errorf("claimed by %q, %v", got.Task.ClaimedBy, err)
 		}
 		_, err = tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("Oracle")})
-		if err == nil || !strings.Contains(err.Error(), `"Oracle"`) {
+		if err == nil || !strings.Contains(err.Error(), `"Oracle"`) || !strings.Contains(err.Error(), `name one in agents[].notion_user, or make "claimed_by" a text`) {
 			w.Errorf("an agent without a user: %v", err)
 		}
 		if got, err := tasks.Write(w.Context(), id, claim.Write{ClaimedBy: new("")}); err != nil || got.Task.ClaimedBy != "" {

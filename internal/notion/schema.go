@@ -175,7 +175,7 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 	case f.Key == "claimed_by" && col.Type == typePeople:
 		f.Grade = Poor
 		f.Problem = fmt.Sprintf("property %q is of type people", f.Name)
-		f.Remedy = "only agents that a Notion user stands for can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem"
+		f.Remedy = "only agents that a Notion user stands for, in agents[].notion_user, can claim, and Notion may start a run of an agent that is assigned; rich_text has neither problem"
 	case f.Key == "depends_on":
 		if relates, err := task.ParseID(col.Database); err == nil && relates != db.ID {
 			f.Grade = Poor

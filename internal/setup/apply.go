@@ -12,8 +12,10 @@ import (
 )
 
 // Apply carries the plan out, step by step. It calls done after each. What was
-// done before an error stays; a new plan goes on from there.
+// done before an error stays; a new plan goes on from there. A long pause that
+// Notion asks for is an error, too.
 func (p *Plan) Apply(ctx context.Context, done func(Step)) error {
+	ctx = notion.Impatient(ctx)
 	if len(p.Problems) > 0 {
 		return errors.New(strings.Join(p.Problems, "\n"))
 	}

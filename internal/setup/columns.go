@@ -61,7 +61,7 @@ func (p *Plan) options(key string) []string {
 
 // adopt takes over the names of properties and statuses that differ from the
 // configured ones in case, spaces, "_" and "-" only: to add "status" beside
-// "Status" would help nobody.
+// "Status" would help nobody. What is of a type that cannot be used stays as it is.
 func (p *Plan) adopt(db notion.Database) {
 	names := &p.Config.Tasks.Properties
 	byKey := map[string]*string{
@@ -70,7 +70,7 @@ func (p *Plan) adopt(db notion.Database) {
 		"priority": &names.Priority, "depends_on": &names.DependsOn,
 	}
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
-		if f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) {
+		if f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
 			*byKey[f.Key] = f.Similar
 			p.note("database %q: %q is used as %s", db.Title, f.Similar, f.Key)
 		}
@@ -82,6 +82,13 @@ func (p *Plan) adopt(db notion.Database) {
 			*name = other
 		}
 	}
+}
+
+// nobodys reports whether a property takes the users that stand for agents, when
+// none does: with it nobody could claim.
+func (p *Plan) nobodys(f notion.Fit, col notion.Column) bool {
+	return f.Key == "claimed_by" && col.Type == "people" &&
+		!slices.ContainsFunc(p.Config.Agents, func(a config.Agent) bool { return a.NotionUser != "" })
 }
 
 func statusNames(s *config.Statuses) []*string {

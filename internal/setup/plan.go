@@ -27,12 +27,13 @@ type Options struct {
 	// Config is the configuration in effect, and File where its file is or would be.
 	Config config.Config
 	File   string
-	// Saved is what the file says so far, without the environment: what that sets
-	// stays there.
+	// Saved is what the file says so far, without the environment. Of what that
+	// sets, the file will hold the databases, and the names of properties and
+	// statuses: they are what was set up.
 	Saved config.Config
 	// Given are the ids of databases that were named, and the data sources. For one
-	// that was not, the configured one is used, or, if there is a Parent and nothing
-	// is configured, one that is found on that page, or made there.
+	// that was not, the configured one is used, or, if there is a Parent and it does
+	// not lie on that page, one that is found there, or made.
 	Given  config.Databases
 	Parent task.ID
 	// Replace says that a configuration file that says otherwise may be replaced.
@@ -108,23 +109,28 @@ func (k kind) id(d *config.Databases) *string {
 	return id
 }
 
+// flag is the flag that names the database.
+func (k kind) flag() string { return strings.ReplaceAll(k.key, "_", "-") }
+
 func (k kind) source(d *config.Databases) *string {
 	_, source := k.ids(d)
 	return source
 }
 
-// New reads what there is and plans what is missing.
+// New reads what there is and plans what is missing. A long pause that Notion asks
+// for is an error.
 func New(ctx context.Context, o Options) (*Plan, error) {
+	ctx = notion.Impatient(ctx)
 	p := &Plan{Config: o.Config, File: o.File, saved: o.Saved, client: o.Client, parent: o.Parent, replace: o.Replace}
 	var below map[task.ID]string
-	for _, k := range kinds {
-		id := o.choose(k)
-		if id == "" && below == nil {
-			var err error
-			if below, err = o.Client.Below(ctx, o.Parent); err != nil {
-				return nil, fmt.Errorf("the page for the databases: %w", err)
-			}
+	if o.Parent != "" {
+		var err error
+		if below, err = o.Client.Below(ctx, o.Parent); err != nil {
+			return nil, fmt.Errorf("the page for the databases: %w", err)
 		}
+	}
+	for _, k := range kinds {
+		id := p.choose(o, k, below)
 		source := cmp.Or(*k.source(&o.Given), *k.source(&o.Config.Databases))
 		db, err := p.locate(ctx, k, id, source, below)
 		if err != nil {
@@ -132,6 +138,9 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 		}
 		if db.ID == "" {
 			source = "" // one that is made has one only
+		}
+		if *k.id(&o.Config.Databases) != *k.id(&o.Saved.Databases) && *k.id(&o.Config.Databases) != string(db.ID) {
+			p.note("databases.%s is set in the environment to another database, which goes before the file: unset DIBS_DATABASES_%s", k.key, strings.ToUpper(k.key))
 		}
 		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), source
 		made := id == "" // by this command, now or earlier
@@ -145,17 +154,21 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// choose returns the id of the database to use; empty if it has to be found or made.
-func (o Options) choose(k kind) string {
+// choose returns the id of the database to use; empty if it has to be found on the
+// page, which holds those below, or made there.
+func (p *Plan) choose(o Options, k kind, below map[task.ID]string) string {
 	if given := *k.id(&o.Given); given != "" {
 		return given
 	}
-	standard := config.Default().Databases
 	configured := *k.id(&o.Config.Databases)
-	if o.Parent != "" && configured == *k.id(&standard) {
-		return ""
+	if _, ok := below[task.ID(configured)]; ok || o.Parent == "" {
+		return configured
 	}
-	return configured
+	if standard := config.Default().Databases; configured != *k.id(&standard) {
+		p.note("databases.%s is %s so far, which does not lie on that page: give --%s %[2]s, or no --parent, to go on with it",
+			k.key, configured, k.flag())
+	}
+	return ""
 }
 
 // locate reads a database. Without an id it looks for the one that an earlier run
@@ -188,7 +201,7 @@ func (p *Plan) locate(ctx context.Context, k kind, id, source string, below map[
 		return found[0], nil
 	default:
 		return notion.Database{}, fmt.Errorf("the page holds %d databases called %q that could be meant: say which with --%s",
-			len(found), k.title, strings.ReplaceAll(k.key, "_", "-"))
+			len(found), k.title, k.flag())
 	}
 }
 
@@ -219,7 +232,11 @@ func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
 		case f.Found == "":
 			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
 			if f.Similar != "" && db.ID != "" {
-				p.note("database %q: %q is of type %s, so %q is added beside it", db.Title, f.Similar, db.Columns[f.Similar].Type, f.Name)
+				why := ""
+				if p.nobodys(f, db.Columns[f.Similar]) {
+					why = ", and no agent has a Notion user in agents[].notion_user"
+				}
+				p.note("database %q: %q is of type %s%s, so %q is added beside it", db.Title, f.Similar, db.Columns[f.Similar].Type, why, f.Name)
 			}
 			if col.Type == "status" || col.Type == "relation" {
 				special = append(special, col)

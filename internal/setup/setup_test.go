@@ -47,16 +47,12 @@ func inWorld(t *testing.T, test func(w *world)) {
 		defer em.Close()
 		w := &world{T: t, notion: em, transport: em.Client().Transport}
 		defer w.transport.(*http.Transport).CloseIdleConnections()
-		var page struct {
-			ID task.ID `json:"id"`
-		}
-		w.ask("POST", "/v1/pages", `{"parent":{"workspace":true},"properties":{"title":{"title":[{"text":{"content":"Team"}}]}}}`, &page)
-		w.page = page.ID
+		w.page = w.newPage("Team")
 		em.ResetRequests()
 
 		c := config.Default()
 		c.Notion.Token = config.Secret(em.Token())
-		w.options = setup.Options{Config: c, Saved: config.Default(), File: filepath.Join(t.TempDir(), "dibs", "config.yaml"), Parent: page.ID}
+		w.options = setup.Options{Config: c, Saved: config.Default(), File: filepath.Join(t.TempDir(), "dibs", "config.yaml"), Parent: w.page}
 		test(w)
 	})
 }
