@@ -101,7 +101,9 @@ func (a Agent) written() any {
 
 // WriteFile writes c as YAML to a file that only this user can read, in a
 // directory that is made if need be. If replace is set, a file that is there is
-// kept beside it with .bak behind its name; else it is an error that there is one.
+// kept beside it with .bak behind its name, and the new one may be read by whoever
+// could read that: a daemon may run as another user. Else it is an error that there
+// is one.
 func (c Config) WriteFile(path string, replace bool) error {
 	data, err := c.YAML()
 	if err != nil {
@@ -126,6 +128,11 @@ func (c Config) WriteFile(path string, replace bool) error {
 		return fmt.Errorf("the configuration file: %w", err)
 	}
 	if replace {
+		if info, err := os.Stat(path); err == nil {
+			if err := os.Chmod(temporary.Name(), info.Mode().Perm()); err != nil {
+				return fmt.Errorf("the configuration file: %w", err)
+			}
+		}
 		if err := os.Rename(path, path+".bak"); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("the configuration file: %w", err)
 		}

@@ -95,11 +95,17 @@ func TestWriteFileKeepsWhatIsThere(t *testing.T) {
 	if data, _ := os.ReadFile(path); string(data) != "# mine\n" {
 		t.Errorf("the file became %q", data)
 	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.WriteFile(path, true); err != nil {
 		t.Error(err)
 	}
 	if data, _ := os.ReadFile(path + ".bak"); string(data) != "# mine\n" {
 		t.Errorf("what was kept is %q", data)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("mode = %v, err = %v, want that of the file before", info.Mode(), err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".config-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
