@@ -24,7 +24,8 @@ type Config struct {
 	// Socket is the path of the daemon's socket, where clients find it.
 	Socket string `key:"socket"`
 	// SocketGroup is the group, a name or a number, that may use the socket too;
-	// empty means that only the daemon's user may.
+	// empty means that only the daemon's user may. A socket that systemd opens has
+	// the group and mode that its unit gives it, which this should name, too.
 	SocketGroup string `key:"socket_group"`
 	// StateDir holds what the daemon must not forget.
 	StateDir string  `key:"state_dir"`
