@@ -54,6 +54,9 @@ type Config struct {
 	// so at once when a sync failed, as Failing tells.
 	StaleAfter time.Duration
 	Failing    func() bool
+	// Closed says why no task may be claimed at present; nil if any may. Nor is one
+	// swept then: when a lease ends may not be known.
+	Closed func() error
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
 	// Report fills in the parts of the status that the broker does not know.
@@ -72,6 +75,7 @@ type Broker struct {
 	sync    func(ctx context.Context, full bool) (Synced, error)
 	stale   time.Duration
 	failing func() bool
+	shut    func() error // see Config.Closed
 	log     *slog.Logger
 	ahead   atomic.Int64 // see Local
 
@@ -90,7 +94,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	return &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
-		agents: c.Agents, report: c.Report, sync: c.Sync, stale: c.StaleAfter, failing: c.Failing, log: c.Log,
+		agents: c.Agents, report: c.Report, sync: c.Sync, stale: c.StaleAfter, failing: c.Failing, shut: c.Closed, log: c.Log,
 		picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -105,6 +109,9 @@ func (b *Broker) Changed() { b.changed.fire() }
 
 // Sweep puts the tasks with a stale claim back to OPEN.
 func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
+	if err := b.shut(); err != nil {
+		return nil, err
+	}
 	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
 	out := make([]Swept, 0, len(reopened))
 	for _, r := range reopened {

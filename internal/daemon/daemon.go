@@ -71,6 +71,7 @@ type Daemon struct {
 	owed, due, news, leases chan struct{}
 
 	listed atomic.Bool // the mirror has seen the whole board
+	lacked atomic.Bool // since it was read as a whole, the database lacked something
 	begun  bool        // agents are told of what happens; for tellLoop only
 
 	first chan struct{} // closed when the first sync is over
@@ -183,6 +184,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	if err != nil {
 		return err
 	}
+	d.tasks.Remember(d.mirror.Task)
 	policy := policyOf(d.config, d.tasks)
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
@@ -203,7 +205,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
 		Agents: agentsOf(d.config), Report: d.report, Sync: d.asked, Log: d.log,
-		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing,
+		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing, Closed: d.tasks.Broken,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,

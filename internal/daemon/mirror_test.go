@@ -366,78 +366,151 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 	})
 }
 
+// A property that is gone stops claims and nothing else, except what cannot be done
+// without it.
 func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 	t.Parallel()
+	of := func(kind string, config map[string]any) map[string]any { return map[string]any{kind: config} }
 	tests := map[string]struct {
-		breaks, mends map[string]any
-		says          string
+		property string
+		is       any  // nil if it is removed
+		was      any  // its type
+		works    bool // what is held can be worked with
+		stale    bool // tasks cannot be read
 	}{
-		"removed": {
-			map[string]any{"claimed_by": nil}, map[string]any{"claimed_by": map[string]any{"rich_text": map[string]any{}}},
-			`"claimed_by"`,
-		},
-		"of another type": {
-			map[string]any{"claimed_at": map[string]any{"rich_text": map[string]any{}}}, map[string]any{"claimed_at": map[string]any{"date": map[string]any{}}},
-			`"claimed_at"`,
-		},
-		"an optional one": {
-			map[string]any{"depends_on": nil},
-			map[string]any{"depends_on": map[string]any{"relation": map[string]any{
-				"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{},
-			}}},
-			`"depends_on"`,
-		},
+		"claimed_by removed":            {property: "claimed_by", was: of("rich_text", nil)},
+		"claimed_at of another type":    {property: "claimed_at", is: of("rich_text", nil), was: of("date", nil)},
+		"claim_token removed":           {property: "claim_token", was: of("rich_text", nil)},
+		"claim_timeout_minutes removed": {property: "claim_timeout_minutes", was: of("number", nil), works: true},
+		"priority removed":              {property: "priority", was: of("select", nil), works: true},
+		"depends_on removed":            {property: "depends_on", was: of("relation", map[string]any{"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{}}), works: true},
+		"depends_on of another type":    {property: "depends_on", is: of("rich_text", nil), was: of("relation", map[string]any{"database_id": emptyTasks, "type": "single_property", "single_property": map[string]any{}}), works: true},
+		"status of another type":        {property: "status", is: of("rich_text", nil), was: of("select", nil), stale: true},
 	}
 	for name, tt := range tests {
-		for _, noticed := range []string{"by a claim", "by a sync"} {
+		for _, noticed := range []string{"by a claim", "by its holder", "by a sync"} {
 			t.Run(name+", noticed "+noticed, func(t *testing.T) {
 				inWorld(t, 0, func(w *world) {
-					held, free := w.add("held", nil), w.add("free", nil)
+					held, kept, free := w.add("held", nil), w.add("kept", map[string]any{"claim_timeout_minutes": number(40)}), w.add("free", nil)
+					w.add("waits", map[string]any{"depends_on": relation(held), "priority": option("select", "critical")})
 					n := w.daemon(nil)
 					defer n.stop()
-					cl := n.mustClaim("Sandman", held)
-					time.Sleep(10 * time.Minute)
-					if err := w.notion.EditSchema(w.tasks, tt.breaks); err != nil {
-						w.Fatal(err)
-					}
-					if noticed == "by a sync" {
-						if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil || !strings.Contains(err.Error(), tt.says) {
-							w.Errorf("sync = %v, want an error that says %s", err, tt.says)
+					done, alive := n.mustClaim("Sandman", held), n.mustClaim("Oracle", kept)
+					time.Sleep(25 * time.Minute) // more than half of their leases
+					edit := func(to any) {
+						if err := w.notion.EditSchema(w.tasks, map[string]any{tt.property: to}); err != nil {
+							w.Fatal(err)
 						}
 					}
+					edit(tt.is)
+					renew := func() {
+						_, err := n.Renew(w.Context(), string(alive.ID), api.RenewRequest{}, "")
+						if tt.works && err != nil || !tt.works && (code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), tt.property)) {
+							w.Errorf("renew = %v", err)
+						}
+					}
+					switch noticed {
+					case "by its holder":
+						renew()
+					case "by a sync":
+						if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); (err != nil) != tt.stale {
+							w.Errorf("sync = %v", err)
+						}
+					}
+					says := fmt.Sprintf("%q", tt.property)
 					for range 2 {
-						if _, err := n.claim("Oracle", free); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), tt.says) {
-							w.Errorf("claim = %v, want notion_refused and %s", err, tt.says)
+						if _, err := n.claim("Eve", free); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), says) {
+							w.Errorf("claim = %v, want notion_refused and %s", err, says)
 						}
 					}
-					if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], tt.says) || !strings.Contains(s.Warnings[0], "claimed") {
-						w.Errorf("warnings: %q, want one that says %s", s.Warnings, tt.says)
-					}
-					// Nothing else stops.
-					if diff := cmp.Diff([]string{"free", "held"}, n.titles()); diff != "" {
-						w.Errorf("tasks (-want +got):\n%s", diff)
-					}
-					ended, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, "")
-					if err != nil || ended.State != claim.Finishing {
-						w.Errorf("complete: state = %q, err = %v, want it accepted", ended.State, err)
-					}
-					time.Sleep(10 * time.Minute)
-					if got := w.page(held).Select("status"); got != "IN_PROGRESS" {
-						w.Errorf("the held task is %s", got)
+					if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], says) || !strings.Contains(s.Warnings[0], "claimed") {
+						w.Errorf("warnings: %q, want one that says %s", s.Warnings, says)
 					}
 
-					if err := w.notion.EditSchema(w.tasks, tt.mends); err != nil {
-						w.Fatal(err)
+					// Nothing else stops.
+					if !tt.stale {
+						w.add("new", nil)
+					}
+					time.Sleep(20 * time.Second)
+					if s := n.status(); s.Mirror.Stale != tt.stale || (s.Notion.LastError != "") != tt.stale {
+						w.Errorf("mirror = %+v, notion = %+v", s.Mirror, s.Notion)
+					}
+					if tt.stale {
+						w.add("new", nil)
+					}
+					for title, want := range map[string]bool{"held": true, "new": !tt.stale} {
+						if slices.Contains(n.titles(), title) != want {
+							w.Errorf("%q among %q: %v", title, n.titles(), !want)
+						}
+					}
+					list, err := n.Tasks(w.Context(), client.TaskFilter{Ready: true})
+					if err != nil || slices.ContainsFunc(list.Tasks, func(t api.Task) bool { return t.Title == "waits" || t.Title == "held" }) {
+						w.Errorf("ready: %+v, %v; want none that waits or is held", list.Tasks, err)
+					}
+					for _, cl := range []api.Claim{done, alive} {
+						if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || got.ExpiresAt.Before(cl.ExpiresAt.Time) {
+							w.Errorf("%s: %s until %v, %v; want it as it was until %v", cl.Task.Title, got.State, got.ExpiresAt, err, cl.ExpiresAt)
+						}
+					}
+					renew()
+					wantState, wantStatus := claim.Finishing, "IN_PROGRESS"
+					if tt.works {
+						wantState, wantStatus = claim.Ended, "COMPLETED"
+					}
+					ended, err := n.Complete(w.Context(), string(done.ID), api.CompleteRequest{}, "")
+					if err != nil || ended.State != wantState {
+						w.Errorf("complete: state = %q, err = %v, want it %s", ended.State, err, wantState)
+					}
+					if got := w.page(held).Select("status"); !tt.stale && got != wantStatus {
+						w.Errorf("the task that was completed is %s, want %s", got, wantStatus)
+					}
+
+					// It is made anew, and has no values any more.
+					edit(tt.was)
+					if tt.stale {
+						w.edit(free, map[string]any{"status": option("select", "OPEN")})
 					}
 					time.Sleep(time.Minute)
-					n.mustClaim("Oracle", free)
-					if s := n.status(); len(s.Warnings) != 0 {
-						w.Errorf("warnings once it is mended: %q", s.Warnings)
+					n.mustClaim("Eve", free)
+					if s := n.status(); len(s.Warnings) != 0 && !tt.stale || s.Mirror.Stale {
+						w.Errorf("once it is mended: warnings %q, mirror %+v", s.Warnings, s.Mirror)
+					}
+					if list, err = n.Tasks(w.Context(), client.TaskFilter{}); err != nil {
+						w.Fatal(err)
+					}
+					for _, seen := range list.Tasks {
+						if tt.is == nil && tt.property == "depends_on" && len(seen.DependsOn) != 0 || tt.property == "priority" && seen.Priority != task.None.String() {
+							w.Errorf("%q waits for %v and is of priority %s as if nothing had been lost", seen.Title, seen.DependsOn, seen.Priority)
+						}
 					}
 				})
 			})
 		}
 	}
+}
+
+// A lease whose length is not known any more is not taken for over.
+func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("long", nil)
+		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 5m" })
+		defer n.stop()
+		w.edit(id, map[string]any{ // which nobody here reads in time
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"), "claimed_at": date(time.Now()),
+			"claim_token": text("rich_text", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), "claim_timeout_minutes": number(300),
+		})
+		if err := w.notion.EditSchema(w.tasks, map[string]any{"claim_timeout_minutes": nil}); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := w.page(id).Select("status"); got != "IN_PROGRESS" {
+			w.Errorf("the task is %s", got)
+		}
+		if _, err := n.Sweep(w.Context(), ""); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), "claim_timeout_minutes") {
+			w.Errorf("sweep = %v, want notion_refused, and why", err)
+		}
+	})
 }
 
 // emptyTasks is the id of the tasks database of every world.

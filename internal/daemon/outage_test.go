@@ -428,6 +428,10 @@ func TestAListingOutlastsAPause(t *testing.T) {
 		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Read != 200 || !s.Mirror.Stale {
 			w.Errorf("in the pause, mirror = %+v (%+v); want 200 tasks read", s.Mirror, s.Mirror.Syncing)
 		}
+		start := time.Now()
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 {
+			w.Errorf("another sync = %v after %v, want notion_unavailable at once", err, time.Since(start))
+		}
 		time.Sleep(time.Minute)
 		if s := n.status(); s.Mirror.Tasks != 400 || s.Mirror.Stale {
 			w.Errorf("after it, mirror = %+v", s.Mirror)

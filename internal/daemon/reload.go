@@ -83,7 +83,11 @@ func (d *Daemon) choose(before, after config.Databases) error {
 		}
 	}
 	workspace.Choose(d.notion, after)
-	if err := d.tasks.Check(ctx); err != nil {
+	err := d.tasks.Check(ctx)
+	if err == nil {
+		err = d.tasks.Broken()
+	}
+	if err != nil {
 		workspace.Choose(d.notion, before)
 		if berr := d.tasks.Check(ctx); berr != nil {
 			d.log.Debug("the tasks database is as before", "error", berr)

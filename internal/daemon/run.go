@@ -187,7 +187,9 @@ func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) 
 			return mirror.Result{}, err
 		}
 	}
-	result, err := d.mirror.Sync(ctx, full)
+	// What the database lacked meanwhile shows in the end in tasks that nobody edited.
+	lacking := d.tasks.Broken() != nil
+	result, err := d.mirror.Sync(ctx, full || d.lacked.Load() && !lacking)
 	if unavailable(err) && !d.failing() {
 		if down := d.tasks.Check(ctx); down != nil {
 			err = down
@@ -196,6 +198,9 @@ func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) 
 	d.note(err)
 	if err != nil {
 		return result, err
+	}
+	if lacking = lacking || d.tasks.Broken() != nil; lacking || result.Full {
+		d.lacked.Store(lacking)
 	}
 	if result.Full {
 		if err := d.keepSchema(ctx); err != nil {

@@ -19,8 +19,9 @@ const longestTimeout = 365 * 24 * time.Hour
 // codec turns pages into tasks, and changes of tasks into properties.
 type codec struct {
 	database task.ID
-	columns  taskColumns
-	warnings []string // about the columns
+	columns  taskColumns // what pages have
+	known    taskColumns // and what they should have: these, and those that were lost
+	warnings []string    // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
 	names      map[task.Status]string   // the reverse
@@ -33,6 +34,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 	c := &codec{
 		database:   database,
 		columns:    columns,
+		known:      columns,
 		statuses:   make(map[string]task.Status),
 		names:      make(map[task.Status]string),
 		priorities: make(map[string]task.Priority),
@@ -180,8 +182,22 @@ func (c *codec) strangerOn(page *notionapi.Page) stranger {
 }
 
 // properties makes a page update of a change to a page that shows who, if that is
-// a stranger. What the database has no property for is left out.
+// a stranger. What the database has no property for is left out; but nothing that a
+// claim is known by, if there was one.
 func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
+	for _, set := range []struct {
+		is         bool
+		known, now Column
+	}{
+		{w.Status != nil, c.known.status, c.columns.status},
+		{w.ClaimedBy != nil, c.known.claimedBy, c.columns.claimedBy},
+		{w.ClaimedAt != nil, c.known.claimedAt, c.columns.claimedAt},
+		{w.Token != nil, c.known.token, c.columns.token},
+	} {
+		if set.is && set.known.ID != "" && set.now.ID == "" {
+			return nil, &lostError{set.known}
+		}
+	}
 	props := make(notionapi.Properties)
 	if w.Status != nil {
 		name, ok := c.names[*w.Status]

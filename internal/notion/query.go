@@ -38,7 +38,8 @@ const pageSize = 100
 // another one, from where that one ended. It never returns fewer rows than there
 // are: if any part is missing, it fails.
 //
-// If the schema may have changed, Query reads it first, with one more request.
+// If the schema may have changed, Query reads it, with one more request, and goes by
+// it.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
 	ctx = usually(ctx, LaneSync)
 	if t.Broken() != nil || t.doubtful.Load() || t.client.sources.open(t.codec.Load().database) {
@@ -46,8 +47,8 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			return nil, time.Time{}, err
 		}
 	}
-	l := listing{query: q, codec: t.codec.Load(), seen: make(map[task.ID]int)}
-	for {
+	l := newListing(q, t.codec.Load())
+	for again := false; ; {
 		incomplete, err := t.list(ctx, &l)
 		if severalSources(err) {
 			if broken := t.Check(ctx); broken != nil { // which says what there is to choose from
@@ -55,7 +56,15 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			}
 		}
 		if err != nil {
-			return nil, time.Time{}, t.noted(err)
+			failed := t.noted(err)
+			if again || !lost(err) && !t.doubtful.Load() {
+				return nil, time.Time{}, failed
+			}
+			if err := t.Check(ctx); err != nil {
+				return nil, time.Time{}, err
+			}
+			l, again = newListing(q, t.codec.Load()), true
+			continue
 		}
 		if incomplete == "" {
 			return l.rows, l.at, nil
@@ -81,6 +90,10 @@ type listing struct {
 	at   time.Time       // of the first answer
 
 	answers int
+}
+
+func newListing(q Query, c *codec) listing {
+	return listing{query: q, codec: c, seen: make(map[task.ID]int)}
 }
 
 // list makes one query and adds its rows. incomplete says why they are not all
@@ -145,7 +158,7 @@ func (l *listing) add(row task.Task) {
 
 // row reads a row of a query, and what the row does not show.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
-	row, err := c.task(page)
+	row, err := t.read(c, page)
 	if err != nil {
 		return row, err
 	}
@@ -193,17 +206,20 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	return all
 }
 
-// claimed filters for tasks that are IN_PROGRESS with a claim token; nil if
-// there can be none.
+// claimed filters for tasks that are IN_PROGRESS with a claim token, or with any
+// while there is no telling; nil if there can be none.
 func (c *codec) claimed() notionapi.AndCompoundFilter {
 	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
-	if c.columns.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
+	if c.known.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {
 		return nil
 	}
 	if c.columns.status.Type == typeSelect {
 		status.Select = &notionapi.SelectFilterCondition{Equals: c.names[task.InProgress]}
 	} else {
 		status.Status = &notionapi.StatusFilterCondition{Equals: c.names[task.InProgress]}
+	}
+	if c.columns.token.ID == "" {
+		return notionapi.AndCompoundFilter{status}
 	}
 	token := notionapi.PropertyFilter{Property: c.columns.token.ID, RichText: &notionapi.TextFilterCondition{IsNotEmpty: true}}
 	return notionapi.AndCompoundFilter{status, token}

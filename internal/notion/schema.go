@@ -185,6 +185,13 @@ func (s TaskSchema) examineUse(db Database, f *Fit) {
 	}
 }
 
+// statusFit says how the options of a status fit.
+func (s TaskSchema) statusFit(col Column) Fit {
+	f := Fit{Key: "status", Name: col.Name, column: col}
+	s.examineStatuses(&f)
+	return f
+}
+
 // examineStatuses compares the statuses with the options that the property has.
 // Of a select, writing one makes it.
 func (s TaskSchema) examineStatuses(f *Fit) {
@@ -231,10 +238,7 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 			found.title = col
 		}
 	}
-	into := make(map[string]*Column)
-	for _, w := range s.wants(&found) {
-		into[w.key] = w.into
-	}
+	into := s.byKey(&found)
 	for _, f := range s.Examine(db) {
 		switch f.Grade {
 		case Unusable:
@@ -250,6 +254,15 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
 	}
 	return found, warnings, nil
+}
+
+// byKey returns the columns by their keys in the configuration.
+func (s TaskSchema) byKey(c *taskColumns) map[string]*Column {
+	into := make(map[string]*Column)
+	for _, w := range s.wants(c) {
+		into[w.key] = w.into
+	}
+	return into
 }
 
 // lacking returns those of the wanted names that are not among what there is.

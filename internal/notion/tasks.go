@@ -18,18 +18,24 @@ import (
 // reads its rows from. It is safe for concurrent use.
 //
 // The properties in use are those found when it was opened. They may be renamed.
-// Once one is found to be gone or of another type, nothing can be claimed, and
-// requests for permits fail and say why, until Query finds it mended. Nor can
-// anything be claimed once the database has several data sources, none of which was
-// named; then what is held can still be worked with.
+// Once one is found to be gone or of another type, nothing can be claimed, as Broken
+// says, until Query finds it mended. What it said last stands in for it, see
+// Remember, and what is held can be worked with, unless the property is one that a
+// claim is known by: then requests for permits fail, too. Without a status, tasks
+// cannot even be read. Nor can anything be claimed once the database has several
+// data sources, none of which was named; then, too, what is held can be worked with.
 type Tasks struct {
 	client *Client
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
-	// broken is why the database cannot be used at present, or nil.
-	broken atomic.Pointer[claim.StoreError]
+	// broken is what is wrong with the database at present, or nil. It is set before
+	// the codec is one for pages that have lost something.
+	broken   atomic.Pointer[breakage]
+	changing sync.Mutex // held by whoever sets the two
 	// doubtful is set when something suggests that the schema was changed.
 	doubtful atomic.Bool
+
+	last func(task.ID) (task.Task, bool) // see Remember
 
 	mu sync.Mutex
 	// long holds the dependencies, as last read, of the few tasks that have more
@@ -76,10 +82,10 @@ func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warning
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
 // Permit implements claim.Store, see Client.Permit. While the database is broken
-// there are none, except where its pages are as they were: see SourceError.
+// there are none, unless what is held can be worked with all the same.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
-	if err := t.Broken(); err != nil && !unclear(err) {
-		return nil, err
+	if b := t.broken.Load(); b != nil && !b.workable {
+		return nil, b.err
 	}
 	return t.client.Permit(ctx, n)
 }
@@ -88,7 +94,8 @@ func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 func (t *Tasks) Now() time.Time { return t.client.Now() }
 
 // Get implements claim.Store. A task with more than 25 dependencies takes further
-// requests, with permits of their own.
+// requests, with permits of their own, and a page that has lost a property one for the
+// schema.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
 	var x exchange
@@ -97,11 +104,21 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
 	}
 	read, err := t.row(ctx, c, page, &x)
+	if lost(err) {
+		err = t.noted(err)
+		if t.Check(ctx) == nil {
+			c = t.codec.Load()
+			read, err = t.row(ctx, c, page, &x)
+		}
+	}
 	if err == nil && read.ID != id {
 		err = anotherPage(read.ID, id)
 	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
+	}
+	if b := t.broken.Load(); b != nil && !b.workable && (grantOf(ctx) != nil || !t.remembers(id)) {
+		return claim.Reading{}, b.err // a permit is from before that was known
 	}
 	t.meet(id, c.strangerOn(page))
 	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
@@ -156,7 +173,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	written, err := c.task(page)
+	written, err := t.read(c, page)
 	if err == nil && written.ID != id {
 		err = anotherPage(written.ID, id)
 	}

@@ -11,18 +11,11 @@ import (
 	"dibs/internal/task"
 )
 
-// lostError says that a property that is in use is not what it was.
-type lostError struct{ column Column }
-
-func (e *lostError) Error() string {
-	return fmt.Sprintf("property %q of type %s is gone or of another type", e.column.Name, e.column.Type)
-}
-
-// Broken says why the database cannot be used at present; nil if it can. Of a
-// change that nothing has come upon yet, it knows nothing.
+// Broken says why nothing can be claimed at present; nil if it can. Of a change that
+// nothing has come upon yet, it knows nothing.
 func (t *Tasks) Broken() error {
-	if err := t.broken.Load(); err != nil {
-		return err
+	if b := t.broken.Load(); b != nil {
+		return b.err
 	}
 	return nil
 }
@@ -30,13 +23,11 @@ func (t *Tasks) Broken() error {
 // noted sorts the error of a request, and remembers what it says of the schema.
 func (t *Tasks) noted(err error) *claim.StoreError {
 	failed := storeError(err)
-	var lost *lostError
+	var gone *lostError
 	var answered *APIError
 	switch {
-	case errors.As(err, &lost) && unclear(t.Broken()): // the page may be of another data source
-	case errors.As(err, &lost):
-		t.broken.Store(claim.Errorf(claim.Refused, claim.LandedNo,
-			"the tasks database has changed: %w: restore it as it was; nothing is claimed until then", lost))
+	case errors.As(err, &gone):
+		t.lose(gone)
 	case errors.As(err, &answered) && answered.Code == codeValidation && failed.Kind == claim.Refused:
 		t.doubtful.Store(true)
 	}
@@ -45,59 +36,72 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 
 // Check reads the schema again, with one request, and goes by it from then on:
 // names may have changed, and properties may have been made anew. Those that were
-// in use must all be there, or the database is broken, which the error says.
+// in use must all be there, or the database is broken, see Broken. The error says why
+// tasks cannot be read.
 func (t *Tasks) Check(ctx context.Context) error {
 	now := t.codec.Load()
 	db, err := t.client.Database(usually(ctx, LaneSync), string(now.database))
 	if err != nil && !unclear(err) {
 		return err
 	}
-	next := now
-	if err == nil {
-		next, err = t.schema.again(db, now)
-	}
+	t.changing.Lock()
+	defer t.changing.Unlock()
 	if err != nil {
-		broken := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", err)
-		t.broken.Store(broken)
-		return broken
+		return t.breaks(err, t.codec.Load().workable())
+	}
+	next, err := t.schema.again(db, t.codec.Load())
+	if err != nil {
+		broken := t.breaks(err, next != nil && next.workable())
+		if next == nil {
+			return broken
+		}
 	}
 	t.codec.Store(next)
-	t.broken.Store(nil)
+	if err == nil {
+		t.broken.Store(nil)
+	}
 	t.doubtful.Store(false)
 	return nil
 }
 
 // again is the codec for a database that was known before. What it could do
-// without then, it still can; but what was in use then has to stay.
-func (s TaskSchema) again(db Database, known *codec) (*codec, error) {
-	was := known.columns
+// without then, it still can; but what was in use then has to stay. If it has not,
+// there is an error, and the codec is for pages without it; nil if they cannot be
+// read.
+func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
+	was := before.known
 	columns, warnings, err := s.find(db, was)
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*Column)
-	for _, w := range s.wants(&columns) {
-		found[w.key] = w.into
-	}
+	known := columns
+	merged, found := s.byKey(&known), s.byKey(&columns)
 	var problems []string
 	for _, w := range s.wants(&was) {
 		switch is := found[w.key]; {
 		case w.into.ID == "":
-			*is = Column{} // taken into use at the next start
+			*is, *merged[w.key] = Column{}, Column{} // taken into use at the next start
 		case is.ID == "":
-			problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
-				w.into.Name, w.into.Type))
+			*merged[w.key] = *w.into
+			if w.without != "" { // else find has said so
+				problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
+					w.into.Name, w.into.Type))
+			}
 		}
 	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("database %q has changed: %s", db.Title, strings.Join(problems, "; "))
+	switch said := strings.Join(problems, "; "); {
+	case said == "":
+	case err != nil:
+		err = fmt.Errorf("%w; %s", err, said)
+	default:
+		err, warnings = fmt.Errorf("database %q has changed: %s", db.Title, said), before.warnings
 	}
-	next, err := newCodec(db.ID, s, columns)
-	if err != nil {
+	if err != nil && (!columns.readable() || s.statusFit(columns.status).Grade == Unusable) {
 		return nil, err
 	}
-	next.warnings = warnings
-	return next, nil
+	next, nerr := newCodec(db.ID, s, columns)
+	if nerr != nil {
+		return nil, nerr
+	}
+	next.known, next.warnings = known, warnings
+	return next, err
 }
 
 // kept is a column as Known keeps it.
@@ -123,7 +127,7 @@ type known struct {
 // in TaskSchema.Known.
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
-	columns := c.columns
+	columns := c.known
 	said := t.client.sources.choice(c.database)
 	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Title: columns.title, Columns: make(map[string]kept)}
 	for _, w := range t.schema.wants(&columns) {

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -188,12 +189,75 @@ func TestBrokenSchema(t *testing.T) {
 		_, err = tasks.Get(w.Context(), id)
 		check(err, `"claim_token"`)
 		check(permit(), `"claim_token"`)
-		check(tasks.Check(w.Context()), `"claim_token"`)
+		check(tasks.Check(w.Context()), "") // tasks can be read
+		check(tasks.Broken(), `"claim_token"`)
 		edit(props{"claim_token": of("rich_text")})
 		check(tasks.Check(w.Context()), "")
 		check(permit(), "")
 		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
 			w.Error(err)
+		}
+	})
+}
+
+// What a claim is known by is read from its page, or not at all, and nothing is
+// written without it. What else is lost is as it was last.
+func TestLostProperties(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.page(props{"claimed_by": richText("Sandman"), "priority": choice("high"), "claim_timeout_minutes": props{"number": 90}})
+		tasks := w.tasks(notion.TaskSchema{})
+		last := w.get(tasks, id)
+		remembered := true
+		tasks.Remember(func(asked task.ID) (task.Task, bool) { return last, remembered && asked == id })
+		lose := func(name string) {
+			w.Helper()
+			if err := w.emulator.EditSchema(w.databases.Tasks, props{name: nil}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		refused := func(err error, says string) {
+			w.Helper()
+			var failed *claim.StoreError
+			if !errors.As(err, &failed) || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), says) {
+				w.Errorf("err = %v, want it refused for want of %s", err, says)
+			}
+		}
+
+		lose("priority")
+		lose("claim_timeout_minutes")
+		ctx, err := tasks.Permit(w.Context(), 2)
+		if err != nil {
+			w.Fatal(err)
+		}
+		r, err := tasks.Get(ctx, id)
+		if err != nil || r.Task.Priority != task.High || r.Task.Timeout != 90*time.Minute {
+			w.Errorf("read: %+v, %v; want what was known", r.Task, err)
+		}
+		if r, err = tasks.Write(ctx, id, claim.Write{ClaimedAt: new(dawn), Timeout: new(time.Hour)}); err != nil || r.Task.Timeout != 90*time.Minute {
+			w.Errorf("written: %+v, %v; want what was known", r.Task, err)
+		}
+		if err := tasks.Broken(); err == nil || !strings.Contains(err.Error(), `"priority"`) || !strings.Contains(err.Error(), `"claim_timeout_minutes"`) {
+			w.Errorf("broken: %v", err)
+		}
+		remembered = false
+		if r := w.get(tasks, id); r.Priority != task.None || r.Timeout != 0 {
+			w.Errorf("a page that nobody knows: %+v", r)
+		}
+
+		if ctx, err = tasks.Permit(w.Context(), 2); err != nil {
+			w.Fatal(err)
+		}
+		lose("claimed_by")
+		_, err = tasks.Get(w.Context(), id)
+		refused(err, `"claimed_by"`)
+		remembered = true
+		_, err = tasks.Get(ctx, id)
+		refused(err, `"claimed_by"`)
+		refused(permitted(tasks), `"claimed_by"`)
+		_, err = tasks.Write(ctx, id, claimed("Oracle", dawn))
+		refused(err, `"claimed_by"`)
+		if rows, _, err := tasks.Query(w.Context(), notion.Query{}); err != nil || len(rows) != 1 || rows[0].ClaimedBy != "Sandman" {
+			w.Errorf("rows: %+v, %v; want what was known", rows, err)
 		}
 	})
 }
