@@ -89,7 +89,7 @@ func (l *limitedListener) leave(uid int) {
 	}
 }
 
-// turnAway answers before anything is asked, and closes the connection.
+// turnAway answers whatever is asked, and closes the connection.
 func (l *limitedListener) turnAway(conn net.Conn) {
 	select {
 	case l.leaving <- struct{}{}:
@@ -100,6 +100,10 @@ func (l *limitedListener) turnAway(conn net.Conn) {
 	go func() {
 		defer func() { conn.Close(); <-l.leaving }()
 		conn.SetDeadline(time.Now().Add(leaveTime))
+		// To an answer that comes before the question, clients do not listen.
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			return
+		}
 		conn.Write(l.refusal)
 		closeWrite(conn)
 		// Closed with something unread, the connection would break before the
