@@ -128,7 +128,7 @@ func TestStats(t *testing.T) {
 
 		stats := w.client.Stats()
 		want := []notion.Count{
-			{Endpoint: "databases.get", Status: 200, N: 1},
+			{Endpoint: "databases.get", Status: 200, N: 2}, // the second as a page was not found
 			{Endpoint: "databases.query", Status: 0, N: 1},
 			{Endpoint: "databases.query", Status: 200, N: 1},
 			{Endpoint: "pages.get", Status: 200, N: 2},
