@@ -411,6 +411,24 @@ func TestSyncWhenAPauseBegins(t *testing.T) {
 	})
 }
 
+// Nor does anybody wait for a dependency that is read while a task is claimed.
+func TestADependencyInAPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		needed := w.add("finished long ago", map[string]any{"status": option("status", "COMPLETED")})
+		time.Sleep(48 * time.Hour)
+		id := w.add("task", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		w.edit(id, map[string]any{"depends_on": relation(needed)})
+		w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + needed, Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
+		start := time.Now()
+		if _, err := n.claim("Sandman", id); code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 5*time.Second {
+			w.Errorf("claim = %v after %v, want notion_unavailable soon", err, time.Since(start))
+		}
+	})
+}
+
 // The reading of the whole board waits for the end of a pause of usual length, and
 // does not begin anew.
 func TestAListingOutlastsAPause(t *testing.T) {

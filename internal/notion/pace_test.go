@@ -68,8 +68,10 @@ func TestRetryAfterPausesEverything(t *testing.T) {
 					}
 				}
 				// Nor does what a person waits for.
-				if _, err := p.RoundTrip(request(t, Impatient(t.Context()), http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
-					t.Errorf("a read of somebody who waits: %v", err)
+				for _, ctx := range []context.Context{Impatient(t.Context()), withoutGrant(granted), Patient(t.Context(), time.Minute)} {
+					if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+						t.Errorf("a read of somebody who waits: %v", err)
+					}
 				}
 				// Nor does what would be too late.
 				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
