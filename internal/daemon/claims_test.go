@@ -3,9 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -150,76 +148,6 @@ func TestReadyOrderAndDependencies(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{first, second, medium, low, waits, none}, got); diff != "" {
 			w.Errorf("order (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		first := w.add("first", nil)
-		time.Sleep(time.Minute)
-		second := w.add("second", nil)
-		a, b := w.daemon(quiet), w.daemon(quiet)
-		defer a.stop()
-		defer b.stop()
-		a.mustClaim("Sandman", first)
-		cl, err := b.claim("Oracle", "") // its mirror knows nothing of Sandman's claim
-		if err != nil || string(cl.Task.ID) != second {
-			w.Errorf("claim = %v, err = %v, want %s", cl.Task.ID, err, second)
-		}
-	})
-}
-
-// TestTwoDaemonsNeverBothGrant races agents of two daemons for the same tasks,
-// with random latencies that stay below the write window.
-func TestTwoDaemonsNeverBothGrant(t *testing.T) {
-	t.Parallel()
-	const tasks = 60
-	inWorld(t, 0, func(w *world) {
-		var ids []string
-		for i := range tasks {
-			ids = append(ids, w.add(fmt.Sprint("Task ", i), nil))
-		}
-		seed := rand.Uint64()
-		w.Logf("seed %d", seed)
-		random := rand.New(rand.NewPCG(seed, 0))
-		var mu sync.Mutex
-		up := func(most time.Duration) time.Duration {
-			mu.Lock()
-			defer mu.Unlock()
-			return time.Duration(random.Int64N(int64(most)))
-		}
-		fast := func(c *config.Config) { c.Notion.Rate, c.Notion.Burst = 100, 100 }
-		a, b := w.daemon(fast), w.daemon(fast)
-		defer a.stop()
-		defer b.stop()
-		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
-			return up(490 * time.Millisecond), up(490 * time.Millisecond)
-		})
-		for _, id := range ids {
-			var wg sync.WaitGroup
-			results := make([]error, 2)
-			delay := up(2 * time.Second)
-			wg.Go(func() { _, results[0] = a.claim("Sandman", id) })
-			wg.Go(func() {
-				time.Sleep(delay)
-				_, results[1] = b.claim("Oracle", id)
-			})
-			wg.Wait()
-			granted := 0
-			for _, err := range results {
-				switch code(err) {
-				case "<nil>":
-					granted++
-				case denied(claim.CodeHeld), denied(claim.CodeLostRace):
-				default:
-					w.Errorf("unexpected answer: %v", err)
-				}
-			}
-			if granted != 1 {
-				w.Errorf("task %s was granted %d times, want once", id, granted)
-			}
 		}
 	})
 }
@@ -465,25 +393,6 @@ func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestStateSurvivesAnOrderlyStop(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("work", nil)
-		o := w.options(nil)
-		n := w.start(o)
-		cl := n.mustClaim("Sandman", id)
-		n.stop()
-		n = w.start(o)
-		defer n.stop()
-		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
-			w.Errorf("err = %v, want held", err)
-		}
-		if err := n.complete(cl); err != nil {
-			w.Error(err)
-		}
-	})
 }
 
 func TestCompletionWithNotionDown(t *testing.T) {

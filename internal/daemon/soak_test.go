@@ -2,20 +2,14 @@ package daemon_test
 
 import (
 	"context"
-	"database/sql"
 	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dibs/config"
@@ -23,9 +17,6 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
-	"dibs/internal/journal"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var long = flag.Bool("long", false, "soak for days: takes its time")
@@ -336,123 +327,4 @@ func (s *soak) trouble(ctx context.Context) {
 		s.pause(ctx, time.Minute)
 		remove()
 	}
-}
-
-// standing is what a daemon takes that has nothing to do.
-type standing struct {
-	goroutines, files int
-	heap              int64
-	rows              map[string]int
-	pages, free       int   // of the journal's file
-	wal               int64 // bytes of the file beside it
-}
-
-func (s standing) String() string {
-	return fmt.Sprintf("%d goroutines, %d files, %d bytes, rows %v, %d pages, %d of them free, WAL %d bytes", s.goroutines, s.files, s.heap, s.rows, s.pages, s.free, s.wal)
-}
-
-// wants checks that nothing has grown.
-func (s standing) wants(t *testing.T, after standing) {
-	t.Helper()
-	if after.goroutines > s.goroutines+2 {
-		t.Errorf("%d goroutines, %d before:\n%s", after.goroutines, s.goroutines, stacks())
-	}
-	// The pool of connections to the journal may have got others.
-	if after.files > s.files+6 {
-		t.Errorf("%d open files, %d before", after.files, s.files)
-	}
-	if after.heap > s.heap+1<<20 {
-		t.Errorf("%d bytes in use, %d before", after.heap, s.heap)
-	}
-	if diff := cmp.Diff(s.rows, after.rows); diff != "" {
-		t.Errorf("rows of the journal (-before +after):\n%s", diff)
-	}
-	if after.free > 0 || after.pages > s.pages+4 || after.wal > 1<<20 {
-		t.Errorf("the journal has %d pages, %d of them free, and a WAL of %d bytes; %d pages before", after.pages, after.free, after.wal, s.pages)
-	}
-}
-
-func stacks() string {
-	buf := make([]byte, 1<<20)
-	return string(buf[:runtime.Stack(buf, true)])
-}
-
-// measure takes everything away, waits until nothing is owed or worth keeping,
-// and measures what is left.
-func (s *soak) measure() standing {
-	s.w.Helper()
-	all := func(emulator.Page) bool { return true }
-	s.tidy(all)
-	s.sync()
-	time.Sleep(soakQuiet)
-	s.tidy(all) // the logs of the last things
-	status := s.node.status()
-	if status.Mirror.Tasks != 0 || status.ClaimsHeld != 0 || status.Outbox.Depth != 0 {
-		s.w.Errorf("after a quiet time there are %d tasks, %d claims and %d entries to deliver", status.Mirror.Tasks, status.ClaimsHeld, status.Outbox.Depth)
-	}
-	s.w.notion.ResetRequests()
-	// Beyond what HTTP keeps idle, and the emulator of the past; and between the
-	// times of all regular work.
-	time.Sleep(10*time.Minute + 7*time.Second)
-	s.w.notion.ResetRequests()
-	s.transport.CloseIdleConnections() // as many as requests happened to be made at a time
-	synctest.Wait()
-	m := standing{goroutines: runtime.NumGoroutine(), files: openFiles(s.w.T), heap: heap()}
-	s.journal(&m)
-	return m
-}
-
-// journal measures the journal.
-func (s *soak) journal(m *standing) {
-	s.w.Helper()
-	path := filepath.Join(s.node.dir, journal.FileName)
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		s.w.Fatal(err)
-	}
-	defer db.Close()
-	read := func(query string, into any) {
-		s.w.Helper()
-		if err := db.QueryRow(query).Scan(into); err != nil {
-			s.w.Fatal(err)
-		}
-	}
-	var tables string
-	read("PRAGMA page_count", &m.pages)
-	read("PRAGMA freelist_count", &m.free)
-	read("SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table'", &tables)
-	m.rows = make(map[string]int)
-	// An attempt that was abandoned is watched for a day, because its write may
-	// come. One whose day is over stays until the next pruning.
-	watched := fmt.Sprintf("(state = 'abandoned' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
-	for table := range strings.SplitSeq(tables, ",") {
-		var n int
-		query := "SELECT count(*) FROM " + table
-		switch table {
-		case "claims":
-			query += " WHERE NOT " + watched
-		case "requests":
-			query += " WHERE claim_id IS NULL OR claim_id NOT IN (SELECT id FROM claims WHERE " + watched + ")"
-		}
-		read(query, &n)
-		m.rows[table] = n
-	}
-	info, err := os.Stat(path + "-wal")
-	if err != nil {
-		s.w.Fatal(err)
-	}
-	m.wal = info.Size()
-}
-
-// openFiles is how many files this process has open, where that can be told.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		return 0
-	}
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(files)
 }

@@ -1,0 +1,121 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/daemon"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestStartWithoutNotion(t *testing.T) {
+	t.Parallel()
+	for name, fault := range outages() {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				first, second := w.add("first", nil), w.add("second", nil)
+				o := w.options(nil)
+				remove := w.notion.Inject(fault)
+				start := time.Now()
+				if d, err := daemon.Start(w.Context(), o); err == nil {
+					w.Error("started without Notion, and without anything to show")
+					d.Close()
+				} else if took := time.Since(start); took > 25*time.Second || strings.Contains(err.Error(), "\n") {
+					w.Errorf("err = %v after %v, want one line, and soon", err, took)
+				}
+				remove()
+				n := w.start(o)
+				cl := n.mustClaim("Sandman", first)
+				n.stop()
+
+				remove = w.notion.Inject(fault)
+				time.Sleep(2 * time.Minute)
+				start = time.Now()
+				n = w.start(o)
+				defer n.stop()
+				if diff := cmp.Diff([]string{"first", "second"}, n.titles()); diff != "" {
+					w.Errorf("tasks (-want +got):\n%s", diff)
+				}
+				if s := n.status(); !s.Mirror.Stale || s.Mirror.AgeSeconds < 120 || s.Notion.LastError == "" || s.ClaimsHeld != 1 {
+					w.Errorf("status = %+v", s)
+				}
+				if took := time.Since(start); took > 6*time.Second {
+					w.Errorf("the first answers came after %v", took)
+				}
+				if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeNotionUnavailable) {
+					w.Errorf("claim = %v, want notion_unavailable", err)
+				}
+				if got, err := n.Complete(w.Context(), string(cl.ID), api.CompleteRequest{}, ""); err != nil || got.State != claim.Finishing {
+					w.Errorf("complete: %q, %v; want it accepted", got.State, err)
+				}
+				time.Sleep(10 * time.Minute)
+				remove()
+				time.Sleep(16 * time.Minute) // the longest pause that Notion is believed to ask for
+				if got := w.page(first).Select("status"); got != "COMPLETED" {
+					w.Errorf("status = %s", got)
+				}
+				if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
+					w.Errorf("task log (-want +got):\n%s", diff)
+				}
+				if s := n.status(); s.Mirror.Stale || s.Notion.LastError != "" {
+					w.Errorf("once Notion is back, status = %+v", s)
+				}
+				n.mustClaim("Oracle", second)
+			})
+		})
+	}
+}
+
+// A daemon that is told to stop while it reads a large board does so at once.
+func TestStopWhileTheBoardIsRead(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		for i := range 3000 {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		n := w.daemon(nil)
+		if n.status().Mirror.Syncing == nil {
+			w.Fatal("the board is read already")
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := n.Claim(context.Background(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, "")
+			if err == nil {
+				w.Error("got a claim from a stopped daemon")
+			}
+		})
+		time.Sleep(time.Second)
+		start := time.Now()
+		n.stop()
+		wg.Wait()
+		if took := time.Since(start); took > 2*time.Second {
+			w.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+func TestStateSurvivesAnOrderlyStop(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		n.stop()
+		n = w.start(o)
+		defer n.stop()
+		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"dibs/config"
+	"dibs/internal/api/client"
+	"dibs/internal/doctor"
+	"dibs/internal/emulator"
+	"dibs/internal/journal"
+)
+
+// world is a workspace in which all is well, in a bubble where time is virtual.
+type world struct {
+	*testing.T
+	notion  *emulator.Emulator
+	options doctor.Options
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		em, err := emulator.New(emulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer em.Close()
+		if _, err := em.Seed("empty"); err != nil {
+			t.Fatal(err)
+		}
+		transport := em.Client().Transport
+		defer transport.(*http.Transport).CloseIdleConnections()
+		c := config.Default()
+		c.Notion.Token = config.Secret(em.Token())
+		c.StateDir = filepath.Join(t.TempDir(), "state")
+		c.Socket = filepath.Join(c.StateDir, "dibs.sock")
+		test(&world{t, em, doctor.Options{
+			Config: c, Transport: transport,
+			Daemon: client.Over(c.Socket, func(context.Context) (net.Conn, error) { return nil, errors.New("no such file") }),
+		}})
+	})
+}
+
+func (w *world) schema(change map[string]any) {
+	w.Helper()
+	if err := w.notion.EditSchema(w.notion.Databases().Tasks, change); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// stateDir makes the state directory, with that mode whatever the umask.
+func (w *world) stateDir(mode os.FileMode) {
+	w.Helper()
+	dir := w.options.Config.StateDir
+	if err := errors.Join(os.Mkdir(dir, mode), os.Chmod(dir, mode)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) journal() *journal.Journal {
+	w.Helper()
+	j, err := journal.Open(w.Context(), filepath.Join(w.options.Config.StateDir, journal.FileName))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return j
+}
