@@ -1,5 +1,7 @@
 package api
 
+import "fmt"
+
 // Status is the state of the daemon.
 type Status struct {
 	Version    string       `json:"version"`
@@ -44,6 +46,14 @@ type OutboxStatus struct {
 	Finishes  int    `json:"finishes" doc:"How many of them are finished claims"`
 	Oldest    Time   `json:"oldest,omitzero"`
 	LastError string `json:"last_error,omitempty"`
+}
+
+// Owed says how much that is.
+func (o OutboxStatus) Owed() string {
+	if o.Finishes == 0 {
+		return fmt.Sprintf("%d owed to Notion", o.Depth)
+	}
+	return fmt.Sprintf("%d owed to Notion, %d of them finished claims", o.Depth, o.Finishes)
 }
 
 // PolicyStatus repeats the settings that claims depend on.

@@ -170,12 +170,8 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 		}
 	}
 	for _, c := range board.claims {
-		switch c.State {
-		case claim.Held:
+		if c.State == claim.Held {
 			s.Claims++
-		case claim.Finishing:
-			s.Outbox.Finishes++
-			s.Outbox.Add(1, c.Finish.At, c.Detail)
 		}
 	}
 	return s, b.report(ctx, &s)

@@ -7,7 +7,6 @@
 package broker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -151,16 +150,6 @@ type OutboxStatus struct {
 	Finishes  int       `json:"finishes"` // those of agents, among Depth
 	Oldest    time.Time `json:"oldest,omitzero"`
 	LastError string    `json:"last_error,omitempty"`
-}
-
-// Add counts n more things that are owed, the oldest of them since then; failure
-// is why they are, if that is known.
-func (o *OutboxStatus) Add(n int, since time.Time, failure string) {
-	o.Depth += n
-	if o.Oldest.IsZero() || since.Before(o.Oldest) {
-		o.Oldest = since
-	}
-	o.LastError = cmp.Or(failure, o.LastError)
 }
 
 // PolicyStatus repeats the settings that claims depend on.

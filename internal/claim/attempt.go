@@ -176,7 +176,7 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 	if err != nil {
 		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim was written but could not be verified, and is being withdrawn: %w", err))
 	}
-	s, holder, detail := a.look(a.cl, r.Task, r.At)
+	s, holder, detail := a.look(ctx, a.cl, r.Task, r.At)
 	if s != mine {
 		return a.overruled(ctx, r.Task, holder, detail)
 	}
@@ -243,7 +243,7 @@ func (a *attempt) endFormer(ctx context.Context) {
 // was answered late. It is trusted only if it was there within the window.
 func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause error) (Claim, error) {
 	r, err := a.read(work, a.cl.Task.ID)
-	if err == nil && !a.there(r) {
+	if err == nil && !a.there(work, r) {
 		if err := pause(work, a.policy.Settle); err != nil {
 			return Claim{}, err
 		}
@@ -252,9 +252,9 @@ func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause erro
 	switch {
 	case err != nil:
 		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
-	case a.there(r) && watch.elapsed() <= a.policy.WriteWindow:
+	case a.there(work, r) && watch.elapsed() <= a.policy.WriteWindow:
 		return a.verify(ctx, work)
-	case a.there(r):
+	case a.there(work, r):
 		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
 	}
 	// It may arrive yet, whoever has the task by now.
@@ -267,8 +267,8 @@ func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause erro
 }
 
 // there reports whether the page shows the claim.
-func (a *attempt) there(r Reading) bool {
-	s, _, _ := a.look(a.cl, r.Task, r.At)
+func (a *attempt) there(ctx context.Context, r Reading) bool {
+	s, _, _ := a.look(ctx, a.cl, r.Task, r.At)
 	return s == mine
 }
 

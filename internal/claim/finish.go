@@ -128,7 +128,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 		} else if err != nil {
 			return owed(err)
 		}
-		s, holder, detail := c.standing(ctx, cl, r.Task, r.At)
+		s, holder, detail := c.look(ctx, cl, r.Task, r.At)
 		switch {
 		case s == done, sent && w.shows(r.Task, c.policy.NoToken), sent && s == suspect && *w.Status == task.Open:
 			// The last: the task was given back, and somebody claimed it since.

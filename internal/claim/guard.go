@@ -22,7 +22,7 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 		return nil
 	}
 	if seen != nil && cl.Suspect.IsZero() {
-		if s, _, _ := c.look(cl, *seen, c.store.Now()); s == mine && c.fresh(cl, *seen) {
+		if s, _, _ := c.look(ctx, cl, *seen, c.store.Now()); s == mine && c.fresh(cl, *seen) {
 			return nil
 		}
 	}
@@ -49,7 +49,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 			}
 			return err
 		}
-		s, _, _ := c.standing(ctx, cl, r.Task, r.At)
+		s, _, _ := c.look(ctx, cl, r.Task, r.At)
 		if s == mine {
 			_, err = c.stands(ctx, cl, r.Task, "")
 			return err
@@ -70,7 +70,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 // late write for a grace, and otherwise closes the claim and returns a *Lost.
 // permit is good for one write, and watch has run since the page was asked for.
 func (c *Claimer) mend(ctx, permit context.Context, watch stopwatch, cl Claim, r Reading) (Claim, error) {
-	s, holder, detail := c.standing(ctx, cl, r.Task, r.At)
+	s, holder, detail := c.look(ctx, cl, r.Task, r.At)
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
 		return c.lose(ctx, cl, holder, detail)

@@ -65,7 +65,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
-	if s, _, _ := c.look(cl, r.Task, r.At); s != mine {
+	if s, _, _ := c.look(ctx, cl, r.Task, r.At); s != mine {
 		return c.mend(ctx, permit, watch, cl, r)
 	}
 	if watch.elapsed() >= c.policy.WriteWindow {
@@ -84,7 +84,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	inTime := err == nil && w.shows(answer.Task, c.policy.NoToken) &&
 		answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
 	if inTime {
-		s, _, _ := c.look(cl, answer.Task, answer.At)
+		s, _, _ := c.look(ctx, cl, answer.Task, answer.At)
 		inTime = s == mine
 	}
 	if !inTime {
@@ -97,7 +97,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}
-		s, holder, detail := c.look(cl, answer.Task, answer.At)
+		s, holder, detail := c.look(ctx, cl, answer.Task, answer.At)
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, holder, detail)

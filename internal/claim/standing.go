@@ -30,7 +30,7 @@ const (
 
 // look compares a claim with a page read at now. For gone and suspect it says
 // who has the task and what happened.
-func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
+func (c *Claimer) look(ctx context.Context, cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
 	if t.Trashed {
 		return gone, "", "the task was moved to the trash"
 	}
@@ -59,6 +59,9 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 	case tok.Void && tok.ID != cl.ID && now.Before(cl.StaleAt):
 		return covered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
 	case tok.ID != "" && tok.ID != cl.ID && !tok.Done && now.Before(cl.StaleAt):
+		if late, ok := c.late(ctx, t); ok {
+			return covered, late.Agent, abandonedOver(late.Agent) // it is known whose write came late
+		}
 		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
 	case tok.Void && tok.ID != cl.ID:
 		return gone, "", "it was marked to be reopened"
@@ -66,17 +69,6 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		return gone, t.ClaimedBy, fmt.Sprintf("%s has it now", t.ClaimedBy)
 	}
 	return gone, t.ClaimedBy, "its claim token was changed"
-}
-
-// standing is look for a claim that is held here. A token that lies over it is no
-// riddle if the attempt is one that was abandoned here.
-func (c *Claimer) standing(ctx context.Context, cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
-	if s, holder, detail = c.look(cl, t, now); s == suspect {
-		if late, ok := c.late(ctx, t); ok {
-			return covered, late.Agent, abandonedOver(late.Agent)
-		}
-	}
-	return s, holder, detail
 }
 
 // late returns the claim that t shows, if it is one that was abandoned here. A

@@ -78,10 +78,7 @@ func outboxLine(o api.OutboxStatus, now time.Time) string {
 	if o.Depth == 0 {
 		return "empty"
 	}
-	line := fmt.Sprintf("%d owed to Notion", o.Depth)
-	if o.Finishes > 0 {
-		line += fmt.Sprintf(", %d of them finished claims", o.Finishes)
-	}
+	line := o.Owed()
 	if !o.Oldest.IsZero() {
 		line += ", the oldest from " + ago(o.Oldest.Time, now)
 	}

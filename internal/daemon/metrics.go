@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 	"dibs/internal/metrics"
 )
 
@@ -61,7 +62,7 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 	if err != nil {
 		return metrics.State{}, err
 	}
-	owed, err := d.journal.OutboxStats(ctx)
+	owed, err := d.journal.Backlog(ctx)
 	if err != nil {
 		return metrics.State{}, err
 	}
@@ -82,17 +83,12 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 	if synced := status.Mirror.SyncedAt; !synced.IsZero() {
 		state.SyncLag = max(0, d.notion.Now().Sub(synced))
 	}
-	finishes := metrics.Backlog{Log: "claims"}
 	for _, c := range held {
 		if c.State == claim.Held {
 			state.Held[c.Agent]++
-			continue
 		}
-		finishes.Depth++
-		finishes.Age = max(finishes.Age, d.notion.Now().Sub(c.Finish.At))
 	}
-	state.Outbox = append(state.Outbox, finishes)
-	for _, log := range []claim.Log{claim.MeshLog, claim.TaskLog} { // zero, too, is a number
+	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog} { // zero, too, is a number
 		backlog := metrics.Backlog{Log: string(log)}
 		for _, b := range owed {
 			if b.Log == log {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/broker"
+	"dibs/internal/journal"
 )
 
 // staleAfter, and two intervals, is how long after the last sync the mirror counts
@@ -70,13 +71,7 @@ func (d *Daemon) report(ctx context.Context, s *broker.Status) error {
 		s.Notion.LastError = down.Error() // which may be known before a sync has failed
 	}
 
-	owed, err := d.journal.OutboxStats(ctx)
-	for _, log := range owed {
-		failure := ""
-		if log.LastError != "" {
-			failure = string(log.Log) + " log: " + log.LastError
-		}
-		s.Outbox.Add(log.Depth, log.Oldest, failure)
-	}
+	owed, err := d.journal.Backlog(ctx)
+	s.Outbox = broker.OutboxStatus(journal.Total(owed))
 	return err
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,28 +160,14 @@ func (e *examination) budget(s *api.Status) {
 
 // left says what a daemon that has stopped left to the next one.
 func (e *examination) left(found journal.Inspection) {
-	var owed api.OutboxStatus
-	add := func(n int, since time.Time, failure string) {
-		owed.Depth += n
-		if owed.Oldest.IsZero() || since.Before(owed.Oldest.Time) {
-			owed.Oldest = api.Time{Time: since}
-		}
-		owed.LastError = cmp.Or(failure, owed.LastError)
-	}
-	for _, b := range found.Owed {
-		add(b.Depth, b.Oldest, b.LastError)
-	}
+	owed := journal.Total(found.Owed)
+	e.outbox(api.OutboxStatus{Depth: owed.Depth, Finishes: owed.Finishes, Oldest: api.Time{Time: owed.Oldest}, LastError: owed.LastError})
 	held := 0
 	for _, cl := range found.Live {
-		switch {
-		case cl.State == claim.Finishing:
-			owed.Finishes++
-			add(1, cl.Finish.At, cl.Detail)
-		case cl.State == claim.Held && cl.StaleAt.After(time.Now()):
+		if cl.State == claim.Held && cl.StaleAt.After(time.Now()) {
 			held++
 		}
 	}
-	e.outbox(owed)
 	if held > 0 {
 		e.warn("claims", fmt.Sprintf("%d held, and no daemon looks after them", held), "start dibs serve before their leases end")
 	}
@@ -194,11 +179,7 @@ func (e *examination) outbox(o api.OutboxStatus) {
 		return
 	}
 	age := time.Since(o.Oldest.Time).Round(time.Second)
-	said := fmt.Sprintf("%d owed to Notion", o.Depth)
-	if o.Finishes > 0 {
-		said += fmt.Sprintf(", %d of them finished claims", o.Finishes)
-	}
-	said += fmt.Sprintf(", the oldest from %v ago", age)
+	said := fmt.Sprintf("%s, the oldest from %v ago", o.Owed(), age)
 	if o.LastError != "" {
 		said += ", last error: " + o.LastError
 	}

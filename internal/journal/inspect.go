@@ -20,7 +20,7 @@ type Inspection struct {
 	// Schema is the version of the tables in the file, Known the one that this
 	// program would bring them to.
 	Schema, Known int
-	// Owed is what is owed to the logs, and Live is the claims that have not ended;
+	// Owed is what is owed to Notion, and Live is the claims that have not ended;
 	// nil if the file is too old or too new to tell.
 	Owed []Backlog
 	Live []claim.Claim
@@ -62,7 +62,7 @@ func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
 		return found, err
 	}
 	if found.Schema == found.Known {
-		if found.Owed, err = j.OutboxStats(ctx); err == nil {
+		if found.Owed, err = j.Backlog(ctx); err == nil {
 			found.Live, err = j.Live(ctx)
 		}
 	}

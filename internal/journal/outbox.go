@@ -111,37 +111,6 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Backlog is what is owed to one log.
-type Backlog struct {
-	Log       claim.Log
-	Depth     int       // how many entries
-	InDoubt   int       // how many of them are in doubt
-	Oldest    time.Time // when the oldest of them happened
-	LastError string    // of the one sent last, among those that failed
-}
-
-// OutboxStats returns the backlogs of the logs that are owed something, in the
-// order of the logs' names.
-func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
-	stats, err := collect(ctx, j.readers, scanBacklog, `
-		SELECT log, count(*), sum(state = 'in_doubt'), min(events.at), coalesce((
-		         SELECT last_error FROM outbox failed
-		          WHERE failed.log = outbox.log AND failed.state <> 'delivered' AND failed.last_error <> ''
-		          ORDER BY failed.sent_at DESC, failed.event DESC LIMIT 1), '')
-		  FROM outbox JOIN events ON events.seq = outbox.event
-		 WHERE `+owed+`
-		 GROUP BY log ORDER BY log`)
-	return stats, j.failed(err, "reading the outbox")
-}
-
-func scanBacklog(row scanner) (Backlog, error) {
-	var b Backlog
-	var oldest int64
-	err := row.Scan(&b.Log, &b.Depth, &b.InDoubt, &oldest, &b.LastError)
-	b.Oldest = moment(oldest)
-	return b, err
-}
-
 // recoverOutbox puts into doubt what the last process was sending when it stopped.
 func recoverOutbox(ctx context.Context, tx *sql.Conn) error {
 	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+owed+" AND state = 'sending'",

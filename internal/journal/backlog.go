@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// Finishes stands among the logs for the tasks themselves, which are owed what
+// agents said when they were done with them.
+const Finishes claim.Log = "claims"
+
+// Backlog is what is owed to one log.
+type Backlog struct {
+	Log       claim.Log
+	Depth     int       // how many entries
+	InDoubt   int       // how many of them are in doubt
+	Oldest    time.Time // when the oldest of them happened
+	LastError string    // of the one sent last, among those that failed
+}
+
+// Backlog returns what is owed to Notion: the backlog of finished claims, and those
+// of the logs, see OutboxStats.
+func (j *Journal) Backlog(ctx context.Context) ([]Backlog, error) {
+	finishing, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE state = ? ORDER BY id", claim.Finishing)
+	if err != nil {
+		return nil, j.failed(err, "reading the finished claims")
+	}
+	logs, err := j.OutboxStats(ctx)
+	if len(finishing) > 0 {
+		logs = append([]Backlog{backlogOf(finishing)}, logs...)
+	}
+	return logs, err
+}
+
+// OutboxStats returns the backlogs of the logs that are owed something, in the
+// order of the logs' names.
+func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
+	stats, err := collect(ctx, j.readers, scanBacklog, `
+		SELECT log, count(*), sum(state = 'in_doubt'), min(events.at), coalesce((
+		         SELECT last_error FROM outbox failed
+		          WHERE failed.log = outbox.log AND failed.state <> 'delivered' AND failed.last_error <> ''
+		          ORDER BY failed.sent_at DESC, failed.event DESC LIMIT 1), '')
+		  FROM outbox JOIN events ON events.seq = outbox.event
+		 WHERE `+owed+`
+		 GROUP BY log ORDER BY log`)
+	return stats, j.failed(err, "reading the outbox")
+}
+
+func scanBacklog(row scanner) (Backlog, error) {
+	var b Backlog
+	var oldest int64
+	err := row.Scan(&b.Log, &b.Depth, &b.InDoubt, &oldest, &b.LastError)
+	b.Oldest = moment(oldest)
+	return b, err
+}
+
+// backlogOf is what claims that are being finished make up.
+func backlogOf(finishing []claim.Claim) Backlog {
+	b := Backlog{Log: Finishes, Depth: len(finishing)}
+	for _, c := range finishing {
+		b.Oldest = earlier(b.Oldest, c.Finish.At)
+		b.LastError = cmp.Or(c.Detail, b.LastError)
+	}
+	return b
+}
+
+// Owed is all that is owed to Notion.
+type Owed struct {
+	Depth     int       // how many things
+	Finishes  int       // those of them that agents said when they were done
+	Oldest    time.Time // when the oldest happened
+	LastError string    // why one is still owed, if that is known
+}
+
+// Total adds backlogs up.
+func Total(backlogs []Backlog) Owed {
+	var all Owed
+	for _, b := range backlogs {
+		failure := b.LastError
+		if b.Log == Finishes {
+			all.Finishes = b.Depth
+		} else if failure != "" {
+			failure = string(b.Log) + " log: " + failure
+		}
+		all.Depth += b.Depth
+		all.Oldest = earlier(all.Oldest, b.Oldest)
+		all.LastError = cmp.Or(failure, all.LastError)
+	}
+	return all
+}
+
+// earlier is the earlier of two moments, of which the first may not be known.
+func earlier(known, t time.Time) time.Time {
+	if known.IsZero() || t.Before(known) {
+		return t
+	}
+	return known
+}
