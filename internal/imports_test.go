@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"config":   {"internal/task"},
 
 	"internal/task":            {},
+	"internal/usertest":        {},
 	"internal/claim":           {"internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/task"},
 

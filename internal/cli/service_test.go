@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -39,6 +40,9 @@ type manager struct {
 
 func newManager(t *testing.T) *manager {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
 	notion, err := emulator.New(emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +84,31 @@ func (m *manager) configure(yaml string) {
 	if err := os.WriteFile(m.config, []byte(yaml), 0o600); err != nil {
 		m.Fatal(err)
 	}
+}
+
+// listens opens a socket to be passed on.
+func (m *manager) listens() (socket string, l *net.UnixListener) {
+	m.Helper()
+	socket = filepath.Join(m.dir, "passed.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { l.Close() })
+	return socket, l
+}
+
+// ends waits for the daemon to end well, and returns the rest of its log.
+func (m *manager) ends() string {
+	m.Helper()
+	var rest strings.Builder
+	for m.log.Scan() {
+		fmt.Fprintln(&rest, m.log.Text())
+	}
+	if err := m.dibs.Wait(); err != nil {
+		m.Errorf("the daemon ended with %v", err)
+	}
+	return rest.String()
 }
 
 // start starts a daemon that is passed a listener.
@@ -171,16 +200,9 @@ func (m *manager) logs(pattern string) []string {
 }
 
 func TestService(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd runs on Linux")
-	}
 	m := newManager(t)
 	m.configure("metrics: {listen: '127.0.0.1:0'}")
-	socket := filepath.Join(m.dir, "passed.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, l := m.listens()
 	l.SetUnlinkOnClose(false)
 	m.start(l)
 	if err := l.Close(); err != nil {
@@ -234,11 +256,7 @@ func TestService(t *testing.T) {
 
 	m.signal(syscall.SIGTERM)
 	m.hears("STOPPING=1")
-	for m.log.Scan() { // to its end
-	}
-	if err := m.dibs.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v", err)
-	}
+	m.ends()
 	if _, err := os.Stat(socket); err != nil {
 		t.Errorf("the socket is systemd's, and gone: %v", err)
 	}
@@ -246,17 +264,9 @@ func TestService(t *testing.T) {
 
 // TestReloadAtAnyTime asks for a reload while the daemon starts, and while it stops.
 func TestReloadAtAnyTime(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd runs on Linux")
-	}
 	m := newManager(t)
 	m.configure("claim: {write_window: 900ms, settle: 901ms}")
-	socket := filepath.Join(m.dir, "passed.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	socket, l := m.listens()
 	held, release := m.holds("GET", "/v1/databases/"+config.Default().Databases.Tasks)
 	m.start(l)
 	<-held
@@ -281,19 +291,12 @@ func TestReloadAtAnyTime(t *testing.T) {
 		}
 	})
 	release()
-	for m.log.Scan() { // to its end
-	}
-	if err := m.dibs.Wait(); err != nil {
-		t.Errorf("the daemon ended with %v", err)
-	}
+	m.ends()
 }
 
 // TestPassedSocketOfAGroup is passed sockets that others may open, or not. Without
 // a list of agents the daemon says what that means.
 func TestPassedSocketOfAGroup(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd runs on Linux")
-	}
 	for name, tt := range map[string]struct {
 		mode   os.FileMode
 		config string
@@ -307,24 +310,15 @@ func TestPassedSocketOfAGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newManager(t)
 			m.configure(tt.config)
-			socket := filepath.Join(m.dir, "passed.sock")
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
+			socket, l := m.listens()
 			if err := os.Chmod(socket, tt.mode); err != nil {
 				t.Fatal(err)
 			}
 			m.start(l)
 			m.hears("READY=1")
 			m.signal(syscall.SIGTERM)
-			warned := false
-			for m.log.Scan() {
-				warned = warned || strings.Contains(m.log.Text(), "claim under any name")
-			}
-			if err := m.dibs.Wait(); err != nil || warned != tt.warns {
-				t.Errorf("warned = %v, want %v; ended with %v", warned, tt.warns, err)
+			if warned := strings.Contains(m.ends(), "claim under any name"); warned != tt.warns {
+				t.Errorf("warned = %v, want %v", warned, tt.warns)
 			}
 		})
 	}
@@ -332,9 +326,6 @@ func TestPassedSocketOfAGroup(t *testing.T) {
 
 // TestPassedTCP is passed a socket that other machines may reach.
 func TestPassedTCP(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd runs on Linux")
-	}
 	m := newManager(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

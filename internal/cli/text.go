@@ -3,28 +3,15 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 	"unicode"
 
 	"dibs/internal/api"
+	"dibs/internal/task"
 )
 
-// clean makes text from elsewhere safe to print on a terminal, in one line:
-// titles and names are whatever somebody wrote in Notion. Control characters and
-// those that change the direction of writing are replaced.
-func clean(s string) string {
-	visible := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-	return strings.Join(strings.Fields(visible), " ")
-}
+// clean makes text from elsewhere safe to print on a terminal, in one line.
+func clean(s string) string { return task.OneLine(s, unicode.ReplacementChar) }
 
 // How many characters a table shows of a title, and of a longer text.
 const (

@@ -133,7 +133,7 @@ func (e *Emulator) TrashDataSource(id string) error {
 		if s == nil {
 			return fmt.Errorf("no data source with the id %q", id)
 		}
-		if len(tx.world.sources(tx.world.Databases[s.Database])) == 1 {
+		if tx.world.onlySource(s) {
 			return fmt.Errorf("%s is the last data source of its database", id)
 		}
 		tx.editSource(s, func(s *source) { s.Trashed = true })
@@ -155,24 +155,6 @@ func (e *Emulator) RestorePage(id string) error {
 // out, but they are not in the trash.
 func (e *Emulator) ArchivePage(id string, archived bool) error {
 	return e.change(id, func(p *page) { p.Archived = archived })
-}
-
-// UnsharePage takes the connection's access to one page away: it answers 404, as
-// if it did not exist, and queries leave it out. Relations still point to it.
-func (e *Emulator) UnsharePage(id string) error { return e.hidePage(id, true) }
-
-// SharePage gives it back.
-func (e *Emulator) SharePage(id string) error { return e.hidePage(id, false) }
-
-// hidePage does not edit the page: who may see it is no part of it.
-func (e *Emulator) hidePage(id string, hidden bool) error {
-	return e.do(func(tx *tx) error {
-		p, err := tx.world.find(id)
-		if err == nil {
-			put(tx, tx.world.Hidden, p.ID, hidden)
-		}
-		return err
-	})
 }
 
 func (e *Emulator) change(id string, f func(*page)) error {

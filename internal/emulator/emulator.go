@@ -170,23 +170,6 @@ func (e *Emulator) SetQueryLimit(n int) error {
 	})
 }
 
-// Unshare takes the connection's access to a database away: it and its pages
-// answer 404, as if they did not exist.
-func (e *Emulator) Unshare(databaseID string) error { return e.hide(databaseID, true) }
-
-// Share gives them back.
-func (e *Emulator) Share(databaseID string) error { return e.hide(databaseID, false) }
-
-func (e *Emulator) hide(databaseID string, hidden bool) error {
-	return e.do(func(tx *tx) error {
-		s, err := tx.world.firstSource(databaseID)
-		if err == nil {
-			put(tx, tx.world.Hidden, s.Database, hidden)
-		}
-		return err
-	})
-}
-
 // SetLatency sets what f says as the time that passes before a request reaches
 // the server, and before its answer leaves it. f is called for each request,
 // and may be called by several goroutines at once; nil for no latency.

@@ -57,7 +57,7 @@ func (c *call) updateSource() (render, error) {
 		return nil, n.should("not present")
 	}
 	if trash != nil {
-		if *trash && slices.Equal(c.world.sources(c.world.Databases[s.Database]), []string{s.ID}) {
+		if *trash && c.world.onlySource(s) {
 			return nil, invalid("Cannot delete the last data source of a database.")
 		}
 		s = c.editSource(s, func(s *source) { s.Trashed = *trash })

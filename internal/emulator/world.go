@@ -173,6 +173,11 @@ func (w *world) sources(d *database) []string {
 	return slices.DeleteFunc(slices.Clone(d.Sources), func(id string) bool { return w.Sources[id].Trashed })
 }
 
+// onlySource reports whether a data source is the only one of its database.
+func (w *world) onlySource(s *source) bool {
+	return slices.Equal(w.sources(w.Databases[s.Database]), []string{s.ID})
+}
+
 // first is the data source that versions which know of one only speak of.
 func (w *world) first(d *database) *source { return w.Sources[w.sources(d)[0]] }
 

@@ -3,36 +3,12 @@ package journal_test
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"dibs/internal/journal"
-
-	"golang.org/x/sys/unix"
+	"dibs/internal/usertest"
 )
-
-// as runs do as a user who exists by the number only. Only root can do so.
-func as(t *testing.T, uid uintptr, do func()) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
-	}
-	done := make(chan error)
-	go func() {
-		// The thread is somebody else's from here on, and ends with the goroutine.
-		runtime.LockOSThread()
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
-			done <- errno
-			return
-		}
-		do()
-		done <- nil
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A journal that its user cannot write is refused in one line that says what to do.
 func TestReadOnly(t *testing.T) {
@@ -62,7 +38,7 @@ func TestReadOnly(t *testing.T) {
 			if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711); err != nil {
 				t.Fatal(err)
 			}
-			as(t, 64001, func() {
+			usertest.As(t, 64001, 64001, func() {
 				j, err := journal.Open(t.Context(), path)
 				if err == nil {
 					j.Close()

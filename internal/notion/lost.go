@@ -68,22 +68,19 @@ func (c *codec) lacks() bool { return len(c.columns.inUse()) < len(c.known.inUse
 // reading.
 func (t *Tasks) Remember(last func(task.ID) (task.Task, bool)) { t.last = last }
 
-// remembers reports whether there is something to fill in with.
-func (t *Tasks) remembers(id task.ID) bool {
-	if t.last == nil {
-		return false
-	}
-	_, ok := t.last(id)
-	return ok
-}
+// forgotten stands in for Remember.
+func forgotten(task.ID) (t task.Task, ok bool) { return t, false }
 
 // read reads a page, and fills in what it has lost.
 func (t *Tasks) read(c *codec, page *notionapi.Page) (task.Task, error) {
 	row, err := c.task(page)
-	if err != nil || !c.lacks() || !t.remembers(row.ID) {
+	if err != nil || !c.lacks() {
 		return row, err
 	}
-	last, _ := t.last(row.ID)
+	last, ok := t.last(row.ID)
+	if !ok {
+		return row, nil
+	}
 	gone := func(known, now Column) bool { return known.ID != now.ID }
 	if gone(c.known.claimedBy, c.columns.claimedBy) {
 		row.ClaimedBy = last.ClaimedBy

@@ -69,7 +69,7 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	}
 	codec.warnings = warnings
 	c.tasks.Store(&database)
-	t := &Tasks{client: c, schema: schema}
+	t := &Tasks{client: c, schema: schema, last: forgotten}
 	t.codec.Store(codec)
 	return t, nil
 }
@@ -117,8 +117,10 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	if b := t.broken.Load(); b != nil && !b.workable && (grantOf(ctx) != nil || !t.remembers(id)) {
-		return claim.Reading{}, b.err // a permit is from before that was known
+	if b := t.broken.Load(); b != nil && !b.workable {
+		if _, remembered := t.last(id); !remembered || grantOf(ctx) != nil {
+			return claim.Reading{}, b.err // a permit is from before that was known
+		}
 	}
 	t.meet(id, c.strangerOn(page))
 	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil

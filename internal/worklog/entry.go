@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // Entry is a row of a log database. ID is unique to the event it tells of.
@@ -85,55 +85,41 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 
 // title says in one line what happened.
 func title(e claim.Event) string {
-	task := fmt.Sprintf("“%s”", oneLine(e.Title))
+	// It must not look like another sentence of the log, or turn one around.
+	about := fmt.Sprintf("“%s”", task.OneLine(e.Title, -1))
 	if e.Title == "" {
-		task = "task " + string(e.Task)
+		about = "task " + string(e.Task)
 	}
 	switch e.Kind {
 	case claim.KindGranted:
 		if e.Holder != "" {
-			return fmt.Sprintf("%s claimed %s over the stale claim of %s", e.Agent, task, e.Holder)
+			return fmt.Sprintf("%s claimed %s over the stale claim of %s", e.Agent, about, e.Holder)
 		}
-		return fmt.Sprintf("%s claimed %s", e.Agent, task)
+		return fmt.Sprintf("%s claimed %s", e.Agent, about)
 	case claim.KindDenied:
-		return fmt.Sprintf("%s did not get %s: %s", e.Agent, task, e.Code)
+		return fmt.Sprintf("%s did not get %s: %s", e.Agent, about, e.Code)
 	case claim.KindWithdrawn:
-		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, task)
+		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
 	case claim.KindReleased:
-		return fmt.Sprintf("%s released %s", e.Agent, task)
+		return fmt.Sprintf("%s released %s", e.Agent, about)
 	case claim.KindCompleted:
-		return fmt.Sprintf("%s completed %s", e.Agent, task)
+		return fmt.Sprintf("%s completed %s", e.Agent, about)
 	case claim.KindFailed:
-		return fmt.Sprintf("%s failed at %s", e.Agent, task)
+		return fmt.Sprintf("%s failed at %s", e.Agent, about)
 	case claim.KindBlocked:
-		return fmt.Sprintf("%s is blocked on %s", e.Agent, task)
+		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
 	case claim.KindOrphaned:
-		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, task)
+		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, about)
 	case claim.KindLost:
-		return fmt.Sprintf("%s lost %s", e.Agent, task)
+		return fmt.Sprintf("%s lost %s", e.Agent, about)
 	case claim.KindOverridden:
-		return fmt.Sprintf("%s's stale claim on %s was overridden by %s", e.Holder, task, e.Agent)
+		return fmt.Sprintf("%s's stale claim on %s was overridden by %s", e.Holder, about, e.Agent)
 	case claim.KindSwept:
-		return fmt.Sprintf("%s's stale claim on %s was swept", e.Holder, task)
+		return fmt.Sprintf("%s's stale claim on %s was swept", e.Holder, about)
 	case claim.KindConflict:
-		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, task)
+		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, about)
 	case claim.KindContested:
-		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, task, e.Agent)
+		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, about, e.Agent)
 	}
-	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, task)
-}
-
-// oneLine folds the title of a task into one line of characters that are seen:
-// it must not look like another sentence of the log, or turn one around.
-func oneLine(s string) string {
-	visible := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return -1
-	}, s)
-	return strings.Join(strings.Fields(visible), " ")
+	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
 }

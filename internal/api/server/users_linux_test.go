@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
+	"dibs/internal/usertest"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,34 +25,6 @@ const (
 	member  = 64002
 	group   = 64100
 )
-
-// as runs do as another user, who is in a group. Only root can do so.
-func as(t *testing.T, uid, gid int, do func()) {
-	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
-	}
-	done := make(chan error)
-	go func() {
-		// The thread is somebody else's from here on, and ends with the goroutine.
-		runtime.LockOSThread()
-		for _, call := range [][4]uintptr{
-			{unix.SYS_SETGROUPS},
-			{unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)},
-			{unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)},
-		} {
-			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
-				done <- errno
-				return
-			}
-		}
-		do()
-		done <- nil
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
 
 // open returns a path for a socket in a directory that all users may enter.
 func open(t *testing.T) string {
@@ -83,7 +55,7 @@ func connect(path string) error {
 func TestOtherUsersCannotConnect(t *testing.T) {
 	path := open(t)
 	listen(t, path)
-	as(t, hostile, group, func() {
+	usertest.As(t, hostile, group, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("another user: %v, want permission denied", err)
 		}
@@ -92,7 +64,7 @@ func TestOtherUsersCannotConnect(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	as(t, hostile, group, func() {
+	usertest.As(t, hostile, group, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("another user, in an open directory: %v, want permission denied", err)
 		}
@@ -120,7 +92,7 @@ func TestSocketGroup(t *testing.T) {
 			t.Errorf("%s has mode %v and group %d, want %v and %d", name, info.Mode(), stat.Gid, want, gid)
 		}
 	}
-	as(t, hostile, 64999, func() {
+	usertest.As(t, hostile, 64999, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a user who is not in the group: %v, want permission denied", err)
 		}
@@ -128,7 +100,7 @@ func TestSocketGroup(t *testing.T) {
 	// The kernel says who calls; what the caller says does not matter.
 	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
 	f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
-	as(t, member, group, func() {
+	usertest.As(t, member, group, func() {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
 		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
 			t.Errorf("answered %d %s, %v; want forbidden_agent", got.status, got.body, err)
@@ -151,7 +123,7 @@ func TestClaimOfAnotherUser(t *testing.T) {
 				f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Oracle", member}})
 			}
 			f.broker.Expect(found(ref), apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
-			as(t, member, group, func() {
+			usertest.As(t, member, group, func() {
 				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
 				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
 					t.Errorf("%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
@@ -167,7 +139,7 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	var busy api.Code
-	as(t, member, group, func() {
+	usertest.As(t, member, group, func() {
 		for range 128 {
 			conn, err := net.Dial("unix", path)
 			if err != nil {

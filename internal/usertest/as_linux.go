@@ -1,0 +1,39 @@
+// Package usertest lets tests do something as another user of the machine.
+package usertest
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// As runs do as another user, who is in a group, and may exist by the numbers only.
+// Only root can do so: for anybody else the test is skipped.
+func As(t *testing.T, uid, gid int, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	done := make(chan error)
+	go func() {
+		// The thread is somebody else's from here on, and ends with the goroutine.
+		runtime.LockOSThread()
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS},
+			{unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)},
+			{unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				done <- errno
+				return
+			}
+		}
+		do()
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
