@@ -3,38 +3,27 @@ package broker
 import (
 	"context"
 	"iter"
-	"slices"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
-// board is the mirror and the claims held here, as of one moment.
+// board is the mirror and the claims held here.
 type board struct {
 	Mirror
-	tasks  iter.Seq[task.Task]     // in the order in which they are offered
-	claims map[task.ID]claim.Claim // those that keep a task from others
-	age    Age
-	now    time.Time
-	policy claim.Policy
+	tasks   iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	claimer *claim.Claimer
+	age     Age
+	now     time.Time
+	policy  claim.Policy
 }
 
-func (b *Broker) board(ctx context.Context) (*board, error) {
-	live, err := b.journal.Live(ctx)
-	if err != nil {
-		return nil, err
-	}
-	bd := &board{
-		Mirror: b.mirror, tasks: b.mirror.Tasks(), claims: make(map[task.ID]claim.Claim, len(live)),
+func (b *Broker) board() *board {
+	return &board{
+		Mirror: b.mirror, tasks: b.mirror.Tasks(), claimer: b.claimer,
 		age: b.age(), now: b.now(), policy: b.claimer.Policy(),
 	}
-	for _, c := range live {
-		if c.State.Reserves() {
-			bd.claims[c.Task.ID] = c
-		}
-	}
-	return bd, nil
 }
 
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
@@ -48,7 +37,7 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 // occupied returns the claim held here that keeps a task from everybody else; one
 // that has gone stale does not.
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
-	c, taken := bd.claims[id]
+	c, taken := bd.claimer.On(id)
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
@@ -69,7 +58,7 @@ func (bd *board) view(t task.Task) View {
 	if t.Status == task.Open || t.Status == task.InProgress {
 		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
 	}
-	if c, ok := bd.claims[t.ID]; ok && c.State == claim.Held {
+	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
 	}
 	return v
@@ -77,10 +66,7 @@ func (bd *board) view(t task.Task) View {
 
 // Tasks lists the tasks that f selects, in the order in which they are offered.
 func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
-	bd, err := b.board(ctx)
-	if err != nil {
-		return Listing{}, err
-	}
+	bd := b.board()
 	out := Listing{Age: bd.age, Tasks: []View{}}
 	for t := range bd.tasks {
 		switch {
@@ -100,10 +86,7 @@ func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
 
 // Task returns one task of the mirror, or ErrNoTask.
 func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
-	bd, err := b.board(ctx)
-	if err != nil {
-		return View{}, err
-	}
+	bd := b.board()
 	t, ok := bd.Task(id)
 	if !ok {
 		return View{}, ErrNoTask
@@ -114,11 +97,5 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 // Claims returns the claims held through this daemon, oldest first: all, or
 // those of one agent.
 func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
-	live, err := b.journal.Live(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(live, func(c claim.Claim) bool {
-		return c.State != claim.Held && c.State != claim.Finishing || agent != "" && c.Agent != agent
-	}), nil
+	return b.claimer.Claims(agent), nil
 }

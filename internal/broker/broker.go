@@ -153,10 +153,7 @@ func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
 
 // Status returns the state of the daemon.
 func (b *Broker) Status(ctx context.Context) (Status, error) {
-	board, err := b.board(ctx)
-	if err != nil {
-		return Status{}, err
-	}
+	board := b.board()
 	p := b.claimer.Policy()
 	s := Status{
 		Mirror:   MirrorStatus{Age: board.age},
@@ -169,7 +166,7 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 			s.Mirror.Ready++
 		}
 	}
-	for _, c := range board.claims {
+	for _, c := range b.claimer.Claims("") {
 		if c.State == claim.Held {
 			s.Claims++
 		}

@@ -65,10 +65,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if r.Task == "" {
 		return b.next(ctx, r)
 	}
-	bd, err := b.board(ctx)
-	if err != nil {
-		return claim.Claim{}, err
-	}
+	bd := b.board()
 	t, known := bd.Task(r.Task)
 	if c, taken := bd.occupied(r.Task); taken && !first {
 		return claim.Claim{}, claim.Occupied(c)
@@ -76,10 +73,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
-		return claim.Claim{}, &claim.Denied{
-			Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
-			Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", t.Title, d.Reason),
-		}
+		return claim.Claim{}, d.Deny(t)
 	}
 	return b.attempt(ctx, r, t)
 }
@@ -134,10 +128,7 @@ func (b *Broker) nothingKnown(age Age) *claim.Denied {
 func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task, done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	bd, err := b.board(ctx)
-	if err != nil {
-		return task.Task{}, nil, err
-	}
+	bd := b.board()
 	for t := range bd.tasks {
 		if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
 			continue
@@ -181,7 +172,7 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
 	var failed *claim.StoreError
 	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
-		held, herr := b.journal.Claim(ctx, cl.ID)
+		held, herr := b.claimer.Find(ctx, cl.ID)
 		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
 			return claim.Claim{}, &OwedError{held, err}
 		}
@@ -227,17 +218,20 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		return claims[0], nil
 	}
 	if id, ok := claim.ParseID(r.Claim); ok {
-		return b.journal.Claim(ctx, id)
+		return b.claimer.Find(ctx, id)
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
 		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither a claim id nor a task id", r.Claim)}
 	}
+	if c, ok := b.claimer.On(id); ok && (c.State == claim.Held || c.State == claim.Finishing) {
+		return c, nil
+	}
 	claims, err := b.journal.TaskClaims(ctx, id)
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	for _, c := range claims {
+	for _, c := range claims { // one that is being taken over, too
 		if c.State == claim.Held || c.State == claim.Finishing {
 			return c, nil
 		}

@@ -142,7 +142,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		if err != nil {
 			return false, err
 		}
-		if cl, err = b.journal.Claim(ctx, cl.ID); err != nil {
+		if cl, err = b.claimer.Find(ctx, cl.ID); err != nil {
 			return false, err
 		}
 		if cl.State == claim.Ended {

@@ -54,6 +54,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	if refusal != nil {
 		return Claim{}, c.refused(cl, refusal)
 	}
+	c.keep(cl)
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
@@ -73,32 +74,6 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	}, true)
 }
 
-// refused turns a refusal of the ledger into the denial that the agent gets.
-func (c *Claimer) refused(cl Claim, r *Refusal) *Denied {
-	if r.Limit {
-		return &Denied{
-			Code: CodeLimitReached, Task: cl.Task, Local: true,
-			Detail: fmt.Sprintf("%s already holds as many tasks as an agent may (%d); finish or release one first", cl.Agent, c.policy.MaxPerAgent),
-		}
-	}
-	return Occupied(*r.Holder)
-}
-
-// Occupied is the denial of a task that a claim held here keeps from everybody else.
-func Occupied(h Claim) *Denied {
-	d := &Denied{Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true}
-	switch h.State {
-	case Held:
-		d.ExpiresAt = h.ExpiresAt()
-		d.Detail = fmt.Sprintf("%s holds %q; ask for the next ready task instead", h.Agent, h.Task.Title)
-	case Finishing:
-		d.Detail = fmt.Sprintf("%s is done with %q and Notion has yet to be told; ask for the next ready task instead", h.Agent, h.Task.Title)
-	default:
-		d.Detail = fmt.Sprintf("%s is claiming the task at this moment; ask for the next ready task instead", h.Agent)
-	}
-	return d
-}
-
 // once runs the protocol from the pre-flight on. again means that nothing was
 // written and it should start over.
 func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
@@ -106,64 +81,51 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 		cl, err = a.deny(ctx, a.unavailable(err), false)
 		return cl, false, err
 	}
-	unused, giveBack := context.WithCancel(ctx)
-	defer giveBack() // whoever is denied after the read does not use the other one
-	permit, err := a.store.Permit(unused, 2)
-	if err != nil {
-		cl, err = a.deny(ctx, a.unavailable(err), false)
-		return cl, false, err
-	}
-	watch := startWatch()
-	r, err := a.get(permit, a.cl.Task.ID)
+	v, err := a.visit(ctx, a.cl.Task.ID)
 	if err != nil {
 		d := a.unavailable(err)
-		cl, err = a.deny(ctx, d, d.Code != CodeNotionUnavailable)
+		cl, err = a.deny(ctx, d, asked(err) && d.Code != CodeNotionUnavailable)
 		return cl, false, err
 	}
-	a.cl.Task = r.Task
-	blockers, err := a.blockers(ctx, r.Task)
+	defer v.Close()
+	a.cl.Task = v.Task
+	blockers, err := a.blockers(ctx, v.Task)
 	if err != nil {
 		cl, err = a.deny(ctx, a.unavailable(err), true)
 		return cl, false, err
 	}
-	if d := Decide(r.Task, blockers, r.At, a.policy); d.Code != "" {
-		cl, err = a.deny(ctx, a.decided(d), true)
+	d := Decide(v.Task, blockers, v.At, a.policy)
+	if d.Code != "" {
+		cl, err = a.deny(ctx, *d.Deny(v.Task), true)
 		return cl, false, err
-	} else if d.Override {
-		a.cl.Override, a.cl.Former = true, d.Holder
+	}
+	a.cl.Former = ""
+	if d.Override {
+		a.cl.Former = d.Holder
 	}
 
-	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), r.Task.Timeout
+	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
 	if err := a.save(ctx, a.cl); err != nil {
 		return Claim{}, false, err
 	}
-	if watch.elapsed() >= a.policy.WriteWindow || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return Claim{}, true, nil
 	}
-
-	work, cancel := a.detached(permit)
+	work, cancel := a.detached(ctx)
 	defer cancel()
-	w := claimWrite(a.cl)
-	answer, err := a.write(work, a.cl.Task.ID, w)
-	took := watch.elapsed()
-	if landed(err) != LandedNo {
-		a.wrote(took, err)
-	}
-	switch {
-	case err != nil && landed(err) == LandedNo && storeKind(err) == Unavailable:
-		return Claim{}, true, nil
-	case err != nil && landed(err) == LandedNo:
-		cl, err = a.deny(ctx, a.unavailable(err), true)
-	case err != nil:
-		cl, err = a.enquire(ctx, work, watch, fmt.Errorf("the claim write failed: %w", err))
-	case took > a.policy.WriteWindow:
-		cl, err = a.enquire(ctx, work, watch, fmt.Errorf("the claim write was answered after %v, later than claim.write_window", took.Round(time.Millisecond)))
-	case !w.shows(answer.Task, a.policy.NoToken):
-		cl, err = a.enquire(ctx, work, watch, errors.New("the claim write was acknowledged without taking effect"))
-	default:
+	switch _, f, err := v.compete(claimWrite(a.cl)); {
+	case f == seen:
 		cl, err = a.verify(ctx, work)
+		return cl, false, err
+	case f == unknown:
+		cl, err = a.enquire(ctx, work, v.watch, fmt.Errorf("the claim write %w", err))
+		return cl, false, err
+	case storeKind(err) == Unavailable:
+		return Claim{}, true, nil
+	default:
+		cl, err = a.deny(ctx, a.unavailable(err), true)
+		return cl, false, err
 	}
-	return cl, false, err
 }
 
 // verify waits for the register to settle after the claim was seen on the page,
@@ -174,15 +136,15 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 	}
 	r, err := a.read(work, a.cl.Task.ID)
 	if err != nil {
-		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim was written but could not be verified, and is being withdrawn: %w", err))
+		return a.withdraw(ctx, work, fmt.Errorf("the claim was written but could not be verified, and is being withdrawn: %w", err))
 	}
-	s, holder, detail := a.look(ctx, a.cl, r.Task, r.At)
+	s, holder, detail := a.look(a.cl, r.Task, r.At)
 	if s != mine {
 		return a.overruled(ctx, r.Task, holder, detail)
 	}
 	a.refresh(&a.cl, r.Task)
 	if !r.At.Before(a.cl.ExpiresAt()) {
-		return a.abandon(ctx, work, a.cl.Reserved, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
+		return a.withdraw(ctx, work, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
 	}
 	return a.grant(ctx, work, r.At)
 }
@@ -193,10 +155,10 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 func (a *attempt) overruled(ctx context.Context, t task.Task, holder, detail string) (Claim, error) {
 	a.cl.Task = t
 	d := a.lostRace(holder, detail)
-	if !t.Trashed || a.token(a.cl, t).ID != a.cl.ID {
+	if !t.Trashed || !a.onPage(a.cl, t) {
 		return a.deny(ctx, d, true)
 	}
-	a.watchFor(time.Time{})
+	a.cl.State = Unseen
 	return Claim{}, a.conclude(ctx, &d)
 }
 
@@ -206,7 +168,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 	granted := a.cl.event(KindGranted, a.store.Now())
 	granted.Remote = true
 	events := []Event{granted}
-	if a.cl.Override {
+	if a.cl.Former != "" {
 		events[0].Holder = a.cl.Former
 		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
 		over := a.cl.event(KindOverridden, a.store.Now())
@@ -227,15 +189,14 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 
 // endFormer closes the stale claim that was overridden, if it was held here.
 func (a *attempt) endFormer(ctx context.Context) {
-	live, err := a.ledger.Live(ctx)
-	for _, old := range live {
-		if old.State == Held && old.Task.ID == a.cl.Task.ID && old.ID != a.cl.ID {
-			// The event is the overriding claim's; the record is what is mended here.
-			_, err = a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent))
+	for _, old := range a.book.on(a.cl.Task.ID) {
+		if old.State != Held || old.ID == a.cl.ID {
+			continue
 		}
-	}
-	if err != nil {
-		a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)
+		// The event is the overriding claim's; the record is what is mended here.
+		if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
+			a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)
+		}
 	}
 }
 
@@ -251,24 +212,24 @@ func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause erro
 	}
 	switch {
 	case err != nil:
-		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
+		return a.withdraw(ctx, work, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
 	case a.there(work, r) && watch.elapsed() <= a.policy.WriteWindow:
 		return a.verify(ctx, work)
 	case a.there(work, r):
-		return a.abandon(ctx, work, a.cl.Reserved, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
+		return a.withdraw(ctx, work, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
 	}
 	// It may arrive yet, whoever has the task by now.
+	a.cl.State = Unseen
 	if d := Decide(r.Task, nil, r.At, a.policy); d.Code == CodeHeld {
 		a.cl.Task = r.Task
-		a.watchFor(time.Time{})
 		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
 	}
-	return a.abandon(ctx, work, time.Time{}, cause)
+	return Claim{}, a.conclude(ctx, a.failed(cause))
 }
 
 // there reports whether the page shows the claim.
 func (a *attempt) there(ctx context.Context, r Reading) bool {
-	s, _, _ := a.look(ctx, a.cl, r.Task, r.At)
+	s, _, _ := a.look(a.cl, r.Task, r.At)
 	return s == mine
 }
 
@@ -285,27 +246,28 @@ func (a *attempt) lostRace(holder, detail string) Denied {
 	return d
 }
 
-// abandon gives up an attempt whose write is in Notion or may get there. due is
-// when to withdraw it; zero if it has not been seen and is only watched for.
-func (a *attempt) abandon(ctx, work context.Context, due time.Time, cause error) (Claim, error) {
-	a.watchFor(due)
-	d := a.unavailable(cause)
-	d.Detail = cause.Error() + "; try again later"
-	if err := a.conclude(ctx, &d); err != nil && !errors.Is(err, &d) {
+// withdraw gives up an attempt whose write is on the page, for all that is known.
+func (a *attempt) withdraw(ctx, work context.Context, cause error) (Claim, error) {
+	a.cl.State, a.cl.Due = Abandoned, a.store.Now()
+	d := a.failed(cause)
+	if err := a.conclude(ctx, d); !errors.Is(err, d) {
 		return Claim{}, err
 	}
-	if !due.IsZero() {
-		// The first step of the withdrawal is best taken at once; if it fails
-		// it is due anyway.
-		if err := a.resolve(work, a.cl); err != nil {
-			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
-		}
+	// The first step of the withdrawal is best taken at once; if it fails it is due
+	// anyway.
+	if err := a.resolve(work, a.cl); err != nil {
+		a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
 	}
-	return Claim{}, &d
+	return Claim{}, d
 }
 
-// watchFor marks the claim abandoned, to be withdrawn at due.
-func (a *attempt) watchFor(due time.Time) { a.cl.State, a.cl.Due = Abandoned, due }
+// failed words the denial of an attempt that failed for that reason once it was
+// written.
+func (a *attempt) failed(cause error) *Denied {
+	d := a.unavailable(cause)
+	d.Detail = cause.Error() + "; try again later"
+	return &d
+}
 
 // conclude journals the denial and returns it.
 func (a *attempt) conclude(ctx context.Context, d *Denied) error {
@@ -329,14 +291,6 @@ func (a *attempt) denial(d Denied, remote bool) Event {
 	e := a.cl.event(KindDenied, a.store.Now())
 	e.Code, e.Holder, e.Detail, e.Remote = d.Code, d.Holder, d.Detail, remote
 	return e
-}
-
-// decided words a decision of the pre-flight.
-func (a *attempt) decided(d Decision) Denied {
-	return Denied{
-		Code: d.Code, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
-		Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", a.cl.Task.Title, d.Reason),
-	}
 }
 
 // unavailable words a failure to read or write the page.

@@ -279,8 +279,8 @@ func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 		o.Policy.MaxPerAgent = 1
 		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if got := w.only(d).State; got != claim.Abandoned {
-			t.Fatalf("the attempt is %s, want abandoned", got)
+		if got := w.only(d).State; got != claim.Unseen {
+			t.Fatalf("the attempt is %s, want unseen", got)
 		}
 		w.claim(d, "Sandman")
 	})

@@ -24,11 +24,16 @@ type Config struct {
 	Closed func() error
 	// Observe, if set, is told of every page that the protocol reads or writes.
 	Observe func(Reading)
-	// Wrote, if set, is told of every claim write that may have landed how long
-	// after the sending of its read it was answered, which must be within the
+	// Wrote, if set, is told of every write with which others may compete for the
+	// task (that of a claim, and the mark of a sweep), if it may have landed: how
+	// long after the sending of its read it was answered, which must be within the
 	// write window, or failed.
 	Wrote func(took time.Duration, err error)
-	Log   *slog.Logger
+	// Stored, if set, is told of every change of a claim, once Find, Claims and On
+	// know of it. It is called with the task locked and must not call the Claimer's
+	// other methods.
+	Stored func(Claim)
+	Log    *slog.Logger
 }
 
 // Claimer carries out the protocol for the agents of one daemon. Its methods
@@ -41,7 +46,9 @@ type Claimer struct {
 	closed   func() error
 	observe  func(Reading)
 	wrote    func(time.Duration, error)
+	stored   func(Claim)
 	log      *slog.Logger
+	book     *book
 	locks    taskLocks
 	underway sync.Map // the ids of the attempts that are being made
 
@@ -49,14 +56,16 @@ type Claimer struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Claimer, or an error if the policy cannot keep its promise.
+// New returns a Claimer, or an error if the policy cannot keep its promise. If the
+// ledger has claims of an earlier run, Recover must be called before anything else.
 func New(c Config) (*Claimer, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, log: c.Log,
+		blockers: c.Blockers, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, log: c.Log,
+		book: newBook(),
 	}
 	if k.blockers == nil {
 		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
@@ -69,6 +78,9 @@ func New(c Config) (*Claimer, error) {
 	}
 	if k.wrote == nil {
 		k.wrote = func(time.Duration, error) {}
+	}
+	if k.stored == nil {
+		k.stored = func(Claim) {}
 	}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
@@ -94,36 +106,6 @@ func (c *Claimer) detached(ctx context.Context) (context.Context, context.Cancel
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(c.stopped, func() { cancel(errStopped) })
 	return work, func() { unhook(); cancel(nil) }
-}
-
-// read fetches the page with a permit of its own.
-func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
-	ctx, err := c.store.Permit(ctx, 1)
-	if err != nil {
-		return Reading{}, err
-	}
-	return c.get(ctx, id)
-}
-
-// get fetches the page with a permit of ctx. The task is locked.
-func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
-	r, err := c.store.Get(ctx, id)
-	if err == nil {
-		c.observe(r)
-		if _, err := c.sighted(ctx, r.Task); err != nil {
-			c.log.Error("the journal does not say whose claim a page shows", "task", id, "error", err)
-		}
-	}
-	return r, err
-}
-
-// write sends w, once, and shows its answer to the observer.
-func (c *Claimer) write(ctx context.Context, id task.ID, w Write) (Reading, error) {
-	r, err := c.store.Write(ctx, id, w)
-	if err == nil {
-		c.observe(r)
-	}
-	return r, err
 }
 
 // landed sorts a failed write by what may have become of it. An error that is
@@ -160,7 +142,14 @@ func (c *Claimer) save(ctx context.Context, cl Claim, events ...Event) error {
 		c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
 		return fmt.Errorf("claim %s: could not be journalled: %w", cl.ID, err)
 	}
+	c.keep(cl)
 	return nil
+}
+
+// keep has the book know what the ledger has stored.
+func (c *Claimer) keep(cl Claim) {
+	c.book.put(cl)
+	c.stored(cl)
 }
 
 // end closes the claim, with the events that say why.

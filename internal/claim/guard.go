@@ -2,6 +2,8 @@ package claim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"dibs/internal/task"
@@ -22,7 +24,7 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 		return nil
 	}
 	if seen != nil && cl.Suspect.IsZero() {
-		if s, _, _ := c.look(ctx, cl, *seen, c.store.Now()); s == mine && c.fresh(cl, *seen) {
+		if s, _, _ := c.look(cl, *seen, c.store.Now()); s == mine && c.fresh(cl, *seen) {
 			return nil
 		}
 	}
@@ -35,57 +37,62 @@ const repairTries = 3
 
 // guard reads the page of a held claim and acts on what it shows.
 func (c *Claimer) guard(ctx context.Context, cl Claim) error {
-	var failure error
-	for range repairTries {
-		permit, err := c.store.Permit(ctx, 2)
-		if err != nil {
+	for try := 1; ; try++ {
+		var again bool
+		var err error
+		if cl, again, err = c.guardOnce(ctx, cl); !again || try == repairTries {
 			return err
 		}
-		watch := startWatch()
-		r, err := c.get(permit, cl.Task.ID)
-		if err != nil {
-			if storeKind(err) == NotFound {
-				_, err = c.lose(ctx, cl, "", err.Error())
-			}
-			return err
-		}
-		s, _, _ := c.look(ctx, cl, r.Task, r.At)
-		if s == mine {
-			_, err = c.stands(ctx, cl, r.Task, "")
-			return err
-		}
-		if cl, err = c.mend(ctx, permit, watch, cl, r); s != covered || cl.Suspect.IsZero() {
-			return err
-		}
-		failure = err
 		if err := pause(ctx, c.policy.Settle); err != nil {
 			return err
 		}
 	}
-	return failure
+}
+
+// guardOnce looks once. again means that the claim is covered, and not yet seen
+// back in its place.
+func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool, err error) {
+	v, err := c.visit(ctx, cl.Task.ID)
+	if err != nil {
+		if storeKind(err) == NotFound {
+			_, err = c.lose(ctx, cl, "", err.Error())
+		}
+		return cl, false, err
+	}
+	defer v.Close()
+	s, _, _ := c.look(cl, v.Task, v.At)
+	if s == mine {
+		cl, err = c.stands(ctx, cl, v.Task, "")
+		return cl, false, err
+	}
+	cl, err = c.mend(ctx, v, cl)
+	return cl, s == covered && !cl.Suspect.IsZero(), err
 }
 
 // mend acts on a page that does not show the held claim cl as it should: it
 // writes the claim back if an abandoned one lies over it, bears with a suspected
 // late write for a grace, and otherwise closes the claim and returns a *Lost.
-// permit is good for one write, and watch has run since the page was asked for.
-func (c *Claimer) mend(ctx, permit context.Context, watch stopwatch, cl Claim, r Reading) (Claim, error) {
-	s, holder, detail := c.look(ctx, cl, r.Task, r.At)
+func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
+	s, holder, detail := c.look(cl, v.Task, v.At)
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
 		return c.lose(ctx, cl, holder, detail)
 	}
 	// Until it is seen in its place, the claim stays under suspicion, and is
 	// looked at again; writing it twice does no harm.
-	if err := c.save(ctx, cl); err != nil || s == suspect || watch.elapsed() >= c.policy.WriteWindow {
+	if err := c.save(ctx, cl); err != nil || s == suspect {
 		return cl, err
 	}
-	w := restoreWrite(cl, r.Task)
-	answer, err := c.write(permit, cl.Task.ID, w)
-	if err != nil || !w.shows(answer.Task, c.policy.NoToken) {
+	answer, f, err := v.write(restoreWrite(cl, v.Task))
+	switch {
+	case errors.Is(err, errSlow), errors.Is(err, errNoEffect):
+		return cl, nil // it is tried again
+	case f == notLanded:
 		return cl, err
+	case f == unknown:
+		return cl, fmt.Errorf("claim %s: the write that puts it back %w", cl.ID, err)
 	}
-	if late, ok := c.late(ctx, r.Task); ok { // a write lands once
+	if late, ok := c.late(v.Task); ok { // a write lands once
 		if err := c.overtaken(ctx, late); err != nil {
 			return cl, err
 		}

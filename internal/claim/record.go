@@ -1,105 +1,9 @@
 package claim
 
 import (
-	"strings"
 	"time"
 
 	"dibs/internal/task"
-
-	"github.com/oklog/ulid/v2"
-)
-
-// ID identifies one attempt to claim a task. It is a ULID, minted from Notion's
-// time, and it is also the claim token written to Notion while the claim lives.
-type ID string
-
-// NewID mints an id that carries the millisecond of now.
-func NewID(now time.Time) ID {
-	return ID(ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String())
-}
-
-// ParseID reports whether s has the form of a claim id, and returns its
-// canonical (upper-case) form.
-func ParseID(s string) (ID, bool) {
-	u, err := ulid.ParseStrict(s)
-	if err != nil {
-		return "", false
-	}
-	return ID(u.String()), true
-}
-
-// The forms that a claim token takes on a page once its claim no longer lives.
-const (
-	voidPrefix = "void " // being withdrawn, see RunDue
-	donePrefix = "done " // completed
-)
-
-// Token tells what a claim_token property says.
-type Token struct {
-	ID   ID   // the claim, empty if the text is not of our form
-	Void bool // the claim is being withdrawn
-	Done bool // the claim ended with the task completed
-}
-
-// ParseToken reads the text of a claim_token property.
-func ParseToken(s string) Token {
-	var t Token
-	if rest, ok := strings.CutPrefix(s, voidPrefix); ok {
-		s, t.Void = rest, true
-	} else if rest, ok := strings.CutPrefix(s, donePrefix); ok {
-		s, t.Done = rest, true
-	}
-	id, ok := ParseID(s)
-	if !ok {
-		return Token{}
-	}
-	t.ID = id
-	return t
-}
-
-// State is where a claim stands in its life:
-//
-//	reserved → writing → held → finishing → ended
-//	              ↓        ↘──────────────↗
-//	          abandoned → voided → ended
-type State string
-
-// The states of a claim.
-const (
-	// Reserved: chosen here, nothing written to Notion yet.
-	Reserved State = "reserved"
-	// Writing: a claim write was or is about to be sent and is not verified.
-	Writing State = "writing"
-	// Held: granted to the agent.
-	Held State = "held"
-	// Finishing: the agent is done with the task; the write that says so is owed to Notion.
-	Finishing State = "finishing"
-	// Abandoned: never granted, but its write may be in Notion, or may get there yet.
-	Abandoned State = "abandoned"
-	// Voided: an abandoned claim marked void in Notion; reopening the task is next.
-	Voided State = "voided"
-	// Ended: over; Ending says how.
-	Ended State = "ended"
-)
-
-// Reserves reports whether a claim in this state keeps its task from the other
-// agents of the daemon. An abandoned attempt does not: what is left of it in
-// Notion speaks for itself.
-func (s State) Reserves() bool { return s != Abandoned && s != Voided && s != Ended }
-
-// Ending is how a claim ended.
-type Ending string
-
-// The ways in which claims end.
-const (
-	EndNotGranted Ending = "not_granted" // denied, lost the race or withdrawn
-	EndCompleted  Ending = "completed"
-	EndFailed     Ending = "failed"
-	EndBlocked    Ending = "blocked"
-	EndReleased   Ending = "released"
-	EndLost       Ending = "lost"       // taken, cleared or finished by somebody else
-	EndOverridden Ending = "overridden" // stale, and taken over through this daemon
-	EndSwept      Ending = "swept"      // stale, and reopened by this daemon's sweep
 )
 
 // Finish is what an agent says when it is done with a task.
@@ -114,8 +18,15 @@ type Finish struct {
 	At time.Time `json:"at"`
 }
 
-// Claim is an agent's hold on a task, or its attempt to get one. All times are
-// Notion's.
+// Sweep says what the mark of a sweep is for. The mark bears the name of whoever
+// held the task, and no agent ever holds it.
+type Sweep struct {
+	// Reason says in one line why the task is reopened.
+	Reason string `json:"reason"`
+}
+
+// Claim is an agent's hold on a task, or its attempt to get one, or the mark of a
+// sweep. All times are Notion's.
 type Claim struct {
 	ID    ID        `json:"id"`
 	Agent string    `json:"agent"`
@@ -145,20 +56,19 @@ type Claim struct {
 	// Warned is the end of the lease that the agent was warned of last.
 	Warned time.Time `json:"warned_at,omitzero"`
 
-	// Override is set when the claim was taken from a stale one.
-	Override bool `json:"override,omitempty"`
-	// Former is who held the task before, if it was overridden.
+	// Former is whose stale claim this one has overridden, if it has.
 	Former string `json:"former,omitempty"`
 
+	// Finish is what the agent said when it was done, if it was.
 	Finish *Finish `json:"finish,omitempty"`
+	// Sweep is set if this is no agent's claim but the mark of a sweep.
+	Sweep *Sweep `json:"sweep,omitempty"`
 
 	// Suspect is when another token of our form was first seen over this claim.
 	Suspect time.Time `json:"suspect_at,omitzero"`
-	// Due is when the next step of an abandoned, voided or finishing claim is to be taken.
+	// Due is when the next step of an abandoned, voided, clearing or finishing
+	// claim is to be taken, and when a held one under suspicion is looked at again.
 	Due time.Time `json:"due_at,omitzero"`
-	// Clearing is set once the write that takes a voided claim off its page may
-	// have been sent.
-	Clearing bool `json:"clearing,omitempty"`
 
 	Ending Ending    `json:"ending,omitempty"`
 	Ended  time.Time `json:"ended_at,omitzero"`

@@ -80,7 +80,7 @@ func TestRecover(t *testing.T) {
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "abandoned, not seen yet", state: claim.Abandoned, page: written,
+			name: "abandoned, not seen yet", state: claim.Unseen, page: written,
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
@@ -134,7 +134,7 @@ func TestRecover(t *testing.T) {
 				}
 				w.sync(5*time.Minute, d)
 				got := w.record(d, c.ID)
-				if got.State == claim.Abandoned { // what never showed is watched for a day
+				if got.State == claim.Unseen { // what never showed is watched for a day
 					time.Sleep(25 * time.Hour)
 					w.sync(time.Minute, d)
 					got = w.record(d, c.ID)

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (c *Claimer) KeepAlive(ctx context.Context) error {
 	due := func(cl Claim) bool {
 		return cl.State == Held && cl.Heartbeat.After(cl.ClaimedAt) && c.renewalDue(cl)
 	}
-	return c.eachLive(ctx, due, func(cl Claim) error {
+	return c.each(ctx, c.book.until(c.book.renewals, c.store.Now()), due, func(cl Claim) error {
 		_, err := c.renew(ctx, cl)
 		return err
 	})
@@ -56,48 +57,40 @@ func (c *Claimer) renewalDue(cl Claim) bool {
 // renew writes the lease anew if the claim still stands; one that is to be
 // repaired first is renewed the next time. The task is locked.
 func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
-	permit, err := c.store.Permit(ctx, 2)
+	v, err := c.visit(ctx, cl.Task.ID)
 	if err != nil {
 		return Claim{}, err
 	}
-	watch := startWatch()
-	r, err := c.get(permit, cl.Task.ID)
-	if err != nil {
-		return Claim{}, err
-	}
-	if s, _, _ := c.look(ctx, cl, r.Task, r.At); s != mine {
-		return c.mend(ctx, permit, watch, cl, r)
-	}
-	if watch.elapsed() >= c.policy.WriteWindow {
-		return Claim{}, Errorf(Unavailable, LandedNo, "claim %s was not renewed: Notion answered too slowly; try again", cl.ID)
+	defer v.Close()
+	if s, _, _ := c.look(cl, v.Task, v.At); s != mine {
+		return c.mend(ctx, v, cl)
 	}
 
 	renewed := cl
 	renewed.ClaimedAt = c.store.Now()
 	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
-	answer, err := c.write(permit, cl.Task.ID, w)
+	answer, f, err := v.write(w)
+	if f == notLanded {
+		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
+	}
 	// A rival overrides only what it read after StaleAt, by the Date of an
 	// answer that came within its window. What landed before any such read
 	// needs no more than its answer; after that a rival may be between its read
 	// and its write, and the renewal has to survive the settle wait, as a claim
 	// does.
-	inTime := err == nil && w.shows(answer.Task, c.policy.NoToken) &&
-		answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
+	inTime := f == seen && answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
 	if inTime {
-		s, _, _ := c.look(ctx, cl, answer.Task, answer.At)
+		s, _, _ := c.look(cl, answer.Task, answer.At)
 		inTime = s == mine
 	}
 	if !inTime {
-		if landed(err) == LandedNo && err != nil {
+		if err := pause(ctx, c.policy.Settle); err != nil {
 			return Claim{}, err
-		}
-		if perr := pause(ctx, c.policy.Settle); perr != nil {
-			return Claim{}, perr
 		}
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}
-		s, holder, detail := c.look(ctx, cl, answer.Task, answer.At)
+		s, holder, detail := c.look(cl, answer.Task, answer.At)
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, holder, detail)

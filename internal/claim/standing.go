@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -30,7 +29,7 @@ const (
 
 // look compares a claim with a page read at now. For gone and suspect it says
 // who has the task and what happened.
-func (c *Claimer) look(ctx context.Context, cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
+func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
 	if t.Trashed {
 		return gone, "", "the task was moved to the trash"
 	}
@@ -59,7 +58,7 @@ func (c *Claimer) look(ctx context.Context, cl Claim, t task.Task, now time.Time
 	case tok.Void && tok.ID != cl.ID && now.Before(cl.StaleAt):
 		return covered, t.ClaimedBy, abandonedOver(t.ClaimedBy)
 	case tok.ID != "" && tok.ID != cl.ID && !tok.Done && now.Before(cl.StaleAt):
-		if late, ok := c.late(ctx, t); ok {
+		if late, ok := c.late(t); ok {
 			return covered, late.Agent, abandonedOver(late.Agent) // it is known whose write came late
 		}
 		return suspect, t.ClaimedBy, fmt.Sprintf("%s claimed the task over a live claim", t.ClaimedBy)
@@ -71,11 +70,11 @@ func (c *Claimer) look(ctx context.Context, cl Claim, t task.Task, now time.Time
 	return gone, t.ClaimedBy, "its claim token was changed"
 }
 
-// late returns the claim that t shows, if it is one that was abandoned here. A
-// ledger that fails is left to fail when something is to be saved.
-func (c *Claimer) late(ctx context.Context, t task.Task) (Claim, bool) {
-	cl, err := c.ledger.Claim(ctx, ParseToken(t.Token).ID)
-	return cl, err == nil && cl.State == Abandoned && cl.Task.ID == t.ID
+// late returns the claim that t shows, if it is one that was given up here before
+// it was marked.
+func (c *Claimer) late(t task.Task) (Claim, bool) {
+	cl, ok := c.book.get(ParseToken(t.Token).ID)
+	return cl, ok && (cl.State == Abandoned || cl.State == Unseen) && cl.Task.ID == t.ID
 }
 
 // said is a status as people know it.
@@ -89,6 +88,9 @@ func said(s task.Status) string {
 func abandonedOver(agent string) string {
 	return fmt.Sprintf("an abandoned claim of %s lies over it", agent)
 }
+
+// onPage reports whether t, a page, shows the claim, in whatever form.
+func (c *Claimer) onPage(cl Claim, t task.Task) bool { return c.token(cl, t).ID == cl.ID }
 
 // token tells what a page's claim token says, as far as it matters to cl. Where
 // there are no tokens, the name and the minute stand in for one; the minute of
@@ -109,54 +111,4 @@ func (c *Claimer) token(cl Claim, t task.Task) Token {
 		return Token{ID: cl.ID}
 	}
 	return Token{}
-}
-
-// claimWrite is the write that puts cl on its page.
-func claimWrite(cl Claim) Write {
-	w := Write{
-		Status:    new(task.InProgress),
-		ClaimedBy: new(cl.Agent),
-		ClaimedAt: new(cl.ClaimedAt),
-		Token:     new(string(cl.ID)),
-	}
-	if cl.Requested > 0 {
-		w.Timeout = new(cl.Requested)
-	}
-	return w
-}
-
-// restoreWrite is the write that puts cl back on a page that shows t, with the
-// lease that its holder counts on.
-func restoreWrite(cl Claim, t task.Task) Write {
-	w := claimWrite(cl)
-	if t.Timeout != cl.Task.Timeout {
-		w.Timeout = new(cl.Task.Timeout)
-	}
-	return w
-}
-
-// voidMark is the write that marks cl as being withdrawn.
-func voidMark(cl Claim) Write { return Write{Token: new(voidPrefix + string(cl.ID))} }
-
-// clearWrite takes a claim off a page and leaves it in the given status.
-func clearWrite(s task.Status) Write {
-	return Write{Status: new(s), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new("")}
-}
-
-// givingBack adds to a write that takes cl off the page that shows t what the
-// task had for a lease before cl asked for another, unless that was changed since.
-func (w Write) givingBack(cl Claim, t task.Task) Write {
-	if cl.Requested > 0 && t.Timeout == cl.Requested && cl.Own != cl.Requested {
-		w.Timeout = new(cl.Own)
-	}
-	return w
-}
-
-// shows reports whether t has every value that w sets. Notion has been seen to
-// answer 200 to a write and show the old values.
-func (w Write) shows(t task.Task, noToken bool) bool {
-	return (w.Status == nil || *w.Status == t.Status) &&
-		(w.ClaimedBy == nil || *w.ClaimedBy == t.ClaimedBy) &&
-		(w.ClaimedAt == nil || w.ClaimedAt.Truncate(time.Minute).Equal(t.ClaimedAt)) &&
-		(w.Token == nil || noToken || *w.Token == t.Token)
 }

@@ -76,7 +76,7 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 				if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || denied.Err == nil {
 					t.Fatalf("denied %+v, want notion_unavailable, with a cause", denied)
 				}
-				want := claim.Abandoned
+				want := claim.Unseen
 				if w.Page(page).ClaimedBy != "" {
 					want = claim.Voided // what is there is marked at once
 				}
@@ -150,8 +150,8 @@ func TestUnknownFateAndARival(t *testing.T) {
 		if denied.Holder != "Oracle" {
 			t.Errorf("denied %+v, want Oracle as holder", denied)
 		}
-		if got := w.only(a).State; got != claim.Abandoned {
-			t.Errorf("the attempt is %s, want it abandoned: its write may still arrive", got)
+		if got := w.only(a).State; got != claim.Unseen {
+			t.Errorf("the attempt is %s, want it unseen: its write may still arrive", got)
 		}
 	})
 }

@@ -20,19 +20,14 @@ func warnAt(cl Claim) time.Time {
 // its agent gave no sign of life, or because it could not be renewed. It returns
 // the time of the next such warning as far as it is known, zero if there is none.
 func (c *Claimer) Warn(ctx context.Context) (next time.Time, err error) {
-	unwarned := func(cl Claim) bool { return cl.State == Held && !cl.Warned.Equal(cl.ExpiresAt()) }
 	due := func(cl Claim) bool {
+		at, unwarned := cl.warning()
 		now := c.store.Now()
-		return unwarned(cl) && !now.Before(warnAt(cl)) && now.Before(cl.ExpiresAt())
+		return unwarned && !now.Before(at) && now.Before(cl.ExpiresAt())
 	}
-	err = c.eachLive(ctx, due, func(cl Claim) error { return c.warn(ctx, cl) })
-	live, lerr := c.ledger.Live(ctx)
-	for _, cl := range live {
-		if at := warnAt(cl); unwarned(cl) && at.After(c.store.Now()) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next, errors.Join(err, lerr)
+	err = c.each(ctx, c.book.until(c.book.warnings, c.store.Now()), due, func(cl Claim) error { return c.warn(ctx, cl) })
+	next = c.book.first(c.book.warnings, c.store.Now().Add(1), func(Claim) bool { return true })
+	return next, err
 }
 
 // warn warns the agent of a held claim, unless its last sign of life makes for a
@@ -48,7 +43,7 @@ func (c *Claimer) warn(ctx context.Context, cl Claim) error {
 		if err != nil {
 			detail += ": " + err.Error()
 		}
-		if cl, err = c.ledger.Claim(ctx, cl.ID); err != nil { // as the attempt left it
+		if cl, err = c.Find(ctx, cl.ID); err != nil { // as the attempt left it
 			return err
 		}
 	}

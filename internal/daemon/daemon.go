@@ -192,11 +192,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
 		wake(d.owed)
 		wake(d.news) // of the tasks that waited for this one
-		wake(d.leases)
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote, Log: d.log,
+		Blockers: d.blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
+		Stored: func(claim.Claim) { wake(d.leases) }, Log: d.log,
 	})
 	if err != nil {
 		return err

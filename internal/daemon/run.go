@@ -225,15 +225,12 @@ func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) 
 // guard compares the held claims with the mirror, or, if pages is set, with
 // their pages, and renews those that are due.
 func (d *Daemon) guard(ctx context.Context, pages bool) error {
-	live, err := d.journal.Live(ctx)
-	if err != nil {
-		return err
-	}
 	var errs []error
-	for _, cl := range live {
+	for _, cl := range d.claimer.Claims("") {
 		if cl.State != claim.Held {
 			continue
 		}
+		var err error
 		seen, ok := d.mirror.Task(cl.Task.ID)
 		if pages || !ok {
 			err = d.claimer.Guard(ctx, cl.ID, nil)

@@ -31,7 +31,17 @@ var inUse = []string{
 			  "task":{"id":"a","title":"T","status":"OPEN","priority":"low","token":"tok","timeout":120000000000}}'),
 		('01KAFQZ0000000000000000002', 'b', 'Sandman', 'ended', 1795165200000,
 			'{"id":"01KAFQZ0000000000000000002","agent":"Sandman","state":"ended","ending":"completed",
-			  "reserved_at":"2026-11-20T09:00:00Z","ended_at":"2026-11-20T09:00:00Z","task":{"id":"b","status":"OPEN","priority":"low"}}');
+			  "reserved_at":"2026-11-20T09:00:00Z","ended_at":"2026-11-20T09:00:00Z","task":{"id":"b","status":"OPEN","priority":"low"}}'),
+		('01KAFQZ0000000000000000011', 'c', 'Oracle', 'abandoned', 0,
+			'{"id":"01KAFQZ0000000000000000011","agent":"Oracle","state":"abandoned","override":true,"former":"Ghost",
+			  "reserved_at":"2026-11-20T09:00:00Z","task":{"id":"c","status":"OPEN","priority":"low"}}'),
+		('01KAFQZ0000000000000000012', 'c', 'Oracle', 'abandoned', 0,
+			'{"id":"01KAFQZ0000000000000000012","agent":"Oracle","state":"abandoned","due_at":"2026-11-20T09:00:00Z",
+			  "reserved_at":"2026-11-20T09:00:00Z","task":{"id":"c","status":"OPEN","priority":"low"}}'),
+		('01KAFQZ0000000000000000013', 'd', 'Ghost', 'voided', 0,
+			'{"id":"01KAFQZ0000000000000000013","agent":"Ghost","state":"voided","due_at":"2026-11-20T09:00:00Z","clearing":true,
+			  "finish":{"as":"swept","summary":"its lease ran out","at":"2026-11-20T09:00:00Z"},
+			  "reserved_at":"2026-11-20T09:00:00Z","task":{"id":"d","status":"OPEN","priority":"low"}}');
 	INSERT INTO reservations VALUES ('a', '01KAFQZ0000000000000000001', 'Oracle', 1795167060000);
 	INSERT INTO events (seq, id, at, task_id, agent, claim_id, body) VALUES
 		(1, '01KAFQZ0000000000000000003', 1795165200000, 'a', 'Oracle', '01KAFQZ0000000000000000001',
@@ -58,6 +68,7 @@ var inUse = []string{
 	INSERT INTO dependencies VALUES ('b', 'a');
 	INSERT INTO meta VALUES ('feed.begun', 'yes');`,
 	5: ``,
+	6: ``,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -89,8 +100,18 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		ID: "01KAFQZ0000000000000000002", Agent: "Sandman", State: claim.Ended, Ending: claim.EndCompleted,
 		Reserved: t0, Ended: t0, Task: task.Task{ID: "b", Status: task.Open, Priority: task.Low},
 	}
+	unseen := claim.Claim{
+		ID: "01KAFQZ0000000000000000011", Agent: "Oracle", State: claim.Unseen, Former: "Ghost",
+		Reserved: t0, Task: task.Task{ID: "c", Status: task.Open, Priority: task.Low},
+	}
+	abandoned := unseen
+	abandoned.ID, abandoned.State, abandoned.Former, abandoned.Due = "01KAFQZ0000000000000000012", claim.Abandoned, "", t0
+	mark := claim.Claim{
+		ID: "01KAFQZ0000000000000000013", Agent: "Ghost", State: claim.Clearing, Due: t0, Sweep: &claim.Sweep{Reason: "its lease ran out"},
+		Reserved: t0, Task: task.Task{ID: "d", Status: task.Open, Priority: task.Low},
+	}
 	claims, err := j.Claims(ctx, journal.ClaimFilter{IncludeEnded: true})
-	if diff := cmp.Diff([]claim.Claim{ended, held}, claims); err != nil || diff != "" {
+	if diff := cmp.Diff([]claim.Claim{mark, abandoned, unseen, ended, held}, claims); err != nil || diff != "" {
 		t.Errorf("claims: %v (-want +got):\n%s", err, diff)
 	}
 	granted := claim.Event{ID: "01KAFQZ0000000000000000003", At: t0, Kind: claim.KindGranted, Task: "a"}

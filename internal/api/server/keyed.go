@@ -108,7 +108,7 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 		status, body = http.StatusCreated, s.claimOf(c)
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
-	case c.State == claim.Abandoned, c.State == claim.Voided:
+	case c.State.GivenUp():
 		// A new attempt would be refused because of what is left of this one.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:

@@ -24,7 +24,7 @@ const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 // TestRoutes asks every operation for everything it can be asked for.
 func TestRoutes(t *testing.T) {
 	taken := held()
-	taken.Override, taken.Former = true, "Oracle"
+	taken.Former = "Oracle"
 	finishing := held()
 	finishing.State, finishing.Finish = claim.Finishing, &claim.Finish{As: claim.EndCompleted, Summary: "all of it", At: noon}
 	ended := held()

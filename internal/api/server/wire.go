@@ -34,7 +34,7 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 	out := api.Claim{
 		ID: c.ID, Task: refOf(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: s.localTime(c.ClaimedAt),
-		Override:  c.Override, Former: c.Former,
+		Override:  c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: s.localTime(c.Ended), Detail: c.Detail,
 	}
 	if !c.ClaimedAt.IsZero() {

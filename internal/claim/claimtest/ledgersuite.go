@@ -119,7 +119,7 @@ func (t *ledgerTest) keeps() {
 	t.wants(c)
 	full := func(c claim.Claim) claim.Claim {
 		c = held(c)
-		c.State, c.Requested, c.Override, c.Former = claim.Finishing, 45*time.Minute, true, "Ghost"
+		c.State, c.Requested, c.Former = claim.Finishing, 45*time.Minute, "Ghost"
 		c.Task.Timeout, c.Task.DependsOn, c.Task.Priority = time.Hour, []task.ID{pageID(2), pageID(3)}, task.High
 		c.Task.Created, c.Task.Edited = ledgerTime.Add(-time.Hour), ledgerTime.Truncate(time.Minute)
 		c.Suspect, c.Due, c.Detail = ledgerTime, ledgerTime.Add(time.Minute), "somebody claimed the task over it"

@@ -53,7 +53,7 @@ func (r *race) quiet(ctx context.Context) bool {
 }
 
 // watched reports whether c is an attempt whose write may come yet.
-func watched(c claim.Claim) bool { return c.State == claim.Abandoned && c.Due.IsZero() }
+func watched(c claim.Claim) bool { return c.State == claim.Unseen }
 
 // finalCheck looks at what is left once everything had time to fall into place.
 func (r *race) finalCheck(ctx context.Context) {

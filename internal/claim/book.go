@@ -1,0 +1,224 @@
+package claim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/task"
+
+	"github.com/tidwall/btree"
+)
+
+// book holds the live claims in memory, as the ledger has them: the ledger is
+// written first. What is asked of it costs as much as there is in the answer,
+// however many claims there are. It is safe for concurrent use.
+type book struct {
+	mu     sync.RWMutex
+	claims map[ID]Claim
+	tasks  *btree.BTreeG[listed] // all claims, by their tasks
+	agents *btree.BTreeG[listed] // those held or being finished, by their agents
+
+	steps    agenda // when RunDue has something to do for a claim
+	warnings agenda // when an agent is to be warned, see Warn
+	renewals agenda // when a lease is to be written anew, see KeepAlive
+	finishes agenda // when agents said that they were done
+}
+
+// listed is a claim under a heading.
+type listed struct {
+	under string
+	id    ID
+}
+
+func (l listed) compare(m listed) int {
+	return cmp.Or(strings.Compare(l.under, m.under), cmp.Compare(l.id, m.id))
+}
+
+func newBook() *book {
+	list := func() *btree.BTreeG[listed] {
+		return btree.NewBTreeGOptions(func(a, b listed) bool { return a.compare(b) < 0 }, btree.Options{NoLocks: true})
+	}
+	return &book{
+		claims: make(map[ID]Claim), tasks: list(), agents: list(),
+		steps: newAgenda(Claim.step), warnings: newAgenda(Claim.warning), renewals: newAgenda(Claim.renewal), finishes: newAgenda(Claim.finishing),
+	}
+}
+
+// put takes over a claim as it was stored.
+func (b *book) put(c Claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old, known := b.claims[c.ID]; known {
+		b.tasks.Delete(listed{string(old.Task.ID), old.ID})
+		b.agents.Delete(listed{old.Agent, old.ID})
+		for _, a := range b.agendas() {
+			a.remove(old)
+		}
+		delete(b.claims, c.ID)
+	}
+	if c.State == Ended {
+		return
+	}
+	b.claims[c.ID] = c
+	b.tasks.Set(listed{string(c.Task.ID), c.ID})
+	if c.State == Held || c.State == Finishing {
+		b.agents.Set(listed{c.Agent, c.ID})
+	}
+	for _, a := range b.agendas() {
+		a.add(c)
+	}
+}
+
+func (b *book) agendas() []agenda { return []agenda{b.steps, b.warnings, b.renewals, b.finishes} }
+
+// get returns a live claim.
+func (b *book) get(id ID) (Claim, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	c, ok := b.claims[id]
+	return c, ok
+}
+
+// all returns every live claim, oldest first.
+func (b *book) all() []Claim {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	out := make([]Claim, 0, len(b.claims))
+	for _, c := range b.claims {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(x, y Claim) int { return cmp.Compare(x.ID, y.ID) })
+	return out
+}
+
+// on returns the claims on a task, oldest first.
+func (b *book) on(id task.ID) []Claim {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []Claim
+	b.tasks.Ascend(listed{under: string(id)}, func(l listed) bool {
+		if l.under != string(id) {
+			return false
+		}
+		out = append(out, b.claims[l.id])
+		return true
+	})
+	return out
+}
+
+// of returns the claims that an agent, or if that is empty anybody, holds or is
+// done with, oldest first.
+func (b *book) of(agent string) []Claim {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var out []Claim
+	b.agents.Ascend(listed{under: agent}, func(l listed) bool {
+		if agent != "" && l.under != agent {
+			return false
+		}
+		out = append(out, b.claims[l.id])
+		return true
+	})
+	if agent == "" {
+		slices.SortFunc(out, func(x, y Claim) int { return cmp.Compare(x.ID, y.ID) })
+	}
+	return out
+}
+
+// until returns the claims that an agenda has up to some moment, in its order.
+func (b *book) until(a agenda, end time.Time) []Claim {
+	var out []Claim
+	b.each(a, time.Time{}, func(at time.Time, c Claim) bool {
+		if at.After(end) {
+			return false
+		}
+		out = append(out, c)
+		return true
+	})
+	return out
+}
+
+// first returns the earliest moment of an agenda, from start on, at which it has
+// a claim that counts; zero if there is none.
+func (b *book) first(a agenda, start time.Time, counts func(Claim) bool) (first time.Time) {
+	b.each(a, start, func(at time.Time, c Claim) bool {
+		if counts(c) {
+			first = at
+		}
+		return first.IsZero()
+	})
+	return first
+}
+
+// each calls f with what an agenda has from start on, until f returns false. f
+// must not call the book.
+func (b *book) each(a agenda, start time.Time, f func(time.Time, Claim) bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	a.Ascend(appointment{at: start}, func(p appointment) bool { return f(p.at, b.claims[p.id]) })
+}
+
+// agenda has claims in the order of the moments that when gives for them, without
+// those for which it gives none.
+type agenda struct {
+	*btree.BTreeG[appointment]
+	when func(Claim) (at time.Time, ok bool)
+}
+
+// appointment is a claim at a moment.
+type appointment struct {
+	at time.Time
+	id ID
+}
+
+func newAgenda(when func(Claim) (time.Time, bool)) agenda {
+	earlier := func(a, b appointment) bool { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) < 0 }
+	return agenda{btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), when}
+}
+
+func (a agenda) add(c Claim) {
+	if at, ok := a.when(c); ok {
+		a.Set(appointment{at, c.ID})
+	}
+}
+
+func (a agenda) remove(c Claim) {
+	if at, ok := a.when(c); ok {
+		a.Delete(appointment{at, c.ID})
+	}
+}
+
+// step is when RunDue has something to do for c.
+func (c Claim) step() (time.Time, bool) {
+	switch c.State {
+	case Reserved, Writing:
+		return c.Reserved, true // at once, if nobody is at work on it any more
+	case Finishing, Abandoned, Voided, Clearing:
+		return c.Due, true
+	case Unseen:
+		return c.Reserved.Add(watchTime), true
+	}
+	return time.Time{}, false
+}
+
+// warning is when the agent of c is to be warned that its lease ends.
+func (c Claim) warning() (time.Time, bool) {
+	return warnAt(c), c.State == Held && !c.Warned.Equal(c.ExpiresAt())
+}
+
+// renewal is when the lease of c may be written anew, if its agent has given a
+// sign of life since it was.
+func (c Claim) renewal() (time.Time, bool) {
+	return c.ClaimedAt.Add(c.Timeout / 2), c.State == Held && c.Heartbeat.After(c.ClaimedAt)
+}
+
+// finishing is when the agent of c said that it was done.
+func (c Claim) finishing() (time.Time, bool) {
+	if c.State != Finishing {
+		return time.Time{}, false
+	}
+	return c.Finish.At, true
+}

@@ -1,0 +1,138 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dibs/internal/task"
+)
+
+// finishTries is how often a finish is tried while its caller waits; after
+// that it is delivered later.
+const finishTries = 3
+
+// What deliver says of a finish that is to be tried again.
+var (
+	errOwed = errors.New("not delivered yet")
+	errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
+)
+
+// delivery is the writing of what an agent said when it was done.
+type delivery struct {
+	*Claimer
+	cl Claim
+	// sent says that it may have been written before: then a page that shows as
+	// much, which would otherwise be a person's doing, is the effect of it.
+	sent bool
+	// failure is why the last try failed.
+	failure error
+}
+
+// deliver writes what the agent said when it was done, if the claim still
+// stands. sent is as in delivery. If it has to be tried again, the error is
+// errOwed; errAway, if no request could be made. The task is locked.
+func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, error) {
+	d := &delivery{Claimer: c, cl: cl, sent: sent}
+	for range finishTries {
+		if cl, again, err := d.once(ctx); !again {
+			return cl, err
+		}
+	}
+	return d.owed(ctx, d.failure)
+}
+
+// once tries to deliver. again means that it has to look once more.
+func (d *delivery) once(ctx context.Context) (cl Claim, again bool, err error) {
+	v, err := d.visit(ctx, d.cl.Task.ID)
+	switch {
+	case err != nil && !asked(err):
+		if cl, err = d.owed(ctx, err); errors.Is(err, errOwed) {
+			err = errAway
+		}
+		return cl, false, err
+	case err != nil && storeKind(err) == NotFound:
+		cl, err = d.lose(ctx, d.cl, "", err.Error())
+		return cl, false, err
+	case err != nil:
+		cl, err = d.owed(ctx, err)
+		return cl, false, err
+	}
+	defer v.Close()
+	w := finishWrite(d.cl)
+	s, holder, detail := d.look(d.cl, v.Task, v.At)
+	switch {
+	case s == done, d.sent && w.shows(v.Task, d.policy.NoToken), d.sent && s == suspect && *w.Status == task.Open:
+		// The last: the task was given back, and somebody claimed it since.
+		cl, err = d.finished(ctx, v.Task)
+		return cl, false, err
+	case s == suspect && d.bearWith(&d.cl, detail):
+		return d.cl, false, d.save(ctx, d.cl)
+	case s == suspect, s == gone:
+		cl, err = d.lose(ctx, d.cl, holder, detail)
+		return cl, false, err
+	case d.policy.Over(v.Task, v.At):
+		v.Close()
+		return d.renewFirst(ctx)
+	}
+	return d.write(ctx, v, w)
+}
+
+// renewFirst renews a claim whose lease is over: somebody may be about to override
+// it, and only who has a live claim can take it off the page without harm to others.
+func (d *delivery) renewFirst(ctx context.Context) (cl Claim, again bool, err error) {
+	renewed, err := d.renew(ctx, d.cl)
+	if _, lost := errors.AsType[*Lost](err); lost {
+		return Claim{}, false, err
+	}
+	if err != nil {
+		cl, err = d.owed(ctx, err)
+		return cl, false, err
+	}
+	d.cl = renewed
+	return Claim{}, true, nil
+}
+
+// write writes what the agent said on the page that v has seen.
+func (d *delivery) write(ctx context.Context, v *visit, w Write) (cl Claim, again bool, err error) {
+	answer, f, err := v.write(w.givingBack(d.cl, v.Task))
+	switch f {
+	case seen:
+		cl, err = d.finished(ctx, answer.Task)
+		return cl, false, err
+	case notLanded:
+		d.failure = err
+		return Claim{}, true, nil
+	}
+	d.failure, d.sent = fmt.Errorf("the write %w", err), true
+	// It may show on the next reading, and a write on its way gets the time to arrive.
+	if err := pause(ctx, d.policy.Settle); err != nil {
+		cl, err = d.owed(ctx, err)
+		return cl, false, err
+	}
+	return Claim{}, true, nil
+}
+
+// owed puts the delivery off.
+func (d *delivery) owed(ctx context.Context, cause error) (Claim, error) {
+	d.cl.Due = d.later(d.cl.Finish.At, cause)
+	if cause != nil {
+		d.cl.Detail = cause.Error()
+	}
+	if err := d.save(ctx, d.cl); err != nil {
+		return d.cl, err
+	}
+	return d.cl, errOwed
+}
+
+// finished closes a claim whose finish is in Notion, where the task is as t.
+func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
+	d.cl.Task = t
+	e := d.cl.event(finishKinds[d.cl.Finish.As], d.store.Now())
+	e.Remote, e.Started, e.Finished, e.Summary = true, d.cl.Started, d.cl.Finish.At, d.cl.Finish.Summary
+	return d.end(ctx, d.cl, d.cl.Finish.As, "", e)
+}
+
+var finishKinds = map[Ending]Kind{
+	EndCompleted: KindCompleted, EndFailed: KindFailed, EndBlocked: KindBlocked, EndReleased: KindReleased,
+}

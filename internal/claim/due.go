@@ -1,0 +1,119 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Between these, a step that is owed to Notion is tried again.
+const (
+	minRetry = 15 * time.Second
+	maxRetry = 5 * time.Minute
+)
+
+// RunDue takes the next step of every claim that is owed one: give up an attempt
+// that was cut short, deliver a finish, mark an abandoned claim void, take a void
+// one off its page, forget one that never showed. Finishes are delivered in the
+// order in which they were accepted. It returns the time of the earliest step that
+// remains, zero if there is none.
+func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
+	away := false // whether Notion is; what is delivered after the finish that found out would overtake it
+	due := func(cl Claim) bool {
+		at, owed := cl.step()
+		switch {
+		case !owed || at.After(c.store.Now()) || cl.State == Finishing && away:
+			return false
+		case cl.attempting():
+			return c.cutShort(cl)
+		}
+		return true
+	}
+	work := c.book.until(c.book.steps, c.store.Now())
+	finishes := slices.ContainsFunc(work, func(cl Claim) bool { return cl.State == Finishing })
+	work = slices.DeleteFunc(work, func(cl Claim) bool { return cl.State == Finishing })
+	err = c.each(ctx, work, due, func(cl Claim) error { return c.resolve(ctx, cl) })
+	if finishes {
+		// The others take part, so that none is delivered before those accepted
+		// earlier only because it was tried at a better moment.
+		ours := func(cl Claim) bool {
+			return cl.State == Finishing && !away && (due(cl) || cl.Suspect.IsZero())
+		}
+		err = errors.Join(err, c.each(ctx, c.book.until(c.book.finishes, forever), ours, func(cl Claim) error {
+			err := c.resolve(ctx, cl)
+			if errors.Is(err, errOwed) {
+				away, err = errors.Is(err, errAway), nil
+			}
+			return err
+		}))
+	}
+	next = c.book.first(c.book.steps, time.Time{}, func(cl Claim) bool {
+		return !cl.attempting() && !(away && cl.State == Finishing && !cl.Due.After(c.store.Now()))
+	})
+	return next, err
+}
+
+// forever is later than anything.
+var forever = time.Unix(1<<40, 0)
+
+// resolve takes one step for a claim that is owed one. The task is locked.
+func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
+	var err error
+	switch cl.State {
+	case Finishing:
+		_, err = c.deliver(ctx, cl, true)
+		var lost *Lost
+		if errors.As(err, &lost) {
+			err = nil // an outcome, not a failure; the event says so
+		}
+	case Reserved, Writing:
+		err = c.giveUp(ctx, cl)
+	case Abandoned:
+		err = c.void(ctx, cl)
+	case Voided, Clearing:
+		err = c.unvoid(ctx, cl)
+	case Unseen:
+		_, err = c.end(ctx, cl, EndNotGranted, cl.Detail)
+	}
+	return err
+}
+
+// postpone puts the next step of a claim off after a failure.
+func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
+	cl.Due = c.later(cl.Reserved, cause)
+	return errors.Join(cause, c.save(ctx, cl))
+}
+
+// later is when to try again what has been owed since then: when the store says,
+// which knows best when Notion will be there; else at first soon, and the longer
+// it is owed the less often.
+func (c *Claimer) later(since time.Time, cause error) time.Time {
+	now := c.store.Now()
+	if wait := retryAfter(cause); wait > 0 {
+		return now.Add(wait)
+	}
+	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
+}
+
+// each calls do, under the task's lock, for those of the claims that pick chooses
+// both before and after it has waited for the lock; what pick leaves out is not
+// waited for. It goes on after an error and returns the errors joined.
+func (c *Claimer) each(ctx context.Context, claims []Claim, pick func(Claim) bool, do func(Claim) error) error {
+	var errs []error
+	for _, cl := range claims {
+		if !pick(cl) {
+			continue
+		}
+		cl, unlock, err := c.lockClaim(ctx, cl.ID)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if cl.State != Ended && pick(cl) {
+			errs = append(errs, do(cl))
+		}
+		unlock()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,44 @@
+package claim
+
+import (
+	"context"
+
+	"dibs/internal/task"
+)
+
+// Find returns the claim of that id in whatever state it is, or ErrUnknownClaim.
+// Only one that has ended is looked up in the ledger.
+func (c *Claimer) Find(ctx context.Context, id ID) (Claim, error) {
+	if cl, ok := c.book.get(id); ok {
+		return cl, nil
+	}
+	return c.ledger.Claim(ctx, id)
+}
+
+// Claims returns the claims that an agent, or if that is empty anybody, holds or
+// is done with while Notion has yet to be told, oldest first.
+func (c *Claimer) Claims(agent string) []Claim { return c.book.of(agent) }
+
+// On returns the claim that keeps a task from the other agents of this daemon;
+// false if there is none. One that is held may have gone stale, see Claim.StaleAt.
+func (c *Claimer) On(id task.ID) (Claim, bool) {
+	var last Claim
+	found := false
+	for _, cl := range c.book.on(id) {
+		if cl.State.Reserves() { // the last of several has taken the task over
+			last, found = cl, true
+		}
+	}
+	return last, found
+}
+
+// held returns the claim that t shows, if it is one that an agent here has; a
+// zero one otherwise.
+func (c *Claimer) held(t task.Task) Claim {
+	for _, cl := range c.book.on(t.ID) {
+		if (cl.State == Held || cl.State == Finishing) && c.onPage(cl, t) {
+			return cl
+		}
+	}
+	return Claim{}
+}

@@ -1,0 +1,48 @@
+package claim
+
+import (
+	"context"
+	"time"
+)
+
+// bearWith reports whether a suspected late write over the claim should be
+// given time to be withdrawn, and notes since when it is there.
+func (c *Claimer) bearWith(cl *Claim, detail string) bool {
+	now := c.store.Now()
+	if cl.Suspect.IsZero() {
+		cl.Suspect = now
+	}
+	// It is looked at often enough to see the void mark before the task is
+	// reopened, a grace after the mark was made.
+	until := cl.Suspect.Add(c.policy.Grace)
+	cl.Due, cl.Detail = now.Add(c.policy.Grace/3), detail
+	return now.Before(until)
+}
+
+// lose closes a claim that somebody else ended, and returns a *Lost. Work that
+// was finished meanwhile is not forgotten: the task log gets it as orphaned.
+func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Claim, error) {
+	now := c.store.Now()
+	e := cl.event(KindLost, now)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
+	events := []Event{e}
+	if f := cl.Finish; f != nil && f.isWork() {
+		events = append(events, cl.orphaned(*f, now, holder, detail))
+	}
+	cl, err := c.end(ctx, cl, EndLost, detail, events...)
+	if err != nil {
+		return Claim{}, err
+	}
+	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
+}
+
+// isWork reports whether f tells of work that was done, or tried.
+func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndFailed }
+
+// orphaned is the event of work that was finished for a claim that had been lost.
+func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Event {
+	e := c.event(KindOrphaned, at)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
+	e.Started, e.Finished, e.Summary = c.Started, f.At, f.Summary
+	return e
+}

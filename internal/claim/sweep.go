@@ -1,0 +1,124 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Sweep puts one task with a stale claim back to OPEN and clears the claim,
+// after reading the page: only a task that is IN_PROGRESS, and whose lease is
+// stale at that moment, is touched. It returns who held the task, and false if
+// there was nothing to do, or if RunDue is to see to the rest of it. A finish
+// that is owed to Notion is left to be delivered first.
+//
+// Somebody may be about to override a stale claim, and a task that is reopened
+// under a new holder would be claimed by a third. So a sweep competes for the
+// task like a claim, with a void mark of its own that makes the stale claim
+// live: once the mark has settled nobody else has the task or will get it, and
+// the claim can be cleared. A mark that lands late is withdrawn like a claim.
+func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error) {
+	unlock, err := c.locks.lock(ctx, id)
+	if err != nil {
+		return "", false, err
+	}
+	defer unlock()
+	cl, marked, err := c.mark(ctx, id)
+	if !marked {
+		return "", false, err
+	}
+	if err := pause(ctx, c.policy.Settle); err != nil {
+		return "", false, err
+	}
+	if swept, err = c.reopenMarked(ctx, cl); !swept {
+		return "", false, err
+	}
+	return cl.Agent, true, nil
+}
+
+// mark puts the mark of a sweep on a page that shows a stale claim, and reports
+// whether it is known to be there.
+func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, err error) {
+	v, err := c.visit(ctx, id)
+	if err != nil {
+		if storeKind(err) == NotFound {
+			err = nil
+		}
+		return Claim{}, false, err
+	}
+	defer v.Close()
+	t := v.Task
+	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.At) || v.late() {
+		return Claim{}, false, nil
+	}
+	local := c.held(t)
+	if local.State == Finishing {
+		return Claim{}, false, nil
+	}
+
+	now := c.store.Now()
+	cl = Claim{
+		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, ClaimedAt: now, Due: now.Add(c.policy.Grace),
+		Requested: local.Requested, Own: local.Own,
+		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339)},
+	}
+	if err := c.save(ctx, cl); err != nil {
+		return Claim{}, false, err
+	}
+	w := voidMark(cl)
+	w.ClaimedBy, w.ClaimedAt = new(cl.Agent), new(now) // so that nobody's claim shows in part
+	_, f, err := v.compete(w)
+	switch f {
+	case seen:
+		return cl, true, nil
+	case notLanded:
+		_, eerr := c.end(ctx, cl, EndNotGranted, err.Error())
+		return Claim{}, false, errors.Join(err, eerr)
+	}
+	cl.Due = c.store.Now()
+	return Claim{}, false, errors.Join(fmt.Errorf("the mark of the sweep %w", err), c.save(ctx, cl))
+}
+
+// reopenMarked reopens the task of a sweep whose mark has settled.
+func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
+	v, err := c.visit(ctx, cl.Task.ID)
+	if err != nil {
+		return false, err
+	}
+	defer v.Close()
+	if !c.onPage(cl, v.Task) {
+		return false, c.overtaken(ctx, cl)
+	}
+	return c.takeOff(ctx, v, cl)
+}
+
+// sweptBy closes the mark of a sweep that has reopened its task, and the claim
+// that it has swept.
+func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
+	var err error
+	local := c.held(cl.Task)
+	if local.State == Held {
+		_, err = c.end(ctx, local, EndSwept, cl.Sweep.Reason)
+	}
+	e := cl.event(KindSwept, c.store.Now())
+	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
+	_, eerr := c.end(ctx, cl, EndSwept, cl.Sweep.Reason, e)
+	return errors.Join(err, eerr, c.forestall(ctx, cl.Task.ID))
+}
+
+// forestall makes earlier sweeps of a task that was swept, whose marks may arrive
+// yet, plain withdrawals: they have nothing to sweep any more.
+func (c *Claimer) forestall(ctx context.Context, id task.ID) error {
+	var errs []error
+	for _, old := range c.book.on(id) {
+		if old.Sweep != nil && (old.State == Abandoned || old.State == Unseen) {
+			old.Sweep, old.Detail = nil, "its mark came when a later sweep was done"
+			errs = append(errs, c.save(ctx, old))
+		}
+	}
+	return errors.Join(errs...)
+}

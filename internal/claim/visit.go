@@ -1,0 +1,137 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// visit is one look at the page of a task, and at most one write that rests on
+// what it showed. It has the permits for both, so that nothing waits between
+// them, and measures the write window from the moment the page was asked for.
+type visit struct {
+	Reading
+	claimer *Claimer
+	id      task.ID
+	permits context.Context
+	giveUp  context.CancelFunc
+	watch   stopwatch
+}
+
+// fate is what became of a write.
+type fate int
+
+const (
+	// unknown: it may have landed, or may land yet.
+	unknown fate = iota
+	// notLanded: it did not land and never will.
+	notLanded
+	// seen: its answer showed all of it.
+	seen
+)
+
+// unasked is the error of a visit for which there were no permits: nothing was
+// asked of Notion.
+type unasked struct{ error }
+
+func (u unasked) Unwrap() error { return u.error }
+
+// asked reports whether the page was asked for by a visit that failed.
+func asked(err error) bool {
+	_, not := errors.AsType[unasked](err)
+	return !not
+}
+
+// visit reads the page of a task, with permits for the read and a write. Whoever
+// gets the visit has to close it. The task is locked.
+func (c *Claimer) visit(ctx context.Context, id task.ID) (*visit, error) {
+	return c.visitFor(ctx, id, 2)
+}
+
+func (c *Claimer) visitFor(ctx context.Context, id task.ID, requests int) (*visit, error) {
+	ctx, giveUp := context.WithCancel(ctx)
+	permits, err := c.store.Permit(ctx, requests)
+	if err != nil {
+		giveUp()
+		return nil, unasked{err}
+	}
+	v := &visit{claimer: c, id: id, permits: permits, giveUp: giveUp, watch: startWatch()}
+	if v.Reading, err = c.store.Get(permits, id); err != nil {
+		giveUp()
+		return nil, err
+	}
+	c.observe(v.Reading)
+	if _, err := c.sighted(ctx, v.Task); err != nil {
+		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)
+	}
+	return v, nil
+}
+
+// read visits the page without the right to write.
+func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
+	v, err := c.visitFor(ctx, id, 1)
+	if err != nil {
+		return Reading{}, err
+	}
+	v.Close()
+	return v.Reading, nil
+}
+
+// Close gives back the permits that were not used. It may be called again.
+func (v *visit) Close() { v.giveUp() }
+
+// late reports whether the write window is over.
+func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.WriteWindow }
+
+// errNoEffect is the error of a write whose answer did not show it. The errors of
+// writes of unknown fate say what the write did: "the write" is to precede them.
+var errNoEffect = errors.New("was acknowledged without taking effect")
+
+// errSlow is the error of a write that was not sent because the window was over.
+var errSlow = errors.New("Notion answered more slowly")
+
+// write sends w, unless the window is over, and returns the page as the answer
+// showed it. The error is nil if the write is seen. A write is seen through even
+// if the caller goes away meanwhile.
+func (v *visit) write(w Write) (Reading, fate, error) {
+	c := v.claimer
+	if v.late() {
+		return Reading{}, notLanded, Errorf(Unavailable, LandedNo, "%w than claim.write_window (%v) allows, and nothing was written; try again", errSlow, c.policy.WriteWindow)
+	}
+	work, cancel := c.detached(v.permits)
+	defer cancel()
+	r, err := c.store.Write(work, v.id, w)
+	switch {
+	case err == nil:
+		c.observe(r)
+		if w.shows(r.Task, c.policy.NoToken) {
+			return r, seen, nil
+		}
+		return r, unknown, errNoEffect
+	case landed(err) == LandedNo:
+		return r, notLanded, err
+	}
+	return r, unknown, fmt.Errorf("failed: %w", err)
+}
+
+// compete is write for a write with which others may compete for the task: it
+// counts as seen only if it was answered within the window.
+func (v *visit) compete(w Write) (Reading, fate, error) {
+	r, f, err := v.write(w)
+	took := v.watch.elapsed()
+	if f == notLanded {
+		return r, f, err
+	}
+	if f == seen || errors.Is(err, errNoEffect) {
+		v.claimer.wrote(took, nil)
+	} else {
+		v.claimer.wrote(took, err)
+	}
+	if f == seen && took > v.claimer.policy.WriteWindow {
+		return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", took.Round(time.Millisecond), v.claimer.policy.WriteWindow)
+	}
+	return r, f, err
+}

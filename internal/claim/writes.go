@@ -1,0 +1,73 @@
+package claim
+
+import (
+	"time"
+
+	"dibs/internal/task"
+)
+
+// claimWrite is the write that puts cl on its page.
+func claimWrite(cl Claim) Write {
+	w := Write{
+		Status:    new(task.InProgress),
+		ClaimedBy: new(cl.Agent),
+		ClaimedAt: new(cl.ClaimedAt),
+		Token:     new(string(cl.ID)),
+	}
+	if cl.Requested > 0 {
+		w.Timeout = new(cl.Requested)
+	}
+	return w
+}
+
+// restoreWrite is the write that puts cl back on a page that shows t, with the
+// lease that its holder counts on.
+func restoreWrite(cl Claim, t task.Task) Write {
+	w := claimWrite(cl)
+	if t.Timeout != cl.Task.Timeout {
+		w.Timeout = new(cl.Task.Timeout)
+	}
+	return w
+}
+
+// voidMark is the write that marks cl as being withdrawn.
+func voidMark(cl Claim) Write { return Write{Token: new(voidPrefix + string(cl.ID))} }
+
+// clearWrite takes a claim off a page and leaves it in the given status.
+func clearWrite(s task.Status) Write {
+	return Write{Status: new(s), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new("")}
+}
+
+// finishWrite is the write that cl.Finish asks for. Completing keeps the name
+// on the task, for people to see who did it; everything else clears the claim.
+func finishWrite(cl Claim) Write {
+	switch cl.Finish.As {
+	case EndCompleted:
+		return Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(donePrefix + string(cl.ID))}
+	case EndBlocked:
+		return clearWrite(task.Blocked)
+	case EndFailed:
+		if !cl.Finish.Reopen {
+			return clearWrite(task.Blocked)
+		}
+	}
+	return clearWrite(task.Open)
+}
+
+// givingBack adds to a write that takes cl off the page that shows t what the
+// task had for a lease before cl asked for another, unless that was changed since.
+func (w Write) givingBack(cl Claim, t task.Task) Write {
+	if cl.Requested > 0 && t.Timeout == cl.Requested && cl.Own != cl.Requested {
+		w.Timeout = new(cl.Own)
+	}
+	return w
+}
+
+// shows reports whether t has every value that w sets. Notion has been seen to
+// answer 200 to a write and show the old values.
+func (w Write) shows(t task.Task, noToken bool) bool {
+	return (w.Status == nil || *w.Status == t.Status) &&
+		(w.ClaimedBy == nil || *w.ClaimedBy == t.ClaimedBy) &&
+		(w.ClaimedAt == nil || w.ClaimedAt.Truncate(time.Minute).Equal(t.ClaimedAt)) &&
+		(w.Token == nil || noToken || *w.Token == t.Token)
+}
