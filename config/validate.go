@@ -166,8 +166,9 @@ func (c Claim) validate() []error {
 		errs = append(errs, fmt.Errorf("claim.max_lifetime: %v is shorter than claim.timeout, %v", c.MaxLifetime, c.Timeout))
 	}
 	errs = append(errs, positive("claim.write_window", c.WriteWindow)...)
-	errs = append(errs, positive("claim.settle", c.Settle)...)
-	if c.Settle <= c.WriteWindow && !c.Exclusive {
+	if c.Settle < 0 {
+		errs = append(errs, fmt.Errorf("claim.settle: want 0 (with claim.exclusive only) or more, got %v", c.Settle))
+	} else if c.Settle <= c.WriteWindow && !c.Exclusive {
 		errs = append(errs, fmt.Errorf("claim.settle: %v must be longer than claim.write_window, %v: else a rival who read before this daemon wrote may write after it verified, and both think they won; "+
 			"if this daemon is the only claimer, set claim.exclusive: true", c.Settle, c.WriteWindow))
 	}

@@ -63,8 +63,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	defer unlock()
 
 	for range maxStarts {
-		cl, again, err := a.once(ctx)
-		if !again {
+		if cl, err := a.once(ctx); !errors.Is(err, errAgain) {
 			return cl, err
 		}
 	}
@@ -74,30 +73,29 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	}, true)
 }
 
-// once runs the protocol from the pre-flight on. again means that nothing was
-// written and it should start over.
-func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
+// errAgain says that nothing was written, and that it makes sense to start over.
+var errAgain = errors.New("to be tried again")
+
+// once runs the protocol from the pre-flight on. The error is errAgain if it should
+// start over.
+func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err := a.closed(); err != nil {
-		cl, err = a.deny(ctx, a.unavailable(err), false)
-		return cl, false, err
+		return a.deny(ctx, a.unavailable(err), false)
 	}
 	v, err := a.visit(ctx, a.cl.Task.ID)
 	if err != nil {
 		d := a.unavailable(err)
-		cl, err = a.deny(ctx, d, asked(err) && d.Code != CodeNotionUnavailable)
-		return cl, false, err
+		return a.deny(ctx, d, asked(err) && d.Code != CodeNotionUnavailable)
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
 	blockers, err := a.blockers(ctx, v.Task)
 	if err != nil {
-		cl, err = a.deny(ctx, a.unavailable(err), true)
-		return cl, false, err
+		return a.deny(ctx, a.unavailable(err), true)
 	}
 	d := Decide(v.Task, blockers, v.At, a.policy)
 	if d.Code != "" {
-		cl, err = a.deny(ctx, *d.Deny(v.Task), true)
-		return cl, false, err
+		return a.deny(ctx, *d.Deny(v.Task), true)
 	}
 	a.cl.Former = ""
 	if d.Override {
@@ -106,26 +104,28 @@ func (a *attempt) once(ctx context.Context) (cl Claim, again bool, err error) {
 
 	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
 	if err := a.save(ctx, a.cl); err != nil {
-		return Claim{}, false, err
+		return Claim{}, err
 	}
 	if ctx.Err() != nil {
-		return Claim{}, true, nil
+		return Claim{}, errAgain
 	}
 	work, cancel := a.detached(ctx)
 	defer cancel()
-	switch _, f, err := v.compete(claimWrite(a.cl)); {
-	case f == seen:
-		cl, err = a.verify(ctx, work)
-		return cl, false, err
-	case f == unknown:
-		cl, err = a.enquire(ctx, work, v.watch, fmt.Errorf("the claim write %w", err))
-		return cl, false, err
-	case storeKind(err) == Unavailable:
-		return Claim{}, true, nil
-	default:
-		cl, err = a.deny(ctx, a.unavailable(err), true)
-		return cl, false, err
+	answer, f, err := v.compete(claimWrite(a.cl))
+	if f != notLanded {
+		a.wrote(v.took, v.failure)
 	}
+	switch {
+	case f == seen && a.policy.unsettled():
+		return a.judge(ctx, work, answer)
+	case f == seen:
+		return a.verify(ctx, work)
+	case f == unknown:
+		return a.enquire(ctx, work, v.watch, fmt.Errorf("the claim write %w", err))
+	case storeKind(err) == Unavailable:
+		return Claim{}, errAgain
+	}
+	return a.deny(ctx, a.unavailable(err), true)
 }
 
 // verify waits for the register to settle after the claim was seen on the page,
@@ -138,6 +138,11 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 	if err != nil {
 		return a.withdraw(ctx, work, fmt.Errorf("the claim was written but could not be verified, and is being withdrawn: %w", err))
 	}
+	return a.judge(ctx, work, r)
+}
+
+// judge grants the claim if the page, as it was read last, shows all of it.
+func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
 	s, holder, detail := a.look(a.cl, r.Task, r.At)
 	if s != mine {
 		return a.overruled(ctx, r.Task, holder, detail)

@@ -24,9 +24,8 @@ type Config struct {
 	Closed func() error
 	// Observe, if set, is told of every page that the protocol reads or writes.
 	Observe func(Reading)
-	// Wrote, if set, is told of every write with which others may compete for the
-	// task (that of a claim, and the mark of a sweep), if it may have landed: how
-	// long after the sending of its read it was answered, which must be within the
+	// Wrote, if set, is told of every claim write that may have landed how long
+	// after the sending of its read it was answered, which must be within the
 	// write window, or failed.
 	Wrote func(took time.Duration, err error)
 	// Stored, if set, is told of every change of a claim, once Find, Claims and On

@@ -35,28 +35,27 @@ type delivery struct {
 func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, error) {
 	d := &delivery{Claimer: c, cl: cl, sent: sent}
 	for range finishTries {
-		if cl, again, err := d.once(ctx); !again {
+		if cl, err := d.once(ctx); !errors.Is(err, errAgain) {
 			return cl, err
 		}
 	}
 	return d.owed(ctx, d.failure)
 }
 
-// once tries to deliver. again means that it has to look once more.
-func (d *delivery) once(ctx context.Context) (cl Claim, again bool, err error) {
+// once tries to deliver. The error is errAgain if it has to look once more.
+func (d *delivery) once(ctx context.Context) (Claim, error) {
 	v, err := d.visit(ctx, d.cl.Task.ID)
 	switch {
 	case err != nil && !asked(err):
-		if cl, err = d.owed(ctx, err); errors.Is(err, errOwed) {
+		cl, err := d.owed(ctx, err)
+		if errors.Is(err, errOwed) {
 			err = errAway
 		}
-		return cl, false, err
+		return cl, err
 	case err != nil && storeKind(err) == NotFound:
-		cl, err = d.lose(ctx, d.cl, "", err.Error())
-		return cl, false, err
+		return d.lose(ctx, d.cl, "", err.Error())
 	case err != nil:
-		cl, err = d.owed(ctx, err)
-		return cl, false, err
+		return d.owed(ctx, err)
 	}
 	defer v.Close()
 	w := finishWrite(d.cl)
@@ -64,13 +63,11 @@ func (d *delivery) once(ctx context.Context) (cl Claim, again bool, err error) {
 	switch {
 	case s == done, d.sent && w.shows(v.Task, d.policy.NoToken), d.sent && s == suspect && *w.Status == task.Open:
 		// The last: the task was given back, and somebody claimed it since.
-		cl, err = d.finished(ctx, v.Task)
-		return cl, false, err
+		return d.finished(ctx, v.Task)
 	case s == suspect && d.bearWith(&d.cl, detail):
-		return d.cl, false, d.save(ctx, d.cl)
+		return d.cl, d.save(ctx, d.cl)
 	case s == suspect, s == gone:
-		cl, err = d.lose(ctx, d.cl, holder, detail)
-		return cl, false, err
+		return d.lose(ctx, d.cl, holder, detail)
 	case d.policy.Over(v.Task, v.At):
 		v.Close()
 		return d.renewFirst(ctx)
@@ -80,37 +77,34 @@ func (d *delivery) once(ctx context.Context) (cl Claim, again bool, err error) {
 
 // renewFirst renews a claim whose lease is over: somebody may be about to override
 // it, and only who has a live claim can take it off the page without harm to others.
-func (d *delivery) renewFirst(ctx context.Context) (cl Claim, again bool, err error) {
+func (d *delivery) renewFirst(ctx context.Context) (Claim, error) {
 	renewed, err := d.renew(ctx, d.cl)
 	if _, lost := errors.AsType[*Lost](err); lost {
-		return Claim{}, false, err
+		return Claim{}, err
 	}
 	if err != nil {
-		cl, err = d.owed(ctx, err)
-		return cl, false, err
+		return d.owed(ctx, err)
 	}
 	d.cl = renewed
-	return Claim{}, true, nil
+	return Claim{}, errAgain
 }
 
 // write writes what the agent said on the page that v has seen.
-func (d *delivery) write(ctx context.Context, v *visit, w Write) (cl Claim, again bool, err error) {
+func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) {
 	answer, f, err := v.write(w.givingBack(d.cl, v.Task))
 	switch f {
 	case seen:
-		cl, err = d.finished(ctx, answer.Task)
-		return cl, false, err
+		return d.finished(ctx, answer.Task)
 	case notLanded:
 		d.failure = err
-		return Claim{}, true, nil
+		return Claim{}, errAgain
 	}
 	d.failure, d.sent = fmt.Errorf("the write %w", err), true
 	// It may show on the next reading, and a write on its way gets the time to arrive.
 	if err := pause(ctx, d.policy.Settle); err != nil {
-		cl, err = d.owed(ctx, err)
-		return cl, false, err
+		return d.owed(ctx, err)
 	}
-	return Claim{}, true, nil
+	return Claim{}, errAgain
 }
 
 // owed puts the delivery off.

@@ -24,7 +24,8 @@ type Policy struct {
 	// OpenOnly leaves IN_PROGRESS tasks with a stale claim to the sweep.
 	OpenOnly bool
 	// Exclusive says that this daemon is the only claimer, so that Settle need
-	// not exceed WriteWindow.
+	// not exceed WriteWindow. With a Settle of zero the page is not read again
+	// after a claim write whose answer shows all of it.
 	Exclusive bool
 	// Grace is how long a void mark stays before the task is reopened, and how
 	// long a holder puts up with a suspected late write over its claim. It must
@@ -58,6 +59,10 @@ func (p Policy) Validate() error {
 	}
 	return nil
 }
+
+// unsettled reports whether a claim is verified by the answer to its write alone:
+// nobody is there who could overwrite it.
+func (p Policy) unsettled() bool { return p.Exclusive && p.Settle == 0 }
 
 // LeaseOf returns the length of a lease on t.
 func (p Policy) LeaseOf(t task.Task) time.Duration {

@@ -19,6 +19,9 @@ type visit struct {
 	permits context.Context
 	giveUp  context.CancelFunc
 	watch   stopwatch
+
+	took    time.Duration // from the read to the end of the write
+	failure error         // of the write's request; nil if it was answered with the page
 }
 
 // fate is what became of a write.
@@ -104,6 +107,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	work, cancel := c.detached(v.permits)
 	defer cancel()
 	r, err := c.store.Write(work, v.id, w)
+	v.took, v.failure = v.watch.elapsed(), err
 	switch {
 	case err == nil:
 		c.observe(r)
@@ -121,17 +125,8 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 // counts as seen only if it was answered within the window.
 func (v *visit) compete(w Write) (Reading, fate, error) {
 	r, f, err := v.write(w)
-	took := v.watch.elapsed()
-	if f == notLanded {
-		return r, f, err
-	}
-	if f == seen || errors.Is(err, errNoEffect) {
-		v.claimer.wrote(took, nil)
-	} else {
-		v.claimer.wrote(took, err)
-	}
-	if f == seen && took > v.claimer.policy.WriteWindow {
-		return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", took.Round(time.Millisecond), v.claimer.policy.WriteWindow)
+	if window := v.claimer.policy.WriteWindow; f == seen && v.took > window {
+		return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.took.Round(time.Millisecond), window)
 	}
 	return r, f, err
 }

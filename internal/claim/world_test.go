@@ -49,7 +49,7 @@ type world struct {
 func inWorld(t *testing.T, first task.Task, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(&world{T: t, Register: claimtest.NewRegister(first), ctx: t.Context()})
+		f(&world{T: t, Register: claimtest.NewRegister(first), ctx: context.WithoutCancel(t.Context())})
 	})
 }
 
@@ -72,6 +72,9 @@ func (w *world) start(o claimtest.DaemonOptions, faults ...claimtest.Fault) *cla
 	d := w.Register.Daemon(o)
 	w.Cleanup(func() {
 		d.Close()
+		if n := d.Store.Kept(); n > 0 {
+			w.Errorf("daemon %s keeps %d permits that it does not use", o.Name, n)
+		}
 		for i, c := range d.Store.Calls() {
 			if c.Unpermitted {
 				w.Errorf("daemon %s: request %d (%s) was sent without a permit", o.Name, i+1, claimtest.KindOf(c.Write))

@@ -170,9 +170,12 @@ func (r *race) run(ctx context.Context) {
 	stop()
 	loops.Wait()
 	r.Pages = r.register.History(r.page)
-	for _, n := range r.daemons {
+	for i, n := range r.daemons {
 		d := n.Load()
 		d.Close()
+		if n := d.Store.Kept(); n > 0 {
+			r.wrong("daemon %d keeps %d permits that it does not use", i, n)
+		}
 		r.Events = append(r.Events, d.Ledger.Events())
 		r.Operations = append(r.Operations, losses(d.Ledger.Events(), r.began)...)
 	}

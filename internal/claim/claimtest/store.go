@@ -42,6 +42,7 @@ type Store struct {
 	skew  time.Duration
 	ahead time.Duration // what the last answer's Date said beyond the own clock
 	calls []Call
+	given []*permits
 }
 
 var _ claim.Store = (*Store)(nil)
@@ -69,8 +70,12 @@ func (r *Register) Store(o StoreOptions) *Store {
 
 type permitsKey struct{}
 
-// permits are what is left of a grant of Permit, guarded by Store.mu.
-type permits struct{ left int }
+// permits are what is left of a grant of Permit, guarded by Store.mu. The end of
+// their context gives them back.
+type permits struct {
+	left int
+	ctx  context.Context
+}
 
 // Permit implements claim.Store.
 func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
@@ -85,7 +90,24 @@ func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
 	if err := sleep(ctx, turn.Sub(now)); err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, permitsKey{}, &permits{left: n}), nil
+	p := &permits{left: n, ctx: ctx}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(slices.DeleteFunc(s.given, func(p *permits) bool { return p.left == 0 || p.ctx.Err() != nil }), p)
+	return context.WithValue(ctx, permitsKey{}, p), nil
+}
+
+// Kept returns how many permits were neither used nor given back.
+func (s *Store) Kept() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.given {
+		if p.ctx.Err() == nil {
+			n += p.left
+		}
+	}
+	return n
 }
 
 // Get implements claim.Store.
