@@ -15,7 +15,8 @@
 // Two agents never hold one task at the same time, provided that
 //
 //   - every claimer follows this protocol with the same settings, and its
-//     settle time is longer than its write window;
+//     settle time is longer than its write window, or there is only one claimer
+//     (Policy.Exclusive), which the ledger's reservations keep from racing itself;
 //   - a write takes effect before it is answered or given up, or not at all;
 //   - a read of the page shows the last write that took effect before it;
 //   - a holder gets through to Notion in time to repair its claim, should a late
@@ -73,6 +74,41 @@
 // Without a claim_token property claims are told apart by name and minute, so
 // that agents of different daemons must not share names, and a late write may
 // go unnoticed.
+//
+// # The life of a claim
+//
+//	Claim ─→ reserved ─→ writing ─→ held ─→ finishing ─→ ended
+//	             │          │         └──────────┴─────→ ended (lost, overridden, swept)
+//	             └─→ ended  ├─→ ended (denied)
+//	                        ├─→ unseen ─→ ended (after a day)
+//	                        │     ↑ ↓
+//	                        └─→ abandoned ─→ voided ─→ clearing ─→ ended (withdrawn)
+//	                                ↑  └────────┴──────────┴─────→ ended (overtaken)
+//	Sweep ──────────────────────────┴─→ voided ─→ clearing ─→ ended (swept)
+//
+// An attempt reserves its task, writes, and is held once it is verified. One that is
+// given up after its write was sent is abandoned if the write is on the page, or may
+// be, and unseen if a reading did not show it; a reading that shows it later, the
+// mirror's included, makes it abandoned. An abandoned claim is marked void on its
+// page, and after the grace taken off it; one that is not on its page any more when
+// it is to be marked is unseen again. A claim that somebody overtook on the way, or
+// whose lease ended, is left alone.
+//
+// A sweep enters as abandoned, with the mark that it writes: if it is cut short, the
+// same steps take its mark off the page, and the task is reopened all the same. While
+// it is under way it goes on to voided by itself, as soon as the mark has settled.
+//
+// Every state but held is left in steps that RunDue takes when they are due. A claim
+// is in memory from its reservation to its end, as the ledger has it; the ledger is
+// written first.
+//
+// # Visits
+//
+// Whatever is done to a page, by an attempt, a renewal, a guard, a finish, a
+// withdrawal or a sweep, is one visit: permits for two requests, a read, a decision,
+// and at most one write within the write window of the read. What became of the write
+// is that it was seen in its answer, that it did not land, or that nobody knows. The
+// permits that were not used are given back.
 //
 // # Failures
 //
