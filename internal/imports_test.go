@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
 	"internal/metrics": {"internal/claim"},
+	"internal/ready":   {"internal/task"},
 	"internal/service": {},
 	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
 

@@ -1,0 +1,149 @@
+package ready_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"dibs/internal/ready"
+	"dibs/internal/task"
+
+	"pgregory.net/rapid"
+)
+
+// board is a board on which a task is ready if it is OPEN, all that it depends on is
+// COMPLETED, and nobody holds it: a lease ends a minute after ClaimedAt.
+type board struct {
+	now   time.Time
+	tasks map[task.ID]task.Task
+}
+
+func (b *board) task(id task.ID) (task.Task, bool) {
+	t, ok := b.tasks[id]
+	return t, ok
+}
+
+func (b *board) judge(t task.Task) (bool, time.Time) {
+	blocked := task.Unfinished(t, func(id task.ID) (task.Status, bool) { return b.tasks[id].Status, true })
+	if end := t.ClaimedAt.Add(time.Minute); !t.ClaimedAt.IsZero() && b.now.Before(end) {
+		return false, end
+	}
+	return len(blocked) == 0, time.Time{}
+}
+
+// want is what the view should show: every task judged on its own.
+func (b *board) want() []task.ID {
+	var all []task.Task
+	for _, t := range b.tasks {
+		if ok, _ := b.judge(t); ok && t.Status == task.Open && !t.Trashed {
+			all = append(all, t)
+		}
+	}
+	task.Sort(all)
+	return ids(slices.Values(all))
+}
+
+func ids(tasks func(func(task.Task) bool)) []task.ID {
+	out := []task.ID{}
+	for t := range tasks {
+		out = append(out, t.ID)
+	}
+	return out
+}
+
+// Whatever changes, and however time passes, the view shows what judging all tasks
+// one by one would.
+func TestView(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &board{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), tasks: make(map[task.ID]task.Task)}
+		v := ready.New(ready.Config{Task: b.task, Judge: b.judge, Now: func() time.Time { return b.now }})
+		id := rapid.Custom(func(t *rapid.T) task.ID { return task.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "id"))) })
+		status := rapid.SampledFrom([]task.Status{task.Open, task.Open, task.Completed, task.InProgress})
+		check := func(t *rapid.T) {
+			if got, want := ids(v.Tasks()), b.want(); !slices.Equal(got, want) {
+				t.Fatalf("ready %v, want %v", got, want)
+			}
+			if got, want := v.Len(), len(b.want()); got != want {
+				t.Fatalf("%d tasks ready, want %d", got, want)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": check,
+			"change": func(t *rapid.T) {
+				one := task.Task{
+					ID: id.Draw(t, "task"), Status: status.Draw(t, "status"), Trashed: rapid.IntRange(0, 5).Draw(t, "trashed") == 0,
+					Priority:  rapid.SampledFrom(task.Priorities).Draw(t, "priority"),
+					DependsOn: rapid.SliceOfN(id, 0, 2).Draw(t, "depends on"),
+				}
+				b.tasks[one.ID] = one
+				v.Changed(one.ID)
+			},
+			"claim": func(t *rapid.T) {
+				one, ok := b.tasks[id.Draw(t, "task")]
+				if !ok {
+					t.Skip()
+				}
+				one.ClaimedAt = b.now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds ago")) * time.Second)
+				b.tasks[one.ID] = one
+				v.Claimed(one.ID)
+			},
+			"remove": func(t *rapid.T) {
+				gone := id.Draw(t, "task")
+				delete(b.tasks, gone)
+				v.Changed(gone)
+			},
+			"time": func(t *rapid.T) {
+				b.now = b.now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "seconds")) * time.Second)
+			},
+		})
+	})
+}
+
+// What is iterated over is the view of one moment.
+func TestTasksAreOfOneMoment(t *testing.T) {
+	b := &board{tasks: map[task.ID]task.Task{"a": {ID: "a", Status: task.Open}, "b": {ID: "b", Status: task.Open}}}
+	v := ready.New(ready.Config{Task: b.task, Judge: b.judge, Now: time.Now})
+	v.Changed("a", "b")
+	tasks := v.Tasks()
+	delete(b.tasks, "b")
+	v.Changed("b")
+	if got := ids(tasks); !slices.Equal(got, []task.ID{"a", "b"}) {
+		t.Errorf("ready then %v, want a and b", got)
+	}
+	if got := ids(v.Tasks()); !slices.Equal(got, []task.ID{"a"}) {
+		t.Errorf("ready now %v, want a", got)
+	}
+}
+
+// A judge that wants to be asked again at once does not keep the view from answering.
+func TestAgainNow(t *testing.T) {
+	b := &board{tasks: map[task.ID]task.Task{"a": {ID: "a", Status: task.Open}}}
+	past := time.Now().Add(-time.Second)
+	v := ready.New(ready.Config{
+		Task: b.task, Now: time.Now,
+		Judge: func(task.Task) (bool, time.Time) { return false, past },
+	})
+	v.Changed("a")
+	if n := v.Len(); n != 0 {
+		t.Errorf("%d tasks ready, want none", n)
+	}
+}
+
+func BenchmarkChanged(b *testing.B) {
+	const tasks = 10_000
+	all := &board{tasks: make(map[task.ID]task.Task)}
+	v := ready.New(ready.Config{Task: all.task, Judge: all.judge, Now: time.Now})
+	for i := range tasks {
+		id := task.ID(fmt.Sprint(i))
+		all.tasks[id] = task.Task{ID: id, Status: task.Open}
+		v.Changed(id)
+	}
+	for i := 0; b.Loop(); i++ {
+		id := task.ID(fmt.Sprint(i % tasks))
+		v.Changed(id)
+		for range v.Tasks() {
+			break
+		}
+	}
+}
