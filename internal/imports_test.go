@@ -22,7 +22,8 @@ var allowed = map[string][]string{
 
 	"internal/task":            {},
 	"internal/usertest":        {},
-	"internal/claim":           {"internal/task"},
+	"internal/agenda":          {},
+	"internal/claim":           {"internal/agenda", "internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/task"},
 
 	"internal/feed":    {"internal/claim", "internal/task"},
@@ -30,7 +31,7 @@ var allowed = map[string][]string{
 	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
 	"internal/metrics": {"internal/claim"},
-	"internal/ready":   {"internal/task"},
+	"internal/ready":   {"internal/agenda", "internal/task"},
 	"internal/service": {},
 	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/agenda"
 	"dibs/internal/task"
 
 	"github.com/tidwall/btree"
@@ -21,10 +22,17 @@ type book struct {
 	tasks  *btree.BTreeG[listed] // all claims, by their tasks
 	agents *btree.BTreeG[listed] // those held or being finished, by their agents
 
-	steps    agenda // when RunDue has something to do for a claim
-	warnings agenda // when an agent is to be warned, see Warn
-	renewals agenda // when a lease is to be written anew, see KeepAlive
-	finishes agenda // when agents said that they were done
+	steps    dates // when RunDue has something to do for a claim
+	warnings dates // when an agent is to be warned, see Warn
+	renewals dates // when a lease is to be written anew, see KeepAlive
+	finishes dates // when agents said that they were done
+}
+
+// dates has claims in the order of the moments that when gives for them, without
+// those for which it gives none.
+type dates struct {
+	*agenda.Agenda[ID]
+	when func(Claim) (at time.Time, ok bool)
 }
 
 // listed is a claim under a heading.
@@ -43,7 +51,10 @@ func newBook() *book {
 	}
 	return &book{
 		claims: make(map[ID]Claim), tasks: list(), agents: list(),
-		steps: newAgenda(Claim.step), warnings: newAgenda(Claim.warning), renewals: newAgenda(Claim.renewal), finishes: newAgenda(Claim.finishing),
+		steps:    dates{agenda.New[ID](), Claim.step},
+		warnings: dates{agenda.New[ID](), Claim.warning},
+		renewals: dates{agenda.New[ID](), Claim.renewal},
+		finishes: dates{agenda.New[ID](), Claim.finishing},
 	}
 }
 
@@ -54,10 +65,14 @@ func (b *book) put(c Claim) {
 	if old, known := b.claims[c.ID]; known {
 		b.tasks.Delete(listed{string(old.Task.ID), old.ID})
 		b.agents.Delete(listed{old.Agent, old.ID})
-		for _, a := range b.agendas() {
-			a.remove(old)
-		}
 		delete(b.claims, c.ID)
+	}
+	for _, d := range []dates{b.steps, b.warnings, b.renewals, b.finishes} {
+		if at, ok := d.when(c); ok {
+			d.Set(c.ID, at)
+		} else {
+			d.Remove(c.ID)
+		}
 	}
 	if c.State == Ended {
 		return
@@ -67,12 +82,7 @@ func (b *book) put(c Claim) {
 	if c.State == Held || c.State == Finishing {
 		b.agents.Set(listed{c.Agent, c.ID})
 	}
-	for _, a := range b.agendas() {
-		a.add(c)
-	}
 }
-
-func (b *book) agendas() []agenda { return []agenda{b.steps, b.warnings, b.renewals, b.finishes} }
 
 // get returns a live claim.
 func (b *book) get(id ID) (Claim, bool) {
@@ -128,67 +138,31 @@ func (b *book) of(agent string) []Claim {
 	return out
 }
 
-// until returns the claims that an agenda has up to some moment, in its order.
-func (b *book) until(a agenda, end time.Time) []Claim {
+// until returns the claims whose dates are not after end, in the order of these.
+func (b *book) until(d dates, end time.Time) []Claim {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
 	var out []Claim
-	b.each(a, time.Time{}, func(at time.Time, c Claim) bool {
+	for id, at := range d.From(time.Time{}) {
 		if at.After(end) {
-			return false
+			break
 		}
-		out = append(out, c)
-		return true
-	})
+		out = append(out, b.claims[id])
+	}
 	return out
 }
 
-// first returns the earliest moment of an agenda, from start on, at which it has
-// a claim that counts; zero if there is none.
-func (b *book) first(a agenda, start time.Time, counts func(Claim) bool) (first time.Time) {
-	b.each(a, start, func(at time.Time, c Claim) bool {
-		if counts(c) {
-			first = at
-		}
-		return first.IsZero()
-	})
-	return first
-}
-
-// each calls f with what an agenda has from start on, until f returns false. f
-// must not call the book.
-func (b *book) each(a agenda, start time.Time, f func(time.Time, Claim) bool) {
+// first returns the earliest date, from start on, of a claim that counts; zero if
+// there is none.
+func (b *book) first(d dates, start time.Time, counts func(Claim) bool) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	a.Ascend(appointment{at: start}, func(p appointment) bool { return f(p.at, b.claims[p.id]) })
-}
-
-// agenda has claims in the order of the moments that when gives for them, without
-// those for which it gives none.
-type agenda struct {
-	*btree.BTreeG[appointment]
-	when func(Claim) (at time.Time, ok bool)
-}
-
-// appointment is a claim at a moment.
-type appointment struct {
-	at time.Time
-	id ID
-}
-
-func newAgenda(when func(Claim) (time.Time, bool)) agenda {
-	earlier := func(a, b appointment) bool { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) < 0 }
-	return agenda{btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), when}
-}
-
-func (a agenda) add(c Claim) {
-	if at, ok := a.when(c); ok {
-		a.Set(appointment{at, c.ID})
+	for id, at := range d.From(start) {
+		if counts(b.claims[id]) {
+			return at
+		}
 	}
-}
-
-func (a agenda) remove(c Claim) {
-	if at, ok := a.when(c); ok {
-		a.Delete(appointment{at, c.ID})
-	}
+	return time.Time{}
 }
 
 // step is when RunDue has something to do for c.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/agenda"
 	"dibs/internal/task"
 
 	"github.com/tidwall/btree"
@@ -34,20 +35,13 @@ type View struct {
 	ready *btree.BTreeG[*task.Task]
 	// waiting has the OPEN tasks by what they depend on.
 	waiting map[task.ID]map[task.ID]struct{}
-	again   *btree.BTreeG[appointment]
+	again   *agenda.Agenda[task.ID] // of tasks that are to be judged again at some time
 }
 
 // row is an OPEN task as it was judged last.
 type row struct {
 	task  *task.Task // not changed any more
 	ready bool
-	again time.Time
-}
-
-// appointment is a task that is to be judged again at some time.
-type appointment struct {
-	at time.Time
-	id task.ID
 }
 
 // New returns a view of no tasks.
@@ -56,12 +50,7 @@ func New(c Config) *View {
 	return &View{
 		config: c, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
 		ready: btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, unlocked),
-		again: btree.NewBTreeGOptions(func(a, b appointment) bool {
-			if order := a.at.Compare(b.at); order != 0 {
-				return order < 0
-			}
-			return a.id < b.id
-		}, unlocked),
+		again: agenda.New[task.ID](),
 	}
 }
 
@@ -72,9 +61,9 @@ func (v *View) Changed(ids ...task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range ids {
-		v.judge(id)
+		v.judge(id, time.Time{})
 		for dependent := range v.waiting[id] {
-			v.judge(dependent)
+			v.judge(dependent, time.Time{})
 		}
 	}
 }
@@ -83,7 +72,7 @@ func (v *View) Changed(ids ...task.ID) {
 func (v *View) Claimed(id task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.judge(id)
+	v.judge(id, time.Time{})
 }
 
 // Tasks yields the ready tasks of this moment, in the order in which they are
@@ -108,20 +97,18 @@ func (v *View) Len() int {
 func (v *View) catchUp() {
 	now := v.config.Now()
 	for {
-		next, ok := v.again.Min()
-		if !ok || next.at.After(now) {
+		id, at, ok := v.again.First()
+		if !ok || at.After(now) {
 			return
 		}
-		v.judge(next.id)
-		if r, ok := v.open[next.id]; ok && !r.again.After(now) && !r.again.IsZero() {
-			v.appoint(next.id, &r, time.Time{}) // no sooner than something changes
-			v.open[next.id] = r
-		}
+		v.again.Remove(id) // whatever the judge says now, it is asked once
+		v.judge(id, now)
 	}
 }
 
-// judge takes over a task as the board has it. v.mu is held.
-func (v *View) judge(id task.ID) {
+// judge takes over a task as the board has it, and has it judged again after that
+// time at the earliest. v.mu is held.
+func (v *View) judge(id task.ID, earliest time.Time) {
 	before, known := v.open[id]
 	if known && before.ready {
 		v.ready.Delete(before.task)
@@ -130,7 +117,7 @@ func (v *View) judge(id task.ID) {
 	if !ok || t.Status != task.Open || t.Trashed {
 		if known {
 			v.depend(id, before.task.DependsOn, nil)
-			v.appoint(id, &before, time.Time{})
+			v.again.Remove(id)
 			delete(v.open, id)
 		}
 		return
@@ -140,23 +127,14 @@ func (v *View) judge(id task.ID) {
 		dependedOn = before.task.DependsOn
 	}
 	v.depend(id, dependedOn, t.DependsOn)
-	now := row{task: &t, again: before.again}
 	ready, again := v.config.Judge(t)
-	if now.ready = ready; ready {
-		v.ready.Set(now.task)
+	if ready {
+		v.ready.Set(&t)
 	}
-	v.appoint(id, &now, again)
-	v.open[id] = now
-}
-
-// appoint has the task of a row judged again at another time than before.
-func (v *View) appoint(id task.ID, r *row, again time.Time) {
-	if !r.again.IsZero() {
-		v.again.Delete(appointment{r.again, id})
+	if v.again.Remove(id); again.After(earliest) {
+		v.again.Set(id, again)
 	}
-	if r.again = again; !again.IsZero() {
-		v.again.Set(appointment{again, id})
-	}
+	v.open[id] = row{&t, ready}
 }
 
 // depend takes over what a task depends on.

@@ -1,0 +1,63 @@
+// Package agenda orders things by the moments at which something is to be done about
+// them.
+package agenda
+
+import (
+	"cmp"
+	"iter"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// Agenda has at most one moment for each key. Its zero value is not usable, see New.
+// It is not safe for concurrent use.
+type Agenda[K cmp.Ordered] struct {
+	moments map[K]time.Time
+	order   *btree.BTreeG[entry[K]]
+}
+
+type entry[K cmp.Ordered] struct {
+	at  time.Time
+	key K
+}
+
+// New returns an empty agenda.
+func New[K cmp.Ordered]() *Agenda[K] {
+	earlier := func(a, b entry[K]) bool { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) < 0 }
+	return &Agenda[K]{
+		moments: make(map[K]time.Time),
+		order:   btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
+	}
+}
+
+// Set gives a key that moment, in the place of any that it had.
+func (a *Agenda[K]) Set(key K, at time.Time) {
+	a.Remove(key)
+	a.moments[key] = at
+	a.order.Set(entry[K]{at, key})
+}
+
+// Remove takes a key off the agenda, if it is on it.
+func (a *Agenda[K]) Remove(key K) {
+	if at, ok := a.moments[key]; ok {
+		a.order.Delete(entry[K]{at, key})
+		delete(a.moments, key)
+	}
+}
+
+// From yields the keys with a moment at start or later, in the order of their
+// moments; those of the same moment in their own order. The agenda must not be
+// changed meanwhile.
+func (a *Agenda[K]) From(start time.Time) iter.Seq2[K, time.Time] {
+	return func(yield func(K, time.Time) bool) {
+		first := entry[K]{at: start}
+		a.order.Ascend(first, func(e entry[K]) bool { return yield(e.key, e.at) })
+	}
+}
+
+// First returns the key with the earliest moment; false if there is none.
+func (a *Agenda[K]) First() (K, time.Time, bool) {
+	e, ok := a.order.Min()
+	return e.key, e.at, ok
+}
