@@ -163,3 +163,44 @@ func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
 		}
 	})
 }
+
+// A daemon that starts anew looks at the pages of all claims that it held. Permits for
+// writes that turn out not to be needed are for the next ones.
+func TestRestartLooksAtHeldClaims(t *testing.T) {
+	t.Parallel()
+	const held = 40
+	inWorld(t, 180, func(w *world) {
+		o := w.options(quiet)
+		n := w.start(o)
+		for i := range held {
+			w.add(fmt.Sprintf("task %d", i), nil)
+		}
+		n.stop()
+		n = w.start(o) // sees the tasks
+		var wg sync.WaitGroup
+		for i := range held {
+			wg.Go(func() { n.mustClaim(fmt.Sprintf("agent-%d", i), "") })
+		}
+		wg.Wait()
+		time.Sleep(5 * time.Minute) // for the log entries, and permits for a burst
+		n.stop()
+		w.notion.ResetRequests()
+
+		began := time.Now()
+		n = w.start(o)
+		defer n.stop()
+		time.Sleep(time.Minute)
+		looked := 0
+		var last time.Time
+		for _, r := range w.notion.Requests() {
+			if kindOf(r) == "GET page" {
+				looked, last = looked+1, r.Time
+			}
+		}
+		took := last.Sub(began).Round(100 * time.Millisecond)
+		w.Logf("looked at %d held claims in %v", looked, took)
+		if looked != held || took > 14*time.Second {
+			w.Errorf("looked at %d pages in %v, want %d within 14 s", looked, took, held)
+		}
+	})
+}
