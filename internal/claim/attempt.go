@@ -82,8 +82,14 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err := a.closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
 	}
-	v, err := a.visit(ctx, a.cl.Task.ID)
-	if err != nil {
+	v, err := a.visit(ctx, a.cl.Task.ID, gatePatience)
+	switch {
+	case errors.Is(err, errCrowded):
+		return a.deny(ctx, Denied{
+			Code: CodeNotionUnavailable, RetryAfter: gatePatience / 2, Err: err,
+			Detail: err.Error() + ": ask again later, or wait for a task",
+		}, false)
+	case err != nil:
 		d := a.unavailable(err)
 		return a.deny(ctx, d, asked(err) && d.Code != CodeNotionUnavailable)
 	}

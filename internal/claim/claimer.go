@@ -48,6 +48,7 @@ type Claimer struct {
 	stored   func(Claim)
 	log      *slog.Logger
 	book     *book
+	gate     *gate
 	locks    taskLocks
 	underway sync.Map // the ids of the attempts that are being made
 
@@ -64,7 +65,7 @@ func New(c Config) (*Claimer, error) {
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
 		blockers: c.Blockers, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, log: c.Log,
-		book: newBook(),
+		book: newBook(), gate: newGate(),
 	}
 	if k.blockers == nil {
 		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }

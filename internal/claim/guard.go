@@ -52,7 +52,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 // guardOnce looks once. again means that the claim is covered, and not yet seen
 // back in its place.
 func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool, err error) {
-	v, err := c.visit(ctx, cl.Task.ID)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
 			_, err = c.lose(ctx, cl, "", err.Error())

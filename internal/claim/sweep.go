@@ -43,7 +43,7 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 // mark puts the mark of a sweep on a page that shows a stale claim, and reports
 // whether it is known to be there.
 func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, err error) {
-	v, err := c.visit(ctx, id)
+	v, err := c.visit(ctx, id, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
 			err = nil
@@ -85,7 +85,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 
 // reopenMarked reopens the task of a sweep whose mark has settled.
 func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
-	v, err := c.visit(ctx, cl.Task.ID)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		return false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"dibs/internal/task"
@@ -18,6 +19,7 @@ type visit struct {
 	id      task.ID
 	permits context.Context
 	giveUp  context.CancelFunc
+	leave   func()
 	watch   stopwatch
 
 	took    time.Duration // from the read to the end of the write
@@ -49,42 +51,55 @@ func asked(err error) bool {
 }
 
 // visit reads the page of a task, with permits for the read and a write. Whoever
-// gets the visit has to close it. The task is locked.
-func (c *Claimer) visit(ctx context.Context, id task.ID) (*visit, error) {
-	return c.visitFor(ctx, id, 2)
-}
-
-func (c *Claimer) visitFor(ctx context.Context, id task.ID, requests int) (*visit, error) {
+// gets the visit has to close it. If patience is not zero and too many others visit
+// pages for that long, the error is errCrowded. The task is locked.
+func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
 	ctx, giveUp := context.WithCancel(ctx)
-	permits, err := c.store.Permit(ctx, requests)
+	permits, err := c.store.Permit(ctx, 2)
+	if err == nil {
+		err = c.gate.enter(ctx, patience)
+	}
 	if err != nil {
 		giveUp()
 		return nil, unasked{err}
 	}
-	v := &visit{claimer: c, id: id, permits: permits, giveUp: giveUp, watch: startWatch()}
-	if v.Reading, err = c.store.Get(permits, id); err != nil {
-		giveUp()
+	v := &visit{claimer: c, id: id, permits: permits, giveUp: giveUp, leave: sync.OnceFunc(c.gate.leave), watch: startWatch()}
+	if v.Reading, err = c.get(permits, id); err != nil {
+		v.Close()
 		return nil, err
-	}
-	c.observe(v.Reading)
-	if _, err := c.sighted(ctx, v.Task); err != nil {
-		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)
 	}
 	return v, nil
 }
 
-// read visits the page without the right to write.
+// Close gives back the permits that were not used. It may be called again.
+func (v *visit) Close() {
+	v.giveUp()
+	v.leave()
+}
+
+// read reads the page of a task, with a permit of its own.
 func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
-	v, err := c.visitFor(ctx, id, 1)
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	permit, err := c.store.Permit(ctx, 1)
+	if err != nil {
+		return Reading{}, unasked{err}
+	}
+	return c.get(permit, id)
+}
+
+// get fetches the page of a task, which is locked, with a permit of ctx.
+func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
+	r, err := c.store.Get(ctx, id)
 	if err != nil {
 		return Reading{}, err
 	}
-	v.Close()
-	return v.Reading, nil
+	c.observe(r)
+	if _, err := c.sighted(ctx, r.Task); err != nil {
+		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)
+	}
+	return r, nil
 }
-
-// Close gives back the permits that were not used. It may be called again.
-func (v *visit) Close() { v.giveUp() }
 
 // late reports whether the write window is over.
 func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.WriteWindow }
@@ -102,12 +117,16 @@ var errSlow = errors.New("Notion answered more slowly")
 func (v *visit) write(w Write) (Reading, fate, error) {
 	c := v.claimer
 	if v.late() {
+		c.gate.heed(v.watch.elapsed(), c.policy.WriteWindow)
+		v.leave()
 		return Reading{}, notLanded, Errorf(Unavailable, LandedNo, "%w than claim.write_window (%v) allows, and nothing was written; try again", errSlow, c.policy.WriteWindow)
 	}
 	work, cancel := c.detached(v.permits)
 	defer cancel()
 	r, err := c.store.Write(work, v.id, w)
 	v.took, v.failure = v.watch.elapsed(), err
+	c.gate.heed(v.took, c.policy.WriteWindow)
+	v.leave()
 	switch {
 	case err == nil:
 		c.observe(r)

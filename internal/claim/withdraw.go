@@ -99,7 +99,7 @@ func (c *Claimer) overtaken(ctx context.Context, cl Claim) error {
 // revisit visits the page of a claim that is owed a step. The visit is nil if
 // there is nothing to be done now.
 func (c *Claimer) revisit(ctx context.Context, cl Claim) (*visit, error) {
-	v, err := c.visit(ctx, cl.Task.ID)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	switch {
 	case err != nil && storeKind(err) == NotFound:
 		_, err = c.end(ctx, cl, EndNotGranted, err.Error())
