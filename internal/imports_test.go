@@ -24,7 +24,8 @@ var allowed = map[string][]string{
 	"internal/usertest":        {},
 	"internal/agenda":          {},
 	"internal/claim":           {"internal/agenda", "internal/task"},
-	"internal/claim/claimtest": {"internal/claim", "internal/task"},
+	"internal/claim/claimsim":  {"internal/claim", "internal/task"},
+	"internal/claim/claimtest": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 
 	"internal/feed":    {"internal/claim", "internal/task"},
 	"internal/mirror":  {"internal/claim", "internal/task"},
@@ -59,7 +60,7 @@ var allowed = map[string][]string{
 	"internal/demo": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
 	},
-	"internal/simulate": {"internal/claim", "internal/claim/claimtest", "internal/task"},
+	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
 		"internal/doctor", "internal/emulator", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",

@@ -8,7 +8,7 @@
 // time. The claimers of dibs are the real thing, claim.Claimer, each in a daemon
 // of its own with the sync loop of a daemon, because agents of one daemon never
 // race in Notion. The claimers by hand are a few lines each. All of them work on
-// a claimtest.Register, where the last writer of a property wins, through
+// a claimsim.Register, where the last writer of a property wins, through
 // requests whose latency is drawn from a Profile and some of whose claim writes
 // land late: the connection breaks, and the write takes effect up to half a
 // minute afterwards. After the race the daemons go on for some minutes, so that

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 )
 
 // Range is a number that is drawn anew for each race.
@@ -96,7 +96,7 @@ func (o Options) Validate() error {
 // policy is what a daemon goes by. One whose settle wait does not exceed the
 // window has to say that it is the only claimer, which here it is not.
 func (o Options) policy(settle time.Duration) claim.Policy {
-	p := claimtest.Policy()
+	p := claimsim.Policy()
 	p.WriteWindow, p.Settle, p.Exclusive = o.WriteWindow, settle, settle <= o.WriteWindow
 	return p
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 )
 
 // Profile describes how long a request takes, from its sending to the whole of
@@ -87,8 +87,8 @@ func (p Profile) draw(r *rand.Rand) time.Duration {
 }
 
 // delay draws the delay of a request. Its answer is dated when it took effect.
-func (p Profile) delay(r *rand.Rand) claimtest.Delay {
+func (p Profile) delay(r *rand.Rand) claimsim.Delay {
 	whole := p.draw(r)
 	before := time.Duration(r.Float64() * float64(whole))
-	return claimtest.Delay{Before: before, After: whole - before}
+	return claimsim.Delay{Before: before, After: whole - before}
 }

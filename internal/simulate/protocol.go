@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -36,7 +36,7 @@ func (o Options) contests() []contest {
 
 // daemon is a claimer of dibs.
 func (r *race) daemon(i int) entrant {
-	d := r.register.Daemon(claimtest.DaemonOptions{
+	d := r.register.Daemon(claimsim.DaemonOptions{
 		StoreOptions: r.storeOptions(i), Policy: r.policy(*r.settle), Fault: r.late(i),
 	})
 	return entrant{
@@ -142,7 +142,7 @@ func (t *thread) add(by string) {
 // post sends a comment, which may land late, as a claim write may.
 func (r *race) post(draw *rand.Rand, by string) error {
 	if draw.Float64() < r.Late {
-		time.AfterFunc(upTo(draw, latest), func() { r.thread.add(by) })
+		time.AfterFunc(claimsim.UpTo(draw, latest), func() { r.thread.add(by) })
 		return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "comment on %s: connection reset", page)
 	}
 	d := r.Latency.delay(draw)

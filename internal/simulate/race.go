@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -29,7 +29,7 @@ type race struct {
 	Options
 	contest
 	seed     uint64
-	register *claimtest.Register
+	register *claimsim.Register
 	thread   *thread
 	claimers int
 }
@@ -65,7 +65,7 @@ func (c contest) run(o Options, n int) (result outcome) {
 		draw := rand.New(rand.NewPCG(o.Seed, uint64(n)))
 		r := &race{
 			Options: o, contest: c, seed: draw.Uint64(),
-			register: claimtest.NewRegister(task.Task{ID: page, Title: "Mend the roof", Status: task.Open}),
+			register: claimsim.NewRegister(task.Task{ID: page, Title: "Mend the roof", Status: task.Open}),
 			claimers: o.Claimers.Least + draw.IntN(o.Claimers.Most-o.Claimers.Least+1),
 		}
 		r.thread = newThread(r.seed)
@@ -83,7 +83,7 @@ func (r *race) race(draw *rand.Rand) []grant {
 	var claims, syncs sync.WaitGroup
 	for i := range r.claimers {
 		e := r.enter(r, i)
-		start, phase := upTo(draw, r.Spread), upTo(draw, claimtest.SyncInterval)
+		start, phase := claimsim.UpTo(draw, r.Spread), claimsim.UpTo(draw, claimsim.SyncInterval)
 		claims.Go(func() {
 			time.Sleep(start)
 			began := time.Now()
@@ -93,7 +93,7 @@ func (r *race) race(draw *rand.Rand) []grant {
 		})
 		if e.sync != nil {
 			syncs.Go(func() {
-				for time.Sleep(phase); ctx.Err() == nil; time.Sleep(claimtest.SyncInterval) {
+				for time.Sleep(phase); ctx.Err() == nil; time.Sleep(claimsim.SyncInterval) {
 					e.sync(ctx)
 				}
 			})
@@ -133,25 +133,21 @@ func (r *race) outcome(grants []grant) outcome {
 // name names a claimer and its store.
 func name(i int) string { return fmt.Sprint("claimer ", i+1) }
 
-func (r *race) storeOptions(i int) claimtest.StoreOptions {
-	return claimtest.StoreOptions{Name: name(i), Seed: r.seed, Latency: r.Latency.delay}
+func (r *race) storeOptions(i int) claimsim.StoreOptions {
+	return claimsim.StoreOptions{Name: name(i), Seed: r.seed, Latency: r.Latency.delay}
 }
 
 // late makes some of the claim writes of a store land late.
-func (r *race) late(i int) claimtest.Fault {
+func (r *race) late(i int) claimsim.Fault {
 	const steps = 30
-	var faults []claimtest.Fault
+	var faults []claimsim.Fault
 	for step := range steps {
-		faults = append(faults, claimtest.Late(time.Duration(step+1)*latest/steps))
+		faults = append(faults, claimsim.Late(time.Duration(step+1)*latest/steps))
 	}
-	return claimtest.Sometimes(r.seed+uint64(i), r.Late, claimtest.Every(claimtest.Claims), faults...)
+	return claimsim.Sometimes(r.seed+uint64(i), r.Late, claimsim.Every(claimsim.Claims), faults...)
 }
 
 // store is a claimer's access to the register for a protocol by hand.
 func (r *race) store(i int) claim.Store {
 	return r.late(i)(r.register.Store(r.storeOptions(i)))
-}
-
-func upTo(r *rand.Rand, most time.Duration) time.Duration {
-	return time.Duration(r.Int64N(int64(most) + 1))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -20,11 +21,11 @@ type agent struct {
 }
 
 func (a *agent) run(ctx context.Context) {
-	_ = sleep(ctx, upTo(a.rand, a.rush))
-	for ; time.Since(a.began) < raceTime; _ = sleep(ctx, upTo(a.rand, 20*time.Second)) {
+	_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, a.rush))
+	for ; time.Since(a.began) < raceTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second)) {
 		c, ok := a.claim(ctx)
 		if !ok {
-			_ = sleep(ctx, upTo(a.rand, 30*time.Second))
+			_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 30*time.Second))
 			continue
 		}
 		if a.work(ctx, c) {
@@ -37,7 +38,7 @@ func (a *agent) run(ctx context.Context) {
 func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 	if a.rand.IntN(10) == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, upTo(a.rand, 6*time.Second))
+		ctx, cancel = context.WithTimeout(ctx, claimsim.UpTo(a.rand, 6*time.Second))
 		defer cancel()
 	}
 	lease := []time.Duration{0, 0, 2 * time.Minute, 150 * time.Second, 3 * time.Minute}[a.rand.IntN(5)]
@@ -62,14 +63,14 @@ func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 	switch a.rand.IntN(6) {
 	case 0: // is quick
-		_ = sleep(ctx, upTo(a.rand, 30*time.Second))
+		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 30*time.Second))
 	case 1: // forgets to renew, and is late
-		_ = sleep(ctx, upTo(a.rand, 5*time.Minute))
+		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 5*time.Minute))
 	case 2: // vanishes
 		return false
 	default: // shows that it is alive, now and then
 		for range a.rand.IntN(10) {
-			_ = sleep(ctx, 5*time.Second+upTo(a.rand, 25*time.Second))
+			_ = claimsim.Sleep(ctx, 5*time.Second+claimsim.UpTo(a.rand, 25*time.Second))
 			renewed, err := a.daemon.Load().Renew(ctx, c.ID)
 			var lost *claim.Lost
 			if errors.As(err, &lost) {
@@ -106,6 +107,6 @@ func (a *agent) finish(ctx context.Context, c claim.Claim) {
 			}
 			return
 		}
-		_ = sleep(ctx, upTo(a.rand, 20*time.Second))
+		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second))
 	}
 }

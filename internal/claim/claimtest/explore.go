@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -151,7 +152,7 @@ func (x *explorer) times() ([]time.Duration, bool) {
 // the policy that it was made for, and returns the claims that were granted and
 // what the page shows then.
 func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy) (granted []claim.Claim, page task.Task) {
-	register := NewRegister(first)
+	register := claimsim.NewRegister(first)
 	points := make(map[step]time.Duration)
 	claimers := 0
 	for i, step := range s.steps {
@@ -164,10 +165,10 @@ func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy) (gra
 		read, write, verify := points[step{c, pointRead}], points[step{c, pointWrite}], points[step{c, pointVerify}]
 		// Reads are sent at the moment of their effect, and answers take no time.
 		before := []time.Duration{0, write - read, verify - write - p.Settle}
-		d := register.Daemon(DaemonOptions{Policy: p, StoreOptions: StoreOptions{
+		d := register.Daemon(claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{
 			Name: fmt.Sprint(c),
-			Latency: func(*rand.Rand) Delay {
-				d := Delay{Before: before[0]}
+			Latency: func(*rand.Rand) claimsim.Delay {
+				d := claimsim.Delay{Before: before[0]}
 				before = before[1:]
 				return d
 			},

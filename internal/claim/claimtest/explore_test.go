@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/task"
 
@@ -64,7 +65,7 @@ func TestEverySchedule(t *testing.T) {
 	}
 	for n := 1; n <= most; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			schedules, failures := explored(t, n, claimtest.Policy())
+			schedules, failures := explored(t, n, claimsim.Policy())
 			for _, f := range failures {
 				t.Error(f)
 			}
@@ -76,7 +77,7 @@ func TestEverySchedule(t *testing.T) {
 // With the settle wait just longer than the window there are more orders, and
 // still no two winners.
 func TestEveryScheduleAtTheEdge(t *testing.T) {
-	p := claimtest.Policy()
+	p := claimsim.Policy()
 	p.Settle = p.WriteWindow + 1
 	for n := 1; n <= 3; n++ {
 		_, failures := explored(t, n, p)
@@ -96,7 +97,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 		"R0 W0 V0 R1",
 	}
 	var got []string
-	for s := range claimtest.Schedules(2, claimtest.Policy()) {
+	for s := range claimtest.Schedules(2, claimsim.Policy()) {
 		got = append(got, s.String())
 	}
 	slices.Sort(got)
@@ -108,7 +109,7 @@ func TestSchedulesOfTwo(t *testing.T) {
 // Timings drawn at random bring about no order that is not among the schedules,
 // and all those that are.
 func TestSchedulesOfThreeAreAll(t *testing.T) {
-	p := claimtest.Policy()
+	p := claimsim.Policy()
 	known := make(map[string]bool)
 	for s := range claimtest.Schedules(3, p) {
 		known[s.String()] = false

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/journal"
 )
 
 func TestLedger(t *testing.T) {
 	claimtest.LedgerSuite(t, func(*testing.T) (claim.Ledger, func() []claim.Event) {
-		l := claimtest.NewLedger()
+		l := claimsim.NewLedger()
 		return l, l.Events
 	})
 }

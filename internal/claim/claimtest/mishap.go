@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
 // daemon makes the i-th daemon, with a network of its own.
-func (r *race) daemon(i int) *Daemon {
+func (r *race) daemon(i int) *claimsim.Daemon {
 	seed := r.rand.Uint64()
 	policy := r.Policy
 	policy.OpenOnly = r.rand.IntN(4) == 0
 	if r.rand.IntN(4) == 0 {
 		policy.MaxLifetime = 4 * time.Minute
 	}
-	o := DaemonOptions{Policy: policy, StoreOptions: StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
-	usual := Uniform(300 * time.Millisecond)
-	tail := HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], 9*time.Second)
+	o := claimsim.DaemonOptions{Policy: policy, StoreOptions: claimsim.StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
+	usual := claimsim.Uniform(300 * time.Millisecond)
+	tail := claimsim.HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], 9*time.Second)
 	spared := &respite{}
-	o.Latency = func(rnd *rand.Rand) Delay {
+	o.Latency = func(rnd *rand.Rand) claimsim.Delay {
 		d := usual(rnd)
 		if r.faulty.Load() && spared.over() {
 			d = tail(rnd)
@@ -62,8 +63,8 @@ func (r *respite) count() { r.left.Add(-1) }
 func (r *respite) over() bool { return r.left.Load() <= 0 }
 
 // after makes the faults begin a respite when they strike.
-func (r *respite) after(faults []Fault) []Fault {
-	out := make([]Fault, len(faults))
+func (r *respite) after(faults []claimsim.Fault) []claimsim.Fault {
+	out := make([]claimsim.Fault, len(faults))
 	for i, f := range faults {
 		out[i] = func(s claim.Store) claim.Store {
 			r.begin()
@@ -74,26 +75,26 @@ func (r *respite) after(faults []Fault) []Fault {
 }
 
 // either draws a time up to most, ahead or behind.
-func either(r *rand.Rand, most time.Duration) time.Duration { return upTo(r, 2*most) - most }
+func either(r *rand.Rand, most time.Duration) time.Duration { return claimsim.UpTo(r, 2*most) - most }
 
 // faults lets requests go wrong in every way, each with the given probability.
-func (r *race) faults(seed uint64, probability float64, spared *respite) Fault {
-	answered := []Fault{
-		Slow(4*time.Second, 0), Slow(0, 4*time.Second),
-		SavedBut503, AnswerDropped, RequestDropped, NotApplied, WriteRefused,
-		Fails(409, false), Fails(409, true), Fails(500, false), Fails(500, true), Fails(502, false),
-		Fails(502, true), Fails(503, false), Fails(504, false), Fails(504, true),
-		TurnedAway(429, 2*time.Second), TurnedAway(529, 5*time.Second),
+func (r *race) faults(seed uint64, probability float64, spared *respite) claimsim.Fault {
+	answered := []claimsim.Fault{
+		claimsim.Slow(4*time.Second, 0), claimsim.Slow(0, 4*time.Second),
+		claimsim.SavedBut503, claimsim.AnswerDropped, claimsim.RequestDropped, claimsim.NotApplied, claimsim.WriteRefused,
+		claimsim.Fails(409, false), claimsim.Fails(409, true), claimsim.Fails(500, false), claimsim.Fails(500, true), claimsim.Fails(502, false),
+		claimsim.Fails(502, true), claimsim.Fails(503, false), claimsim.Fails(504, false), claimsim.Fails(504, true),
+		claimsim.TurnedAway(429, 2*time.Second), claimsim.TurnedAway(529, 5*time.Second),
 	}
-	late := append([]Fault{
-		Late(time.Second), Late(5 * time.Second), Late(20 * time.Second), Late(time.Minute),
-		AppliedLate(2 * time.Second), AppliedLate(10 * time.Second), AppliedLate(time.Minute),
+	late := append([]claimsim.Fault{
+		claimsim.Late(time.Second), claimsim.Late(5 * time.Second), claimsim.Late(20 * time.Second), claimsim.Late(time.Minute),
+		claimsim.AppliedLate(2 * time.Second), claimsim.AppliedLate(10 * time.Second), claimsim.AppliedLate(time.Minute),
 	}, answered...)
 
 	var mu sync.Mutex
 	claimed := make(map[string]bool)
 	first := func(w *claim.Write) bool { // the first write of its claim, not one that puts it back
-		if KindOf(w) != Claims {
+		if claimsim.KindOf(w) != claimsim.Claims {
 			return false
 		}
 		mu.Lock()
@@ -107,10 +108,10 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) Fault {
 	}
 	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
 	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }
-	badReads := []Fault{ReadFails(claim.Unavailable), SlowRead(time.Second), SlowRead(5 * time.Second)}
+	badReads := []claimsim.Fault{claimsim.ReadFails(claim.Unavailable), claimsim.SlowRead(time.Second), claimsim.SlowRead(5 * time.Second)}
 	return func(s claim.Store) claim.Store {
-		s = Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
-		s = Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
-		return Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
+		s = claimsim.Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
+		s = claimsim.Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
+		return claimsim.Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/task"
 )
@@ -18,7 +19,7 @@ import (
 // and writes what it would write, without that part.
 type mutant struct {
 	policy func(*claim.Policy)
-	store  func(*claimtest.Register, claim.Store) claim.Store
+	store  func(*claimsim.Register, claim.Store) claim.Store
 }
 
 // only lifts the rule that the settle wait has to be longer than the window.
@@ -93,7 +94,7 @@ func (l looking) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Re
 
 // nameAsToken writes the agent's name where the claim's id would be, and takes
 // the name for the id of the claim that the agent made last.
-func nameAsToken(_ *claimtest.Register, s claim.Store) claim.Store {
+func nameAsToken(_ *claimsim.Register, s claim.Store) claim.Store {
 	var mu sync.Mutex
 	names, last := make(map[string]string), make(map[string]string)
 	return looking{s,
@@ -108,7 +109,7 @@ func nameAsToken(_ *claimtest.Register, s claim.Store) claim.Store {
 		func(_ task.ID, w claim.Write) claim.Write {
 			mu.Lock()
 			defer mu.Unlock()
-			if claimtest.KindOf(&w) == claimtest.Claims {
+			if claimsim.KindOf(&w) == claimsim.Claims {
 				names[*w.Token], last[*w.ClaimedBy] = *w.ClaimedBy, *w.Token
 			}
 			if w.Token != nil {
@@ -124,7 +125,7 @@ func nameAsToken(_ *claimtest.Register, s claim.Store) claim.Store {
 }
 
 // verifyByQuery reads back what was claimed by a query, which lags behind.
-func verifyByQuery(reg *claimtest.Register, s claim.Store) claim.Store {
+func verifyByQuery(reg *claimsim.Register, s claim.Store) claim.Store {
 	var mu sync.Mutex
 	wrote := make(map[task.ID]time.Time)
 	lag := rand.New(rand.NewPCG(1, 1))
@@ -148,7 +149,7 @@ func verifyByQuery(reg *claimtest.Register, s claim.Store) claim.Store {
 		func(id task.ID, w claim.Write) claim.Write {
 			mu.Lock()
 			defer mu.Unlock()
-			if claimtest.KindOf(&w) == claimtest.Claims {
+			if claimsim.KindOf(&w) == claimsim.Claims {
 				wrote[id] = time.Now()
 			}
 			return w
@@ -158,7 +159,7 @@ func verifyByQuery(reg *claimtest.Register, s claim.Store) claim.Store {
 
 // staleAMinuteEarly takes what the page says was claimed at 12:00 for a claim
 // that was made at 12:00:00, although it may have been at 12:00:59.
-func staleAMinuteEarly(_ *claimtest.Register, s claim.Store) claim.Store {
+func staleAMinuteEarly(_ *claimsim.Register, s claim.Store) claim.Store {
 	return looking{s,
 		func(r claim.Reading) claim.Reading {
 			r.At = r.At.Add(time.Minute)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -25,14 +26,14 @@ type RaceOptions struct {
 	Zombies bool
 	// Store, if set, stands between each daemon's claimer and the rest: for
 	// protocols that are broken on purpose.
-	Store func(*Register, claim.Store) claim.Store
+	Store func(*claimsim.Register, claim.Store) claim.Store
 }
 
 // RacePolicy is the policy of races: leases are short, so that they run out, but
 // not so short that a claim which lands a minute late is stale before its holder
 // can have repaired the one that it covers.
 func RacePolicy() claim.Policy {
-	p := Policy()
+	p := claimsim.Policy()
 	p.Timeout = 2 * time.Minute
 	return p
 }
@@ -52,7 +53,7 @@ type Race struct {
 	// Operations are those of the agents, as they saw them.
 	Operations []Operation
 	// Pages is all that the task's page showed.
-	Pages []Version
+	Pages []claimsim.Version
 	// Events is what each daemon wrote down.
 	Events [][]claim.Event
 }
@@ -103,7 +104,7 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 		first.Status = []task.Status{task.Open, task.InProgress}[r.rand.IntN(2)]
 		first.Token = string(claim.NewID(first.ClaimedAt))
 	}
-	r.page, r.register = first.ID, NewRegister(first)
+	r.page, r.register = first.ID, claimsim.NewRegister(first)
 	r.rush = []time.Duration{time.Second, 3 * time.Second, 20 * time.Second}[r.rand.IntN(3)]
 	r.faulty.Store(true)
 	for i := range 2 + r.rand.IntN(3) {
@@ -120,7 +121,7 @@ type race struct {
 	RaceOptions
 	rand     *rand.Rand
 	began    time.Time
-	register *Register
+	register *claimsim.Register
 	page     task.ID
 	daemons  []*node
 	rush     time.Duration // within which all agents come first
@@ -131,19 +132,21 @@ type race struct {
 }
 
 // node is where a daemon runs; it holds the daemon that does, or was killed last.
-type node struct{ atomic.Pointer[Daemon] }
+type node struct {
+	atomic.Pointer[claimsim.Daemon]
+}
 
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var loops, agents sync.WaitGroup
 	for i, n := range r.daemons {
 		d := n.Load()
-		phase := upTo(r.rand, SyncInterval)
-		if killed := upTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
+		phase := claimsim.UpTo(r.rand, claimsim.SyncInterval)
+		if killed := claimsim.UpTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
 			loops.Go(func() { r.kill(ctx, n, killed) })
 		}
-		jump := upTo(r.rand, 2*raceTime)
-		skew := d.options.Skew + either(r.rand, 5*time.Minute) // so that no step is put off beyond the end
+		jump := claimsim.UpTo(r.rand, 2*raceTime)
+		skew := d.Store.Skew() + either(r.rand, 5*time.Minute) // so that no step is put off beyond the end
 		if i > 0 && r.rand.IntN(2) == 0 {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
@@ -162,9 +165,9 @@ func (r *race) run(ctx context.Context) {
 	}
 	agents.Wait()
 	r.faulty.Store(false)
-	_ = sleep(ctx, 2*time.Minute) // the last late writes land
-	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += SyncInterval {
-		_ = sleep(ctx, SyncInterval)
+	_ = claimsim.Sleep(ctx, 2*time.Minute) // the last late writes land
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
+		_ = claimsim.Sleep(ctx, claimsim.SyncInterval)
 	}
 	r.finalCheck(ctx)
 	stop()
@@ -183,8 +186,8 @@ func (r *race) run(ctx context.Context) {
 
 // keep is a daemon's work at every sync interval, with a sweep now and then.
 func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
-	for round := 0; sleep(ctx, phase) == nil; round++ {
-		phase = SyncInterval
+	for round := 0; claimsim.Sleep(ctx, phase) == nil; round++ {
+		phase = claimsim.SyncInterval
 		d := n.Load()
 		_ = d.Sync(ctx)
 		r.check("sync")
@@ -196,10 +199,10 @@ func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 
 // runDue takes the steps that a daemon owes when they are due.
 func (r *race) runDue(ctx context.Context, n *node) {
-	for wait := time.Duration(0); sleep(ctx, wait) == nil; {
+	for wait := time.Duration(0); claimsim.Sleep(ctx, wait) == nil; {
 		d := n.Load()
 		next, _ := d.RunDue(ctx)
-		wait = SyncInterval
+		wait = claimsim.SyncInterval
 		if !next.IsZero() {
 			wait = max(time.Second, min(wait, next.Sub(d.Store.Now())))
 		}
@@ -209,11 +212,11 @@ func (r *race) runDue(ctx context.Context, n *node) {
 // kill kills a daemon after some time, and starts it anew soon enough for it to
 // repair its claims.
 func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
-	if sleep(ctx, after) != nil {
+	if claimsim.Sleep(ctx, after) != nil {
 		return
 	}
 	n.Load().Kill()
-	if sleep(ctx, 5*time.Second) != nil {
+	if claimsim.Sleep(ctx, 5*time.Second) != nil {
 		return
 	}
 	d, err := n.Load().Successor(ctx)
@@ -228,7 +231,7 @@ func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 
 // person reopens the task once it has been finished or blocked.
 func (r *race) person(ctx context.Context) {
-	for sleep(ctx, 30*time.Second) == nil {
+	for claimsim.Sleep(ctx, 30*time.Second) == nil {
 		if t := r.register.Page(r.page); r.faulty.Load() && (t.Status == task.Completed || t.Status == task.Blocked) {
 			r.register.Edit(r.page, func(t *task.Task) { t.Status = task.Open })
 		}

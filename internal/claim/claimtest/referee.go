@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -63,7 +64,7 @@ func (r *race) finalCheck(ctx context.Context) {
 	if t.Status != task.Open && t.Status != task.InProgress {
 		return
 	}
-	late := r.register.Daemon(DaemonOptions{Policy: r.Policy, StoreOptions: StoreOptions{Name: "late"}})
+	late := r.register.Daemon(claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}})
 	defer late.Close()
 	if _, err := late.Claim(ctx, claim.Request{Agent: "Latecomer", Task: t}); err != nil {
 		r.mu.Lock() // not before: nobody may wait for a lock while time passes
@@ -90,7 +91,7 @@ func (r *race) checkLedgers(ctx context.Context) {
 		r.checkEvents(i, d)
 		for k, call := range d.Store.Calls() {
 			if call.Unpermitted {
-				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, k, KindOf(call.Write))
+				r.wrong("daemon %d: request %d (%s) was sent without a permit", i, k, claimsim.KindOf(call.Write))
 			}
 		}
 	}
@@ -98,7 +99,7 @@ func (r *race) checkLedgers(ctx context.Context) {
 
 // checkEvents looks at what the i-th daemon wrote down: each claim that was
 // granted ended once, and as its record says.
-func (r *race) checkEvents(i int, d *Daemon) {
+func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 	granted, ends := make(map[claim.ID]bool), make(map[claim.ID][]claim.Kind)
 	for _, e := range d.Ledger.Events() {
 		switch e.Kind {

@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"context"
@@ -36,11 +36,11 @@ func (f faultyGet) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 func Slow(before, after time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return faultyWrite{s, func(ctx context.Context, s claim.Store, id task.ID, w claim.Write) (claim.Reading, error) {
-			if err := sleep(ctx, before); err != nil {
+			if err := Sleep(ctx, before); err != nil {
 				return claim.Reading{}, unanswered(id, err)
 			}
 			r, err := s.Write(ctx, id, w)
-			if err := sleep(ctx, after); err != nil {
+			if err := Sleep(ctx, after); err != nil {
 				return claim.Reading{}, unanswered(id, err)
 			}
 			return r, err
@@ -155,7 +155,7 @@ func SlowRead(after time.Duration) Fault {
 	return func(s claim.Store) claim.Store {
 		return faultyGet{s, func(ctx context.Context, s claim.Store, id task.ID) (claim.Reading, error) {
 			r, err := s.Get(ctx, id)
-			if err := sleep(ctx, after); err != nil {
+			if err := Sleep(ctx, after); err != nil {
 				return claim.Reading{}, unanswered(id, err)
 			}
 			return r, err

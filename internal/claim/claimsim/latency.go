@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"math/rand/v2"
@@ -30,7 +30,7 @@ func Always(d Delay) Latency {
 // takes most as long as three times most.
 func Uniform(most time.Duration) Latency {
 	return func(r *rand.Rand) Delay {
-		return Delay{Before: upTo(r, most), Dated: upTo(r, most), After: upTo(r, most)}
+		return Delay{Before: UpTo(r, most), Dated: UpTo(r, most), After: UpTo(r, most)}
 	}
 }
 
@@ -40,7 +40,7 @@ func HeavyTail(usual Latency, probability float64, slowest time.Duration) Latenc
 	return func(r *rand.Rand) Delay {
 		d := usual(r)
 		if r.Float64() < probability {
-			slow := upTo(r, slowest)
+			slow := UpTo(r, slowest)
 			switch r.IntN(3) {
 			case 0:
 				d.Before = slow
@@ -54,6 +54,7 @@ func HeavyTail(usual Latency, probability float64, slowest time.Duration) Latenc
 	}
 }
 
-func upTo(r *rand.Rand, most time.Duration) time.Duration {
+// UpTo draws a time from 0 up to most, evenly.
+func UpTo(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(most) + 1))
 }

@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"cmp"
@@ -108,7 +108,7 @@ func (r *Register) Edit(id task.ID, change func(*task.Task)) {
 	defer r.mu.Unlock()
 	t, err := r.get(id)
 	if err != nil {
-		panic(fmt.Sprintf("claimtest: %v", err))
+		panic(fmt.Sprintf("claimsim: %v", err))
 	}
 	change(&t)
 	r.put("", t)
@@ -125,7 +125,7 @@ func (r *Register) Remove(id task.ID) {
 func (r *Register) Page(id task.ID) task.Task {
 	t, err := r.read(id)
 	if err != nil {
-		panic(fmt.Sprintf("claimtest: %v", err))
+		panic(fmt.Sprintf("claimsim: %v", err))
 	}
 	return t
 }

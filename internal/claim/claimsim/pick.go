@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"context"
@@ -87,7 +87,7 @@ func (s *Store) Permit(ctx context.Context, n int) (context.Context, error) {
 	}
 	s.free = turn.Add(time.Duration(n) * s.options.Pace)
 	s.mu.Unlock()
-	if err := sleep(ctx, turn.Sub(now)); err != nil {
+	if err := Sleep(ctx, turn.Sub(now)); err != nil {
 		return nil, err
 	}
 	p := &permits{left: n, ctx: ctx}
@@ -131,7 +131,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 	defer cancel()
 
 	sent := time.Now()
-	if err := sleep(ctx, d.Before); err != nil {
+	if err := Sleep(ctx, d.Before); err != nil {
 		// Giving up does not call back what is on its way.
 		if w != nil {
 			time.AfterFunc(time.Until(sent.Add(d.Before)), func() { effect() })
@@ -139,11 +139,11 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		return claim.Reading{}, unanswered(id, err)
 	}
 	t, err := effect()
-	if err := sleep(ctx, d.Dated); err != nil {
+	if err := Sleep(ctx, d.Dated); err != nil {
 		return claim.Reading{}, unanswered(id, err)
 	}
 	date := time.Now().Truncate(time.Second)
-	if err := sleep(ctx, d.After); err != nil {
+	if err := Sleep(ctx, d.After); err != nil {
 		return claim.Reading{}, unanswered(id, err)
 	}
 
@@ -199,6 +199,13 @@ func (s *Store) SetSkew(d time.Duration) {
 	s.skew = d
 }
 
+// Skew is by how much the daemon's own clock is ahead of the register's now.
+func (s *Store) Skew() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.skew
+}
+
 // Calls returns the requests sent so far, in order.
 func (s *Store) Calls() []Call {
 	s.mu.Lock()
@@ -213,8 +220,8 @@ func instantly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, instantlyKey{}, true)
 }
 
-// sleep waits for d, or for ctx to end.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or for ctx to end.
+func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

@@ -1,4 +1,4 @@
-package claimtest
+package claimsim
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (d *Daemon) start() {
 		Blockers: d.options.Blockers, Log: d.options.Log,
 	})
 	if err != nil {
-		panic(fmt.Sprintf("claimtest: %v", err))
+		panic(fmt.Sprintf("claimsim: %v", err))
 	}
 	d.Claimer = c
 }
