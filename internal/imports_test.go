@@ -29,25 +29,24 @@ var allowed = map[string][]string{
 
 	"internal/feed":    {"internal/claim", "internal/task"},
 	"internal/mirror":  {"internal/claim", "internal/task"},
-	"internal/sweep":   {"internal/claim", "internal/task"},
 	"internal/worklog": {"internal/claim", "internal/task"},
-	"internal/metrics": {"internal/claim"},
+	"internal/metrics": {"internal/api", "internal/claim"},
 	"internal/ready":   {"internal/agenda", "internal/task"},
 	"internal/service": {},
-	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
+	"internal/broker":  {"internal/api", "internal/claim", "internal/feed", "internal/task"},
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/task", "internal/worklog"},
 	"internal/journal":     {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
-	"internal/api":         {"internal/broker", "internal/claim", "internal/feed", "internal/task"},
+	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
 	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
-	"internal/api/apitest": {"internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
+	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {
-		"config", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/notion", "internal/sweep", "internal/task", "internal/worklog", "internal/workspace",
+		"config", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
+		"internal/metrics", "internal/mirror", "internal/notion", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {

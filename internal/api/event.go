@@ -5,8 +5,8 @@ import (
 	"dibs/internal/feed"
 )
 
-// FeedEvent is one thing that happened to a task or a claim.
-type FeedEvent struct {
+// Event is one thing that happened to a task or a claim.
+type Event struct {
 	ID   int64     `json:"id" doc:"Later events have higher ids; no id is used twice"`
 	At   Time      `json:"at" doc:"When the daemon found out"`
 	Kind feed.Kind `json:"kind"`

@@ -40,6 +40,16 @@ type SyncProgress struct {
 	Percent *int `json:"percent,omitempty" doc:"How much that is, if there are as many as last time; absent the first time"`
 }
 
+// NewSyncProgress returns the progress of a sync that has read so many tasks, of as
+// many as there were last time; zero if that is not known.
+func NewSyncProgress(read, of int) *SyncProgress {
+	p := &SyncProgress{Read: read}
+	if of > 0 {
+		p.Percent = new(min(100*read/of, 100))
+	}
+	return p
+}
+
 // OutboxStatus says what is owed to Notion.
 type OutboxStatus struct {
 	Depth     int    `json:"depth" doc:"Log entries and finished claims that Notion has yet to be told of"`

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -31,7 +33,7 @@ type Claim struct {
 	Summary string       `json:"summary,omitempty" doc:"What the agent said at the end"`
 	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
-	Event *FeedEvent `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
+	Event *Event `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
 }
 
 // Claims answers a question for claims.
@@ -67,6 +69,17 @@ type Age struct {
 	Stale      bool    `json:"stale,omitempty" doc:"It could not be read again when it should have been, or the board is being read for the first time"`
 }
 
+// NewAge returns the age of a copy that last agreed with Notion at synced, the zero
+// time for never, which was old ago.
+func NewAge(synced time.Time, old time.Duration, stale bool) Age {
+	return Age{SyncedAt: Time{Time: synced}, AgeSeconds: old.Round(time.Millisecond).Seconds(), Stale: stale}
+}
+
+// Old is how long ago the copy last agreed with Notion; zero if it never did.
+func (a Age) Old() time.Duration {
+	return time.Duration(a.AgeSeconds * float64(time.Second)).Round(time.Millisecond)
+}
+
 // Sync answers a request to sync.
 type Sync struct {
 	Full    bool `json:"full" doc:"The whole board was read"`
@@ -87,31 +100,4 @@ type Swept struct {
 // Sweep answers a request to sweep.
 type Sweep struct {
 	Swept []Swept `json:"swept" nullable:"false"`
-}
-
-// Event is an entry of the local record.
-type Event struct {
-	ID       string     `json:"id"`
-	At       Time       `json:"at"`
-	Kind     claim.Kind `json:"kind"`
-	Task     task.ID    `json:"task,omitempty"`
-	Title    string     `json:"title,omitempty"`
-	URL      string     `json:"url,omitempty"`
-	Agent    string     `json:"agent,omitempty"`
-	Claim    claim.ID   `json:"claim,omitempty"`
-	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
-	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`
-	Against  claim.ID   `json:"against,omitempty" doc:"The claim that a denial ran into"`
-	Remote   bool       `json:"remote,omitempty" doc:"Notion was asked or written to"`
-	Detail   string     `json:"detail,omitempty"`
-	Started  Time       `json:"started_at,omitzero"`
-	Finished Time       `json:"finished_at,omitzero"`
-	Summary  string     `json:"summary,omitempty"`
-	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
-	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
-}
-
-// Events answers a question for the local record, the oldest first.
-type Events struct {
-	Events []Event `json:"events" nullable:"false"`
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -14,7 +15,7 @@ type board struct {
 	Mirror
 	tasks   iter.Seq[task.Task] // of one moment, in the order in which they are offered
 	claimer *claim.Claimer
-	age     Age
+	age     api.Age
 	now     time.Time
 	policy  claim.Policy
 }
@@ -65,7 +66,7 @@ func (bd *board) view(t task.Task) View {
 }
 
 // Tasks lists the tasks that f selects, in the order in which they are offered.
-func (b *Broker) Tasks(ctx context.Context, f Filter) (Listing, error) {
+func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
 	out := Listing{Age: bd.age, Tasks: []View{}}
 	for t := range bd.tasks {

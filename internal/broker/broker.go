@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/sweep"
 	"dibs/internal/task"
 )
 
@@ -28,7 +28,7 @@ type Journal interface {
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
 	// Log returns the events that f chooses, oldest first.
-	Log(ctx context.Context, f LogFilter) ([]claim.Event, error)
+	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
 	// BindRequest notes for which claim the request with that key was made.
 	BindRequest(ctx context.Context, key string, id claim.ID) error
 }
@@ -49,7 +49,7 @@ type Config struct {
 	// Now is Notion's time.
 	Now func() time.Time
 	// Sync brings the mirror up to date, with the whole board if full is set.
-	Sync func(ctx context.Context, full bool) (Synced, error)
+	Sync func(ctx context.Context, full bool) (api.Sync, error)
 	// StaleAfter is how long after a sync the mirror counts as out of date. It does
 	// so at once when a sync failed, as Failing tells.
 	StaleAfter time.Duration
@@ -60,7 +60,7 @@ type Config struct {
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
 	// Report fills in the parts of the status that the broker does not know.
-	Report func(context.Context, *Status) error
+	Report func(context.Context, *api.Status) error
 	Log    *slog.Logger
 }
 
@@ -71,8 +71,8 @@ type Broker struct {
 	journal Journal
 	feed    Feed
 	now     func() time.Time
-	report  func(context.Context, *Status) error
-	sync    func(ctx context.Context, full bool) (Synced, error)
+	report  func(context.Context, *api.Status) error
+	sync    func(ctx context.Context, full bool) (api.Sync, error)
 	stale   time.Duration
 	failing func() bool
 	shut    func() error // see Config.Closed
@@ -107,24 +107,8 @@ func (b *Broker) Close() { b.close() }
 // Changed wakes those who wait for a task: something about one has changed.
 func (b *Broker) Changed() { b.changed.fire() }
 
-// Sweep puts the tasks with a stale claim back to OPEN.
-func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
-	if err := b.shut(); err != nil {
-		return nil, err
-	}
-	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
-	out := make([]Swept, 0, len(reopened))
-	for _, r := range reopened {
-		out = append(out, Swept{Task: r.Task.ID, Title: r.Task.Title, Former: r.Former})
-	}
-	if len(out) > 0 {
-		b.Changed()
-	}
-	return out, err
-}
-
 // Sync brings the mirror up to date, with the whole board if full is set.
-func (b *Broker) Sync(ctx context.Context, full bool) (Synced, error) {
+func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 	done, err := b.sync(ctx, full)
 	for range b.mirror.Tasks() {
 		done.Tasks++
@@ -134,17 +118,17 @@ func (b *Broker) Sync(ctx context.Context, full bool) (Synced, error) {
 }
 
 // age says how old the mirror is.
-func (b *Broker) age() Age {
-	a := Age{SyncedAt: b.mirror.SyncedAt()}
-	if !a.SyncedAt.IsZero() {
-		a.Old = max(0, b.now().Sub(a.SyncedAt))
+func (b *Broker) age() api.Age {
+	synced := b.mirror.SyncedAt()
+	if synced.IsZero() {
+		return api.NewAge(synced, 0, true)
 	}
-	a.Stale = a.SyncedAt.IsZero() || a.Old > b.stale || b.failing()
-	return a
+	old := max(0, b.now().Sub(synced))
+	return api.NewAge(synced, old, old > b.stale || b.failing())
 }
 
-// Log returns events of the local record, oldest first.
-func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
+// Log returns entries of the local record, oldest first.
+func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
@@ -152,11 +136,11 @@ func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
 }
 
 // Status returns the state of the daemon.
-func (b *Broker) Status(ctx context.Context) (Status, error) {
+func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	board := b.board()
 	p := b.claimer.Policy()
-	s := Status{
-		Mirror:   MirrorStatus{Age: board.age},
+	s := api.Status{
+		Mirror:   api.MirrorStatus{Age: board.age},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
 	}
@@ -168,18 +152,19 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 	}
 	for _, c := range b.claimer.Claims("") {
 		if c.State == claim.Held {
-			s.Claims++
+			s.ClaimsHeld++
 		}
 	}
-	return s, b.report(ctx, &s)
+	err := b.report(ctx, &s)
+	return s, err
 }
 
-func policyStatus(p claim.Policy) PolicyStatus {
+func policyStatus(p claim.Policy) api.PolicyStatus {
 	override := "any"
 	if p.OpenOnly {
 		override = "open_only"
 	}
-	return PolicyStatus{
+	return api.PolicyStatus{
 		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
 		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
 	}

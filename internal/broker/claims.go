@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -111,13 +112,13 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 
 // nothingKnown denies the next task although there may be one: Notion has not been
 // heard of for too long.
-func (b *Broker) nothingKnown(age Age) *claim.Denied {
+func (b *Broker) nothingKnown(age api.Age) *claim.Denied {
 	d := &claim.Denied{
 		Code: claim.CodeNotionUnavailable, RetryAfter: recheck,
 		Detail: "the board is being read for the first time, see `dibs status`; try again later, or wait for a task",
 	}
 	if !age.SyncedAt.IsZero() {
-		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", age.Old.Round(time.Second))
+		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", age.Old().Round(time.Second))
 	}
 	return d
 }

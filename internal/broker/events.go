@@ -7,30 +7,25 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
-	"dibs/internal/task"
 )
-
-// Now is where the reading of events begins that is only about what is to come.
-const Now int64 = -1
 
 // batch is how many events are read at a time.
 const batch = 100
 
-// EventFilter selects events of the feed.
-type EventFilter struct {
-	After int64   // only those with a higher id, or Now
-	Agent string  // only those that concern this agent, as whose claim it is or as the other party
-	Task  task.ID // only those about this task
-	Claim claim.ID
-	Limit int // zero: all
+// FeedFilter selects events of the feed.
+type FeedFilter struct {
+	api.EventFilter // After is never api.EventsFuture
+	Claim           claim.ID
+	Limit           int // zero: all
 }
 
 // Feed is what agents are told, with increasing ids.
 type Feed interface {
 	// Feed returns the events that f selects, in the order of their ids.
-	Feed(ctx context.Context, f EventFilter) ([]feed.Event, error)
+	Feed(ctx context.Context, f FeedFilter) ([]feed.Event, error)
 	// FeedBounds returns the id of the last event, and of the last one that is
 	// no longer kept; 0 for none.
 	FeedBounds(ctx context.Context) (last, pruned int64, err error)
@@ -53,11 +48,10 @@ func (b *Broker) Told() { b.told.fire() }
 // none, it waits for one for at most that long. Events asked for that are no
 // longer kept, or that never were, are made up for by one of kind feed.Gap. The
 // error is ErrStopping if the daemon stops meanwhile.
-func (b *Broker) Events(ctx context.Context, f EventFilter, wait time.Duration) (Page, error) {
-	f.Limit = batch
+func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (Page, error) {
 	var page Page
 	err := b.await(ctx, wait, func() (done bool, err error) {
-		page, err = b.page(ctx, f)
+		page, err = b.page(ctx, FeedFilter{EventFilter: f, Limit: batch})
 		f.After = page.Next
 		return len(page.Events) > 0, err
 	})
@@ -86,12 +80,12 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (don
 	}
 }
 
-func (b *Broker) page(ctx context.Context, f EventFilter) (Page, error) {
+func (b *Broker) page(ctx context.Context, f FeedFilter) (Page, error) {
 	last, pruned, err := b.feed.FeedBounds(ctx)
 	if err != nil {
 		return Page{}, err
 	}
-	if f.After == Now {
+	if f.After == api.EventsFuture {
 		return Page{Next: last}, nil
 	}
 	var events []feed.Event
@@ -125,7 +119,7 @@ func (b *Broker) gap(after, last, pruned int64) feed.Event {
 // of it after that event, and at the latest when the wait is over, with that
 // event, if there is one. The error is as of Lookup, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
-	if after == Now {
+	if after == api.EventsFuture {
 		last, _, err := b.feed.FeedBounds(ctx)
 		if err != nil {
 			return claim.Claim{}, nil, err
@@ -138,7 +132,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	}
 	var event *feed.Event
 	err = b.await(ctx, wait, func() (done bool, err error) {
-		news, err := b.feed.Feed(ctx, EventFilter{After: after, Claim: cl.ID})
+		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after}, Claim: cl.ID})
 		if err != nil {
 			return false, err
 		}
@@ -160,7 +154,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 // lastOf returns the event of the end of a claim: what the protocol said of it,
 // else what was said last. It is nil if that is no longer kept.
 func (b *Broker) lastOf(ctx context.Context, id claim.ID) (*feed.Event, error) {
-	events, err := b.feed.Feed(ctx, EventFilter{Claim: id})
+	events, err := b.feed.Feed(ctx, FeedFilter{Claim: id})
 	var end *feed.Event
 	for i, e := range events {
 		said := end != nil && (end.Kind == feed.ClaimLost || end.Kind == feed.Swept || end.Kind == feed.Overridden)

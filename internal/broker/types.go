@@ -3,7 +3,10 @@
 // the queue. It joins the claim protocol, the mirror and the journal; the
 // socket API above it only translates.
 //
-// All times it hands out are Notion's; Local turns them into this machine's.
+// What it says of tasks, claims and events it says in the terms of their packages,
+// and all else in the types of package api. Unless something else is said of them,
+// all times it hands out are Notion's, those in types of package api too; Local
+// turns them into this machine's.
 package broker
 
 import (
@@ -11,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -36,14 +40,6 @@ type Ref struct {
 	Agent string
 }
 
-// Filter selects tasks.
-type Filter struct {
-	Status task.Status // empty: any
-	Ready  bool        // only those that a claim could get now, in the order they are offered
-	Agent  string      // only those claimed by this name
-	Limit  int         // zero: all
-}
-
 // View is a task as the mirror knows it, and what that means for a claim.
 type View struct {
 	task.Task
@@ -60,105 +56,7 @@ type View struct {
 // Listing is what a question about tasks is answered with.
 type Listing struct {
 	Tasks []View
-	Age
-}
-
-// Age says how old the mirror is, from which questions about tasks are answered.
-type Age struct {
-	// SyncedAt is when the mirror last agreed with Notion; zero if never.
-	SyncedAt time.Time `json:"synced_at,omitzero"`
-	// Old is the time since then.
-	Old time.Duration `json:"-"`
-	// Stale is set when the last sync failed or is overdue, or the board is being
-	// read for the first time.
-	Stale bool `json:"stale,omitempty"`
-}
-
-// Synced is what a sync did.
-type Synced struct {
-	Full                bool // the whole board was read
-	Read, Changed, Gone int  // rows of queries; tasks that changed, and that left
-	Tasks               int  // in the mirror now
-	Age
-}
-
-// Progress is how far a full sync has come.
-type Progress struct {
-	Read int `json:"read"`
-	// Of is how many there will be, if it is as many as last time; zero if that
-	// is not known.
-	Of int `json:"of,omitempty"`
-}
-
-// LogFilter selects events of the local record.
-type LogFilter struct {
-	Agent string
-	Task  task.ID
-	Claim claim.ID
-	After string // only events after the one with this id
-	Limit int    // the newest that many; zero: a hundred
-}
-
-// Swept is one task that a sweep put back to OPEN.
-type Swept struct {
-	Task   task.ID `json:"task"`
-	Title  string  `json:"title"`
-	Former string  `json:"former"`
-}
-
-// Status is the state of the daemon, for `dibs status`.
-type Status struct {
-	Version string `json:"version"`
-	PID     int    `json:"pid"`
-	// Started is by this machine's clock.
-	Started  time.Time    `json:"started_at"`
-	Socket   string       `json:"socket"`
-	StateDir string       `json:"state_dir"`
-	Notion   NotionStatus `json:"notion"`
-	Mirror   MirrorStatus `json:"mirror"`
-	Claims   int          `json:"claims_held"`
-	Outbox   OutboxStatus `json:"outbox"`
-	Policy   PolicyStatus `json:"policy"`
-	Warnings []string     `json:"warnings"`
-}
-
-// NotionStatus says how the daemon gets on with Notion.
-type NotionStatus struct {
-	BaseURL  string `json:"base_url"`
-	Requests int64  `json:"requests"` // sent since the daemon started
-	// PausedUntil, by this machine's clock, is set while Notion asked to be left alone.
-	PausedUntil time.Time `json:"paused_until,omitzero"`
-	// LastError is the last failure to reach Notion, empty once it works again.
-	LastError string `json:"last_error,omitempty"`
-	// ClockSkewMS is Notion's time minus this machine's, in milliseconds.
-	ClockSkewMS int64 `json:"clock_skew_ms"`
-}
-
-// MirrorStatus says how fresh the local copy of the tasks is.
-type MirrorStatus struct {
-	Tasks int `json:"tasks"`
-	Ready int `json:"ready"`
-	Age
-	// Syncing is set while the whole board is being read.
-	Syncing *Progress `json:"syncing,omitempty"`
-}
-
-// OutboxStatus says what is owed to Notion: log entries, and what agents said
-// when they were done with a task.
-type OutboxStatus struct {
-	Depth     int       `json:"depth"`
-	Finishes  int       `json:"finishes"` // those of agents, among Depth
-	Oldest    time.Time `json:"oldest,omitzero"`
-	LastError string    `json:"last_error,omitempty"`
-}
-
-// PolicyStatus repeats the settings that claims depend on.
-type PolicyStatus struct {
-	TimeoutSeconds     float64 `json:"timeout_seconds"`
-	WriteWindowSeconds float64 `json:"write_window_seconds"`
-	SettleSeconds      float64 `json:"settle_seconds"`
-	Override           string  `json:"override"`
-	Exclusive          bool    `json:"exclusive"`
+	Age   api.Age
 }
 
 // Errors of questions about claims and tasks.

@@ -406,12 +406,12 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 		look(a)
 		time.Sleep(time.Minute)
 
-		events, err := a.Log(t.Context(), client.LogFilter{Limit: 1000})
+		events, err := a.Log(t.Context(), api.LogFilter{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var want, got []string
-		for _, e := range events.Events {
+		for _, e := range events.Entries {
 			for range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
 				want = append(want, e.ID)
 			}

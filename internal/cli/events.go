@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) eventsCommand() *cobra.Command {
-	var filter client.EventFilter
+	var filter api.EventFilter
+	var follow bool
 	var taskArg string
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -38,24 +39,24 @@ func (a *app) eventsCommand() *cobra.Command {
 			switch given := cmd.Flags().Changed("after"); {
 			case given && filter.After < 0:
 				return usagef("--after %d: want the id of an event, or 0", filter.After)
-			case !given && filter.Follow:
+			case !given && follow:
 				filter.After = api.EventsFuture
 			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			next, err := daemon.Events(cmd.Context(), filter, a.printEvent)
+			next, err := daemon.Events(cmd.Context(), filter, follow, a.printEvent)
 			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
 				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
 			}
-			if err == nil && filter.Follow {
+			if err == nil && follow {
 				return api.NewProblem(api.CodeStopping, "the daemon has stopped; once it runs, "+goOn(next))
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&filter.Follow, "follow", false, "go on with events as they come")
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on with events as they come")
 	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
 	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
 	return cmd
@@ -72,17 +73,17 @@ func goOn(after int64) string {
 }
 
 // printEvent prints one event in one line, at once.
-func (a *app) printEvent(e api.FeedEvent) error {
+func (a *app) printEvent(e api.Event) error {
 	if a.json {
 		return writeJSON(a.stdout, e)
 	}
 	_, err := fmt.Fprintf(a.stdout, "%-12s  %6d  %-14s  %-16s  %s\n",
-		clock(e.At.Time, time.Now()), e.ID, clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), aboutFeedEvent(e))
+		clock(e.At.Time, time.Now()), e.ID, clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), aboutEvent(e))
 	return err
 }
 
-// aboutFeedEvent says which task an event is about, and what else there is to it.
-func aboutFeedEvent(e api.FeedEvent) string {
+// aboutEvent says which task an event is about, and what else there is to it.
+func aboutEvent(e api.Event) string {
 	var parts []string
 	if e.Task != nil {
 		parts = append(parts, short(cmp.Or(e.Task.Title, string(e.Task.ID))))

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
 )
 
 func (a *app) logCommand() *cobra.Command {
-	var filter client.LogFilter
+	var filter api.LogFilter
 	var taskArg, claimArg string
 	cmd := &cobra.Command{
 		Use:               "log",
@@ -52,8 +51,8 @@ func (a *app) logCommand() *cobra.Command {
 			}
 			return a.print(list, func(w io.Writer) {
 				now := time.Now()
-				for _, e := range list.Events {
-					row(w, clock(e.At.Time, now), clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), short(cmp.Or(e.Title, string(e.Task))), aboutEvent(e))
+				for _, e := range list.Entries {
+					row(w, clock(e.At.Time, now), clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), short(cmp.Or(e.Title, string(e.Task))), aboutEntry(e))
 				}
 			})
 		},
@@ -64,9 +63,9 @@ func (a *app) logCommand() *cobra.Command {
 	return cmd
 }
 
-// aboutEvent says what else there is to an event, as far as a cell has room for
+// aboutEntry says what else there is to an entry, as far as a cell has room for
 // it; all of it is in the document.
-func aboutEvent(e api.Event) string {
+func aboutEntry(e api.LogEntry) string {
 	var parts []string
 	if e.Code != "" {
 		parts = append(parts, string(e.Code))

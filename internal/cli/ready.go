@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"dibs/internal/api/client"
+	"dibs/internal/api"
 
 	"github.com/spf13/cobra"
 )
 
 func (a *app) readyCommand() *cobra.Command {
-	filter := client.TaskFilter{Ready: true}
+	filter := api.TaskFilter{Ready: true}
 	cmd := &cobra.Command{
 		Use:               "ready",
 		Short:             "List the tasks that could be claimed now",

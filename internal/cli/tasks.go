@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
 
 func (a *app) tasksCommand() *cobra.Command {
-	var filter client.TaskFilter
+	var filter api.TaskFilter
 	var status string
 	cmd := &cobra.Command{
 		Use:   "tasks",
@@ -43,7 +42,7 @@ func (a *app) tasksCommand() *cobra.Command {
 }
 
 // tasks lists the tasks that the filter selects.
-func (a *app) tasks(cmd *cobra.Command, filter client.TaskFilter) error {
+func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	if err := checkLimit(filter.Limit); err != nil {
 		return err
 	}

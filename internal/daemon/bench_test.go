@@ -142,7 +142,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		return err
 	})
 	counted("ready", func(int) error {
-		_, err := agent.Tasks(b.Context(), client.TaskFilter{Ready: true, Limit: 20})
+		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20})
 		return err
 	})
 	counted("status", func(int) error {

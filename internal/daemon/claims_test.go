@@ -9,7 +9,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 
@@ -360,9 +359,9 @@ func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
 		if diff := cmp.Diff([]string{"completed: Sandman"}, w.work()); diff != "" {
 			w.Errorf("task log (-want +got):\n%s", diff)
 		}
-		events, err := n.Log(w.Context(), client.LogFilter{})
-		if err != nil || len(events.Events) != 2 {
-			w.Errorf("log = %v, err = %v, want two events", events.Events, err)
+		events, err := n.Log(w.Context(), api.LogFilter{})
+		if err != nil || len(events.Entries) != 2 {
+			w.Errorf("log = %v, err = %v, want two events", events.Entries, err)
 		}
 	})
 }

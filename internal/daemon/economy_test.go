@@ -8,7 +8,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 
@@ -43,7 +42,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 			}
 		})
 		cost("questions", func() {
-			for _, f := range []client.TaskFilter{{}, {Ready: true}, {Status: task.Open}} {
+			for _, f := range []api.TaskFilter{{}, {Ready: true}, {Status: task.Open}} {
 				if _, err := n.Tasks(t.Context(), f); err != nil {
 					t.Error(err)
 				}

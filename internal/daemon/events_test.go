@@ -9,7 +9,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +19,7 @@ import (
 func (n *node) told(after int64) []string {
 	n.w.Helper()
 	out := []string{}
-	_, err := n.Events(n.w.Context(), client.EventFilter{After: after}, func(e api.FeedEvent) error {
+	_, err := n.Events(n.w.Context(), api.EventFilter{After: after}, false, func(e api.Event) error {
 		out = append(out, word(e))
 		return nil
 	})
@@ -30,7 +29,7 @@ func (n *node) told(after int64) []string {
 	return out
 }
 
-func word(e api.FeedEvent) string {
+func word(e api.Event) string {
 	parts := []string{string(e.Kind)}
 	for _, part := range []string{e.Agent, e.Holder} {
 		if part != "" {
@@ -46,7 +45,7 @@ func word(e api.FeedEvent) string {
 // last returns the id of the newest event.
 func (n *node) last() int64 {
 	n.w.Helper()
-	id, err := n.Events(n.w.Context(), client.EventFilter{}, func(api.FeedEvent) error { return nil })
+	id, err := n.Events(n.w.Context(), api.EventFilter{}, false, func(api.Event) error { return nil })
 	if err != nil {
 		n.w.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
@@ -109,9 +108,9 @@ func TestWaitingLeavesNoTrace(t *testing.T) {
 				if err == nil && time.Since(start) < 5*time.Second {
 					w.Errorf("granted at once, although it was not to be had")
 				}
-				events, err := n.Log(w.Context(), client.LogFilter{Agent: "Oracle", Task: task.ID(id)})
-				if err != nil || len(events.Events) > 8 {
-					w.Errorf("%d events after a minute's wait, err = %v; want a few", len(events.Events), err)
+				events, err := n.Log(w.Context(), api.LogFilter{Agent: "Oracle", Task: task.ID(id)})
+				if err != nil || len(events.Entries) > 8 {
+					w.Errorf("%d events after a minute's wait, err = %v; want a few", len(events.Entries), err)
 				}
 			})
 		})

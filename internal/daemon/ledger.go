@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
@@ -41,7 +42,7 @@ func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
 }
 
 // Log returns the newest events that f chooses, or those after one, oldest first.
-func (l ledger) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, error) {
+func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
 	newest := f.After == ""
 	events, err := l.Events(ctx, journal.EventFilter{
 		After: f.After, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit, Newest: newest,
@@ -53,6 +54,6 @@ func (l ledger) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, err
 }
 
 // Feed returns the events that f selects, in the order of their ids.
-func (l ledger) Feed(ctx context.Context, f broker.EventFilter) ([]feed.Event, error) {
-	return l.Journal.Feed(ctx, journal.FeedFilter(f))
+func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]feed.Event, error) {
+	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Claim: f.Claim, Limit: f.Limit})
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"dibs/config"
-	"dibs/internal/api/client"
+	"dibs/internal/api"
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,11 +22,11 @@ func (w *world) logsAgree(nodes ...*node) {
 	w.Helper()
 	want := map[claim.Log][]string{}
 	for _, n := range nodes {
-		events, err := n.Log(w.Context(), client.LogFilter{Limit: 1000})
+		events, err := n.Log(w.Context(), api.LogFilter{Limit: 1000})
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, e := range events.Events {
+		for _, e := range events.Entries {
 			for _, log := range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
 				want[log] = append(want[log], e.ID)
 			}

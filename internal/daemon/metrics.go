@@ -71,17 +71,13 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
 		Paused:    time.Until(sent.PausedUntil),
 		ClockSkew: time.Until(d.notion.Now()),
-		Tasks:     status.Mirror.Tasks, Ready: status.Mirror.Ready,
-		SyncLag: -1, Held: make(map[string]int),
+		Mirror:    status.Mirror, Held: make(map[string]int),
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))
 	}
 	for lane, n := range sent.Waiting {
 		state.Waiting[lane.String()] = n
-	}
-	if synced := status.Mirror.SyncedAt; !synced.IsZero() {
-		state.SyncLag = max(0, d.notion.Now().Sub(synced))
 	}
 	for _, c := range held {
 		if c.State == claim.Held {

@@ -11,7 +11,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
@@ -22,7 +21,7 @@ import (
 // titles returns the titles of the tasks that the daemon knows, sorted.
 func (n *node) titles() []string {
 	n.w.Helper()
-	list, err := n.Tasks(n.w.Context(), client.TaskFilter{})
+	list, err := n.Tasks(n.w.Context(), api.TaskFilter{})
 	if err != nil {
 		n.w.Fatal(err)
 	}

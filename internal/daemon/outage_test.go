@@ -11,7 +11,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 
@@ -50,7 +49,7 @@ func TestAnHourWithoutNotion(t *testing.T) {
 				time.Sleep(5 * time.Minute)
 
 				// Questions are answered, with the age of the answer.
-				list, err := n.Tasks(w.Context(), client.TaskFilter{Ready: true})
+				list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true})
 				if err != nil || len(list.Tasks) != 1 || string(list.Tasks[0].ID) != open {
 					w.Errorf("ready = %v, %v; want one task", list.Tasks, err)
 				}

@@ -8,7 +8,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 )
@@ -35,7 +34,7 @@ func TestSyncInAPause(t *testing.T) {
 				w.Errorf("sync (full: %v) = %v after %v, want notion_unavailable at once, and when to try again", full, err, time.Since(start))
 			}
 		}
-		if list, err := n.Tasks(w.Context(), client.TaskFilter{}); err != nil || !list.Stale {
+		if list, err := n.Tasks(w.Context(), api.TaskFilter{}); err != nil || !list.Stale {
 			w.Errorf("tasks: %+v, %v; want them out of date", list.Age, err)
 		}
 		if s := n.status(); !s.Mirror.Stale || s.Notion.PausedUntil.IsZero() {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"dibs/internal/broker"
+	"dibs/internal/api"
 	"dibs/internal/journal"
 )
 
@@ -43,26 +43,26 @@ func (d *Daemon) note(err error) {
 }
 
 // report fills in what only the daemon knows of its own state.
-func (d *Daemon) report(ctx context.Context, s *broker.Status) error {
-	s.Version, s.PID, s.Started = d.version, os.Getpid(), d.started
+func (d *Daemon) report(ctx context.Context, s *api.Status) error {
+	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	if err := d.tasks.Broken(); err != nil {
 		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	if p := d.mirror.Progress(); p != nil {
-		s.Mirror.Syncing = &broker.Progress{Read: p.Read, Of: p.Of}
+		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)
 	}
 
 	stats := d.notion.Stats()
-	s.Notion = broker.NotionStatus{
+	s.Notion = api.NotionStatus{
 		BaseURL: d.config.Notion.BaseURL, ClockSkewMS: time.Until(d.notion.Now()).Milliseconds(),
 	}
 	for _, c := range stats.Requests {
 		s.Notion.Requests += int64(c.N)
 	}
 	if stats.PausedUntil.After(time.Now()) {
-		s.Notion.PausedUntil = stats.PausedUntil
+		s.Notion.PausedUntil = api.Time{Time: stats.PausedUntil}
 	}
 	d.mu.Lock()
 	s.Notion.LastError = d.failure
@@ -72,6 +72,7 @@ func (d *Daemon) report(ctx context.Context, s *broker.Status) error {
 	}
 
 	owed, err := d.journal.Backlog(ctx)
-	s.Outbox = broker.OutboxStatus(journal.Total(owed))
+	all := journal.Total(owed)
+	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
 	return err
 }

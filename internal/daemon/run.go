@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/broker"
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
@@ -137,24 +137,24 @@ func (d *Daemon) sync(ctx context.Context, full bool) error {
 }
 
 // asked is a sync that somebody waits for.
-func (d *Daemon) asked(ctx context.Context, full bool) (broker.Synced, error) {
+func (d *Daemon) asked(ctx context.Context, full bool) (api.Sync, error) {
 	if err := d.notion.Paused(); err != nil { // another sync, which it would wait for, may be waiting for the end
-		return broker.Synced{}, err
+		return api.Sync{}, err
 	}
 	return d.resync(notion.Impatient(ctx), full)
 }
 
 // resync is a sync that somebody or the schedule asked for. A full one reads the
 // schema, too: not every change of it shows in the tasks.
-func (d *Daemon) resync(ctx context.Context, full bool) (broker.Synced, error) {
+func (d *Daemon) resync(ctx context.Context, full bool) (api.Sync, error) {
 	if full {
 		if err := d.tasks.Check(ctx); err != nil {
 			d.note(err)
-			return broker.Synced{}, err
+			return api.Sync{}, err
 		}
 	}
 	result, err := d.pull(ctx, full)
-	return broker.Synced{
+	return api.Sync{
 		Full: result.Full, Read: result.Read, Changed: len(result.Changed), Gone: len(result.Gone),
 	}, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -122,7 +121,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 							w.Errorf("%q among %q: %v", title, n.titles(), !want)
 						}
 					}
-					list, err := n.Tasks(w.Context(), client.TaskFilter{Ready: true})
+					list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true})
 					if err != nil || slices.ContainsFunc(list.Tasks, func(t api.Task) bool { return t.Title == "waits" || t.Title == "held" }) {
 						w.Errorf("ready: %+v, %v; want none that waits or is held", list.Tasks, err)
 					}
@@ -154,7 +153,7 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 					if s := n.status(); len(s.Warnings) != 0 && !tt.stale || s.Mirror.Stale {
 						w.Errorf("once it is mended: warnings %q, mirror %+v", s.Warnings, s.Mirror)
 					}
-					if list, err = n.Tasks(w.Context(), client.TaskFilter{}); err != nil {
+					if list, err = n.Tasks(w.Context(), api.TaskFilter{}); err != nil {
 						w.Fatal(err)
 					}
 					for _, seen := range list.Tasks {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 )
 
 // echo is a server that repeats the token wherever it can: in errors, if failing
@@ -91,7 +90,7 @@ func TestTokenIsNowhere(t *testing.T) {
 		}
 		server.fail(nil)
 		time.Sleep(time.Hour)
-		note(n.Log(w.Context(), client.LogFilter{}))
+		note(n.Log(w.Context(), api.LogFilter{}))
 		note(n.Claims(w.Context(), ""))
 		for _, path := range []string{"/v1/status", "/v1/log", "/v1/tasks", "/v1/claims/" + string(cl.ID), "/metrics", "/openapi.json", "/v1/events?after=0&follow=false"} {
 			shown.WriteString(n.get(path))

@@ -14,7 +14,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 )
@@ -79,12 +78,12 @@ func TestPruneAtTheStart(t *testing.T) {
 			time.Sleep(pause)
 			n = w.start(o)
 			time.Sleep(time.Minute)
-			events, err := n.Log(w.Context(), client.LogFilter{})
+			events, err := n.Log(w.Context(), api.LogFilter{})
 			if err != nil {
 				w.Fatal(err)
 			}
-			if kept, want := len(events.Events) > 0, pause == 23*time.Hour; kept != want {
-				w.Errorf("after another %v, the log has %v", pause, events.Events)
+			if kept, want := len(events.Entries) > 0, pause == 23*time.Hour; kept != want {
+				w.Errorf("after another %v, the log has %v", pause, events.Entries)
 			}
 			n.stop()
 		}
@@ -176,7 +175,7 @@ func (s *soak) warm() {
 func (s *soak) query() {
 	var wg sync.WaitGroup
 	for range 16 {
-		wg.Go(func() { s.node.Log(s.w.Context(), client.LogFilter{Limit: 200}) })
+		wg.Go(func() { s.node.Log(s.w.Context(), api.LogFilter{Limit: 200}) })
 	}
 	wg.Wait()
 }
@@ -240,8 +239,8 @@ func (s *soak) crowd(ctx context.Context) {
 		s.node.Watch(watching, string(taken.ID), "", 0, time.Minute)
 		stop()
 		s.node.Status(ctx)
-		s.node.Tasks(ctx, client.TaskFilter{Ready: true, Limit: 5})
-		s.node.Log(ctx, client.LogFilter{Limit: 5})
+		s.node.Tasks(ctx, api.TaskFilter{Ready: true, Limit: 5})
+		s.node.Log(ctx, api.LogFilter{Limit: 5})
 	}
 }
 
@@ -310,7 +309,7 @@ func (s *soak) tidy(unwanted func(emulator.Page) bool) {
 func (s *soak) readers(ctx context.Context) {
 	for s.pause(ctx, 2*time.Minute) {
 		reading, leave := context.WithTimeout(ctx, time.Duration(1+s.below(60))*time.Second)
-		s.node.Events(reading, client.EventFilter{After: api.EventsFuture, Follow: true}, func(api.FeedEvent) error { return nil })
+		s.node.Events(reading, api.EventFilter{After: api.EventsFuture}, true, func(api.Event) error { return nil })
 		leave()
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/feed"
@@ -73,7 +72,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 				}
 				time.Sleep(70 * time.Minute)
 				var got []time.Duration
-				_, err := n.Events(w.Context(), client.EventFilter{Agent: "Sandman"}, func(e api.FeedEvent) error {
+				_, err := n.Events(w.Context(), api.EventFilter{Agent: "Sandman"}, false, func(e api.Event) error {
 					if e.Kind == feed.LeaseExpiring {
 						got = append(got, e.At.Sub(granted).Truncate(time.Minute))
 						if !strings.Contains(e.Detail, tt.detail) || e.Claim != cl.ID || e.ExpiresAt.Before(e.At.Time) {

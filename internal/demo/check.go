@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 )
@@ -20,15 +19,15 @@ func (d *demo) check(ctx context.Context) (problems []error) {
 	if err := d.delivered(ctx); err != nil {
 		problems = append(problems, err)
 	}
-	record, err := d.client.Log(ctx, client.LogFilter{Limit: 1000})
+	record, err := d.client.Log(ctx, api.LogFilter{Limit: 1000})
 	if err != nil {
 		problems = append(problems, err)
 	}
-	return append(problems, d.audit(record.Events)...)
+	return append(problems, d.audit(record.Entries)...)
 }
 
 // audit is check, with everything delivered that will be.
-func (d *demo) audit(record []api.Event) (problems []error) {
+func (d *demo) audit(record []api.LogEntry) (problems []error) {
 	dbs, s := d.notion.Databases(), &d.summary
 	mesh, tasks := d.notion.Pages(dbs.MeshLog), d.notion.Pages(dbs.TaskLog)
 	s.MeshLog, s.TaskLog, s.Requests = len(mesh), len(tasks), len(d.notion.Requests())

@@ -45,7 +45,7 @@ func messages(problems []error) (out []string) {
 
 // TestLogsChecked has the logs differ from the record in every way.
 func TestLogsChecked(t *testing.T) {
-	record := []api.Event{
+	record := []api.LogEntry{
 		{ID: "g1", Kind: claim.KindGranted, Remote: true},
 		{ID: "g2", Kind: claim.KindGranted, Remote: true},
 		{ID: "c1", Kind: claim.KindCompleted, Remote: true},

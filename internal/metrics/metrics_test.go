@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/metrics"
 
@@ -113,7 +114,7 @@ func TestHowThingsStand(t *testing.T) {
 	m := start(metrics.State{
 		Requests: []metrics.Requests{{"pages.get", 200, 7}, {"pages.get", 0, 1}},
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
-		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Tasks: 20, Ready: 3, SyncLag: 12 * time.Second,
+		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
 		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}},
 	}, nil)
@@ -135,13 +136,13 @@ func TestHowThingsStand(t *testing.T) {
 		`dibs_outbox_in_doubt_entries{log="mesh"}`:                      "1",
 		`dibs_outbox_oldest_seconds{log="mesh"}`:                        "60",
 	})
-	never := scrape(t, start(metrics.State{SyncLag: -time.Hour}, nil))
+	never := scrape(t, start(metrics.State{}, nil))
 	check(t, never, map[string]string{`dibs_sync_lag_seconds`: "-1"})
 }
 
 // What cannot be read does not hide what was counted.
 func TestStandingFails(t *testing.T) {
-	m := start(metrics.State{Tasks: 1}, errors.New("the journal is gone"))
+	m := start(metrics.State{Mirror: api.MirrorStatus{Tasks: 1}}, errors.New("the journal is gone"))
 	m.Wrote(3*time.Second, nil)
 	got := scrape(t, m)
 	check(t, got, map[string]string{`dibs_claim_writes_late_total`: "1", `dibs_mirror_tasks`: ""})

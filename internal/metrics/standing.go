@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"dibs/internal/api"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -24,9 +26,7 @@ type State struct {
 	// ClockSkew is Notion's time minus this machine's.
 	ClockSkew time.Duration
 
-	Tasks, Ready int
-	// SyncLag is the age of the mirror; negative if it never agreed with Notion.
-	SyncLag time.Duration
+	Mirror api.MirrorStatus
 	// Held counts the claims held here, by agent.
 	Held   map[string]int
 	Outbox []Backlog
@@ -112,10 +112,10 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	gauge(s.burst, float64(state.Burst))
 	gauge(s.paused, max(0, state.Paused.Seconds()))
 	gauge(s.skew, state.ClockSkew.Seconds())
-	gauge(s.tasks, float64(state.Tasks))
-	gauge(s.ready, float64(state.Ready))
-	lag := state.SyncLag.Seconds()
-	if lag < 0 {
+	gauge(s.tasks, float64(state.Mirror.Tasks))
+	gauge(s.ready, float64(state.Mirror.Ready))
+	lag := state.Mirror.AgeSeconds
+	if state.Mirror.SyncedAt.IsZero() {
 		lag = -1
 	}
 	gauge(s.lag, lag)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
@@ -111,7 +112,7 @@ func (b *Broker) Lookup(ctx context.Context, r broker.Ref) (claim.Claim, error) 
 	return answer[claim.Claim](ctx, b, "Lookup", r)
 }
 
-func (b *Broker) Tasks(ctx context.Context, f broker.Filter) (broker.Listing, error) {
+func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (broker.Listing, error) {
 	return answer[broker.Listing](ctx, b, "Tasks", f)
 }
 
@@ -119,23 +120,23 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (broker.View, error) {
 	return answer[broker.View](ctx, b, "Task", id)
 }
 
-func (b *Broker) Sweep(ctx context.Context) ([]broker.Swept, error) {
-	return answer[[]broker.Swept](ctx, b, "Sweep")
+func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
+	return answer[[]api.Swept](ctx, b, "Sweep")
 }
 
-func (b *Broker) Sync(ctx context.Context, full bool) (broker.Synced, error) {
-	return answer[broker.Synced](ctx, b, "Sync", full)
+func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
+	return answer[api.Sync](ctx, b, "Sync", full)
 }
 
-func (b *Broker) Status(ctx context.Context) (broker.Status, error) {
-	return answer[broker.Status](ctx, b, "Status")
+func (b *Broker) Status(ctx context.Context) (api.Status, error) {
+	return answer[api.Status](ctx, b, "Status")
 }
 
-func (b *Broker) Log(ctx context.Context, f broker.LogFilter) ([]claim.Event, error) {
+func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
 	return answer[[]claim.Event](ctx, b, "Log", f)
 }
 
-func (b *Broker) Events(ctx context.Context, f broker.EventFilter, wait time.Duration) (broker.Page, error) {
+func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (broker.Page, error) {
 	return answer[broker.Page](ctx, b, "Events", f, wait)
 }
 

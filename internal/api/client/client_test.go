@@ -111,7 +111,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Sweep",
-			calls: []apitest.Call{{Method: "Sweep", Result: []broker.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
+			calls: []apitest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Sweep(ctx, "k") },
 			want:  api.Sweep{Swept: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}},
 		},
@@ -132,11 +132,11 @@ func TestMethods(t *testing.T) {
 		{
 			name: "Tasks",
 			calls: []apitest.Call{{
-				Method: "Tasks", Args: []any{broker.Filter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3}},
-				Result: broker.Listing{Tasks: []broker.View{{Task: brokers.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: broker.Age{SyncedAt: noon}},
+				Method: "Tasks", Args: []any{api.TaskFilter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3}},
+				Result: broker.Listing{Tasks: []broker.View{{Task: brokers.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: api.NewAge(noon, 0, false)},
 			}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Tasks(ctx, client.TaskFilter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3})
+				return c.Tasks(ctx, api.TaskFilter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3})
 			},
 			want: api.Tasks{Tasks: []api.Task{{TaskRef: clients.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: api.Age{SyncedAt: api.Time{Time: noon}}},
 		},
@@ -148,20 +148,20 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Status",
-			calls: []apitest.Call{{Method: "Status", Result: broker.Status{Version: "v1", Started: noon}}},
+			calls: []apitest.Call{{Method: "Status", Result: api.Status{Version: "v1", StartedAt: api.Time{Time: noon}}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Status(ctx) },
 			want:  api.Status{Version: "v1", StartedAt: api.Time{Time: noon}, Warnings: []string{}},
 		},
 		{
 			name: "Log",
 			calls: []apitest.Call{{
-				Method: "Log", Args: []any{broker.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 3}},
+				Method: "Log", Args: []any{api.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 3}},
 				Result: []claim.Event{{ID: "E1", At: noon, Kind: claim.KindGranted}},
 			}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Log(ctx, client.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 3})
+				return c.Log(ctx, api.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 3})
 			},
-			want: api.Events{Events: []api.Event{{ID: "E1", At: api.Time{Time: noon}, Kind: claim.KindGranted}}},
+			want: api.Log{Entries: []api.LogEntry{{ID: "E1", At: api.Time{Time: noon}, Kind: claim.KindGranted}}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,32 +12,24 @@ import (
 	"strings"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 )
 
 // maxLine is far more than any line of a stream of events.
 const maxLine = 1 << 20
 
-// EventFilter selects events of the feed.
-type EventFilter struct {
-	After  int64   // only those with a higher id; api.EventsFuture: only new ones
-	Agent  string  // only those that concern this agent
-	Task   task.ID // only those about this task
-	Follow bool    // go on with events as they come
-}
-
 // Events calls each with the events that f selects, in their order, until it
-// fails. Without an error, there are no more; to a reader who follows, that
-// means that the daemon has stopped. With or without one, next is what to put in
-// f.After to go on without a gap: it grows with what each has taken and, since the
-// daemon says how far it is, also while f selects nothing.
-func (c *Client) Events(ctx context.Context, f EventFilter, each func(api.FeedEvent) error) (next int64, err error) {
+// fails; with follow, it goes on with events as they come. Without an error, there
+// are no more; to a reader who follows, that means that the daemon has stopped. With
+// or without one, next is what to put in f.After to go on without a gap: it grows
+// with what each has taken and, since the daemon says how far it is, also while f
+// selects nothing.
+func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = f.After
 	q := make(query)
 	q.add("after", strconv.FormatInt(f.After, 10))
 	q.add("agent", f.Agent)
 	q.add("task", string(f.Task))
-	q.add("follow", strconv.FormatBool(f.Follow))
+	q.add("follow", strconv.FormatBool(follow))
 	resp, err := c.send(ctx, get("/v1/events", q))
 	if err != nil {
 		return next, err
@@ -81,8 +73,8 @@ func (c *Client) Events(ctx context.Context, f EventFilter, each func(api.FeedEv
 }
 
 // take calls each with the event that data, the JSON of one, is.
-func take(data string, each func(api.FeedEvent) error) error {
-	var e api.FeedEvent
+func take(data string, each func(api.Event) error) error {
+	var e api.Event
 	if err := json.Unmarshal([]byte(data), &e); err != nil {
 		return fmt.Errorf("an event that this program does not understand: %w", err)
 	}

@@ -24,7 +24,7 @@ import (
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := daemon(t)
-		f := broker.EventFilter{After: 4, Agent: "a & b", Task: taskID}
+		f := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}
 		further := f
 		further.After = 6
 		events := []feed.Event{
@@ -34,20 +34,20 @@ func TestEvents(t *testing.T) {
 		reading := apitest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Result: broker.Page{Events: events, Next: 6}}
 		b.Expect(reading, apitest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
 
-		want := []api.FeedEvent{
+		want := []api.Event{
 			{ID: 5, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
 			{ID: 6, At: api.Time{Time: noon}, Kind: feed.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
-		var got []api.FeedEvent
-		filter := client.EventFilter{After: 4, Agent: "a & b", Task: taskID, Follow: true}
-		next, err := c.Events(t.Context(), filter, func(e api.FeedEvent) error { got = append(got, e); return nil })
+		var got []api.Event
+		filter := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}
+		next, err := c.Events(t.Context(), filter, true, func(e api.Event) error { got = append(got, e); return nil })
 		if diff := cmp.Diff(want, got); err != nil || next != 6 || diff != "" {
 			t.Errorf("next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
 		}
 
 		enough := errors.New("enough")
 		b.Expect(reading, apitest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
-		next, err = c.Events(t.Context(), filter, func(e api.FeedEvent) error {
+		next, err = c.Events(t.Context(), filter, true, func(e api.Event) error {
 			if e.ID == 6 {
 				return enough
 			}
@@ -62,12 +62,12 @@ func TestEvents(t *testing.T) {
 func TestEventsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := daemon(t)
-		_, err := c.Events(t.Context(), client.EventFilter{After: -2}, nil)
+		_, err := c.Events(t.Context(), api.EventFilter{After: -2}, false, nil)
 		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeInvalidRequest {
 			t.Errorf("err = %v, want an invalid request", err)
 		}
 		nowhere := client.Over("/run/dibs.sock", func(context.Context) (net.Conn, error) { return nil, net.ErrClosed })
-		next, err := nowhere.Events(t.Context(), client.EventFilter{After: 7}, nil)
+		next, err := nowhere.Events(t.Context(), api.EventFilter{After: 7}, false, nil)
 		if u, ok := errors.AsType[*client.UnreachableError](err); !ok || u.Sent || next != 7 {
 			t.Errorf("no daemon: next = %d, err = %v; want 7, and that it was not reached", next, err)
 		}
@@ -75,7 +75,7 @@ func TestEventsRefused(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
 		cancel(gone)
-		if _, err := c.Events(ctx, client.EventFilter{}, nil); !errors.Is(err, gone) {
+		if _, err := c.Events(ctx, api.EventFilter{}, false, nil); !errors.Is(err, gone) {
 			t.Errorf("err = %v, want the cause of the end", err)
 		}
 	})
@@ -117,7 +117,7 @@ func TestEventsGoOn(t *testing.T) {
 					defer s.Close()
 					heard := 0
 					c := client.Over("pipe", pipe.Dial)
-					next, err := c.Events(t.Context(), client.EventFilter{After: 12, Follow: true}, func(api.FeedEvent) error { heard++; return nil })
+					next, err := c.Events(t.Context(), api.EventFilter{After: 12}, true, func(api.Event) error { heard++; return nil })
 					if next != tt.next || heard != tt.events {
 						t.Errorf("next = %d after %d events, want %d after %d", next, heard, tt.next, tt.events)
 					}
@@ -139,7 +139,7 @@ func TestWatch(t *testing.T) {
 		})
 		got, err := c.Watch(t.Context(), string(claimID), "Sandman", 7, 90*time.Second)
 		want := clients
-		want.Event = &api.FeedEvent{ID: 8, At: api.Time{Time: noon}, Kind: feed.Conflict, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Holder: "Oracle"}
+		want.Event = &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: feed.Conflict, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Holder: "Oracle"}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("err = %v, claim (-want +got):\n%s", err, diff)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -77,16 +76,8 @@ func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait 
 	return ask[api.Claim](ctx, c, get("/v1/claims/"+url.PathEscape(id), q))
 }
 
-// TaskFilter selects tasks.
-type TaskFilter struct {
-	Status task.Status // empty: any
-	Ready  bool        // only those that a claim could get now, in the order they are offered
-	Agent  string      // only those claimed by this name
-	Limit  int         // zero: all
-}
-
 // Tasks returns tasks as the daemon's copy of the database has them.
-func (c *Client) Tasks(ctx context.Context, f TaskFilter) (api.Tasks, error) {
+func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	q := make(query)
 	q.add("status", string(f.Status))
 	if f.Ready {
@@ -117,24 +108,15 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return ask[api.Status](ctx, c, get("/v1/status", nil))
 }
 
-// LogFilter selects events of the local record.
-type LogFilter struct {
-	Agent string
-	Task  task.ID
-	Claim claim.ID
-	After string // only events after the one with this id
-	Limit int    // the newest that many; zero: a hundred
-}
-
-// Log returns events of the local record, the oldest first.
-func (c *Client) Log(ctx context.Context, f LogFilter) (api.Events, error) {
+// Log returns entries of the local record, the oldest first.
+func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 	q := make(query)
 	q.add("agent", f.Agent)
 	q.add("task", string(f.Task))
 	q.add("claim", string(f.Claim))
 	q.add("after", f.After)
 	q.addLimit(f.Limit)
-	return ask[api.Events](ctx, c, get("/v1/log", q))
+	return ask[api.Log](ctx, c, get("/v1/log", q))
 }
 
 // query is the query of an address; what is empty is left out.

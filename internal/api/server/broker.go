@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
@@ -31,23 +32,23 @@ type Broker interface {
 	// Lookup returns a claim, also one that has ended.
 	Lookup(context.Context, broker.Ref) (claim.Claim, error)
 
-	Tasks(context.Context, broker.Filter) (broker.Listing, error)
+	Tasks(context.Context, api.TaskFilter) (broker.Listing, error)
 
 	// Task fails with broker.ErrNoTask.
 	Task(context.Context, task.ID) (broker.View, error)
 
-	Sweep(context.Context) ([]broker.Swept, error)
+	Sweep(context.Context) ([]api.Swept, error)
 
 	// Sync fails with *claim.StoreError.
-	Sync(ctx context.Context, full bool) (broker.Synced, error)
+	Sync(ctx context.Context, full bool) (api.Sync, error)
 
-	Status(context.Context) (broker.Status, error)
+	Status(context.Context) (api.Status, error)
 
-	Log(context.Context, broker.LogFilter) ([]claim.Event, error)
+	Log(context.Context, api.LogFilter) ([]claim.Event, error)
 
 	// Events returns the next events, after waiting for one if there are none. It
 	// fails with broker.ErrStopping.
-	Events(ctx context.Context, f broker.EventFilter, wait time.Duration) (broker.Page, error)
+	Events(ctx context.Context, f api.EventFilter, wait time.Duration) (broker.Page, error)
 
 	// Watch returns a claim once it has ended or there is an event about it after
 	// that one, or once the wait is over. It fails as Lookup does, and with

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 
@@ -17,7 +16,7 @@ type (
 	sweepOutput  struct{ Body api.Sweep }
 	syncOutput   struct{ Body api.Sync }
 	statusOutput struct{ Body api.Status }
-	eventsOutput struct{ Body api.Events }
+	logOutput    struct{ Body api.Log }
 )
 
 func (s *Server) daemonRoutes(o operations) {
@@ -36,7 +35,7 @@ func (s *Server) daemonRoutes(o operations) {
 	add(o, huma.Operation{
 		OperationID: "log", Method: http.MethodGet, Path: "/v1/log",
 		Summary: "The newest entries of the local record",
-	}, s.events)
+	}, s.logEntries)
 }
 
 func (s *Server) sweep(ctx context.Context, _ *struct {
@@ -46,7 +45,7 @@ func (s *Server) sweep(ctx context.Context, _ *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &sweepOutput{api.Sweep{Swept: each(swept, sweptOf)}}, nil
+	return &sweepOutput{api.Sweep{Swept: orEmpty(swept)}}, nil
 }
 
 func (s *Server) sync(ctx context.Context, in *struct {
@@ -57,9 +56,8 @@ func (s *Server) sync(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &syncOutput{api.Sync{
-		Full: done.Full, Read: done.Read, Changed: done.Changed, Gone: done.Gone, Tasks: done.Tasks, Age: s.ageOf(done.Age),
-	}}, nil
+	done.Age = s.localAge(done.Age)
+	return &syncOutput{done}, nil
 }
 
 func (s *Server) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
@@ -67,17 +65,17 @@ func (s *Server) status(ctx context.Context, _ *struct{}) (*statusOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	return &statusOutput{s.statusOf(status)}, nil
+	return &statusOutput{s.localStatus(status)}, nil
 }
 
-func (s *Server) events(ctx context.Context, in *struct {
+func (s *Server) logEntries(ctx context.Context, in *struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
 	Task  string `query:"task" doc:"Only about this task"`
 	Claim string `query:"claim" doc:"Only about this claim"`
 	After string `query:"after" doc:"Only after the entry with this id"`
 	Limit int    `query:"limit" minimum:"0" doc:"The newest that many; 0 is a hundred"`
-}) (*eventsOutput, error) {
-	filter := broker.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
+}) (*logOutput, error) {
+	filter := api.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
 	var err error
 	if in.Task != "" {
 		if filter.Task, err = task.ParseID(in.Task); err != nil {
@@ -94,5 +92,5 @@ func (s *Server) events(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &eventsOutput{api.Events{Events: each(events, s.eventOf)}}, nil
+	return &logOutput{api.Log{Entries: each(events, s.logEntryOf)}}, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,7 +22,7 @@ import (
 const heartbeat = 15 * time.Second
 
 func (s *Server) eventRoutes(o operations) {
-	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.FeedEvent](), true, "FeedEvent")
+	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Event](), true, "")
 	add(o, huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: "/v1/events",
 		Summary: "What happens to tasks and claims, as server-sent events",
@@ -42,8 +41,8 @@ type streamInput struct {
 	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
 }
 
-func (in *streamInput) filter() (broker.EventFilter, error) {
-	f := broker.EventFilter{After: in.After, Agent: in.Agent}
+func (in *streamInput) filter() (api.EventFilter, error) {
+	f := api.EventFilter{After: in.After, Agent: in.Agent}
 	var err error
 	if in.LastEventID != "" {
 		if f.After, err = strconv.ParseInt(in.LastEventID, 10, 64); err != nil || f.After < 0 {
@@ -81,8 +80,8 @@ func (s *Server) stream(_ context.Context, in *streamInput) (*huma.StreamRespons
 // send sends the events that f selects until the reader goes, the daemon stops
 // or, with no wait, there are no more. A reader that is slow is cut off like any
 // other caller, and goes on later where it was.
-func (s *Server) send(ctx context.Context, out *eventStream, f broker.EventFilter, wait time.Duration) error {
-	if f.After == broker.Now {
+func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
+	if f.After == api.EventsFuture {
 		page, err := s.broker.Events(ctx, f, 0) // which is where to go on
 		if err != nil {
 			return err
@@ -101,7 +100,7 @@ func (s *Server) send(ctx context.Context, out *eventStream, f broker.EventFilte
 		}
 		f.After = page.Next
 		for _, e := range page.Events {
-			if err := out.event(s.feedEventOf(e)); err != nil {
+			if err := out.event(s.eventOf(e)); err != nil {
 				return err
 			}
 		}
@@ -128,7 +127,7 @@ type eventStream struct {
 }
 
 // event adds an event to what is to be sent.
-func (o *eventStream) event(e api.FeedEvent) error {
+func (o *eventStream) event(e api.Event) error {
 	fmt.Fprintf(&o.pending, "id: %d\nevent: %s\ndata: ", e.ID, e.Kind)
 	if err := encode(&o.pending, e); err != nil { // one line, with its end
 		return err
@@ -162,19 +161,7 @@ func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait st
 	}
 	out := s.claimOf(c)
 	if event != nil {
-		out.Event = new(s.feedEventOf(*event))
+		out.Event = new(s.eventOf(*event))
 	}
 	return &claimOutput{http.StatusOK, out}, nil
-}
-
-func (s *Server) feedEventOf(e feed.Event) api.FeedEvent {
-	out := api.FeedEvent{
-		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
-		Agent: e.Agent, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
-		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
-	}
-	if e.Task != "" {
-		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
-	}
-	return out
 }

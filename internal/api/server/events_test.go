@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -29,11 +30,11 @@ const lostJSON = `{"id":17,"at":"2026-11-20T11:58:30.000Z","kind":"claim_lost",`
 	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED"}`
 
 // reading is a call for events, and what it finds.
-func reading(f broker.EventFilter, wait time.Duration, next int64, events ...feed.Event) apitest.Call {
+func reading(f api.EventFilter, wait time.Duration, next int64, events ...feed.Event) apitest.Call {
 	return apitest.Call{Method: "Events", Args: []any{f, wait}, Result: broker.Page{Events: events, Next: next}}
 }
 
-func stopped(f broker.EventFilter) apitest.Call {
+func stopped(f api.EventFilter) apitest.Call {
 	return apitest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Err: broker.ErrStopping}
 }
 
@@ -50,18 +51,18 @@ func TestStream(t *testing.T) {
 		"from now on": {
 			path: "/v1/events",
 			calls: []apitest.Call{
-				reading(broker.EventFilter{After: -1}, 0, 16),
-				reading(broker.EventFilter{After: 16}, beat, 17, lost),
-				reading(broker.EventFilter{After: 17}, beat, 30),
-				stopped(broker.EventFilter{After: 30}),
+				reading(api.EventFilter{After: -1}, 0, 16),
+				reading(api.EventFilter{After: 16}, beat, 17, lost),
+				reading(api.EventFilter{After: 17}, beat, 30),
+				stopped(api.EventFilter{After: 30}),
 			},
 			want: ": alive\nid: 16\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n: alive\nid: 30\n\n",
 		},
 		"selected": {
 			path: "/v1/events?after=5&agent=Oracle&task=11111111222233334444555555555555&follow=true",
 			calls: []apitest.Call{
-				reading(broker.EventFilter{After: 5, Agent: "Oracle", Task: taskID}, beat, 18, gap, lost, edited),
-				stopped(broker.EventFilter{After: 18, Agent: "Oracle", Task: taskID}),
+				reading(api.EventFilter{After: 5, Agent: "Oracle", Task: taskID}, beat, 18, gap, lost, edited),
+				stopped(api.EventFilter{After: 18, Agent: "Oracle", Task: taskID}),
 			},
 			want: ": alive\nid: 5\n\n" +
 				"id: 9\nevent: gap\ndata: {\"id\":9,\"at\":\"2026-11-20T11:58:30.000Z\",\"kind\":\"gap\",\"detail\":\"gone\"}\n\n" +
@@ -71,14 +72,14 @@ func TestStream(t *testing.T) {
 		},
 		"once more": {
 			path: "/v1/events?after=5", header: []string{"Last-Event-ID", "12"},
-			calls: []apitest.Call{stopped(broker.EventFilter{After: 12})},
+			calls: []apitest.Call{stopped(api.EventFilter{After: 12})},
 			want:  ": alive\nid: 12\n\n",
 		},
 		"what is there": {
 			path: "/v1/events?after=0&follow=false",
 			calls: []apitest.Call{
-				reading(broker.EventFilter{}, 0, 17, lost),
-				reading(broker.EventFilter{After: 17}, 0, 17),
+				reading(api.EventFilter{}, 0, 17, lost),
+				reading(api.EventFilter{After: 17}, 0, 17),
 			},
 			want: ": alive\nid: 0\n\nid: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n",
 		},
@@ -132,8 +133,8 @@ func TestStreamBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
 		f.broker.Expect(
-			reading(broker.EventFilter{}, 15*time.Second, 17, lost),
-			apitest.Call{Method: "Events", Args: []any{broker.EventFilter{After: 17}, 15 * time.Second}, Err: errors.New("disk full")},
+			reading(api.EventFilter{}, 15*time.Second, 17, lost),
+			apitest.Call{Method: "Events", Args: []any{api.EventFilter{After: 17}, 15 * time.Second}, Err: errors.New("disk full")},
 		)
 		got := f.must("GET", "/v1/events?after=0", "")
 		if !strings.HasSuffix(got.body, lostJSON+"\n\n") {

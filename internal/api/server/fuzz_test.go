@@ -188,7 +188,7 @@ func (b *easygoing) Claims(context.Context, string) ([]claim.Claim, error) {
 	return []claim.Claim{held()}, nil
 }
 
-func (b *easygoing) Tasks(_ context.Context, f broker.Filter) (broker.Listing, error) {
+func (b *easygoing) Tasks(_ context.Context, f api.TaskFilter) (broker.Listing, error) {
 	if f.Limit < 0 || f.Status != "" && !slices.Contains(task.Statuses, f.Status) {
 		b.wrong("asked for tasks that cannot be: %+v", f)
 	}
@@ -199,16 +199,16 @@ func (b *easygoing) Task(context.Context, task.ID) (broker.View, error) {
 	return broker.View{Task: held().Task}, nil
 }
 
-func (b *easygoing) Log(context.Context, broker.LogFilter) ([]claim.Event, error) { return nil, nil }
+func (b *easygoing) Log(context.Context, api.LogFilter) ([]claim.Event, error) { return nil, nil }
 
-func (b *easygoing) Sweep(context.Context) ([]broker.Swept, error) { return nil, nil }
+func (b *easygoing) Sweep(context.Context) ([]api.Swept, error) { return nil, nil }
 
-func (b *easygoing) Sync(context.Context, bool) (broker.Synced, error) { return broker.Synced{}, nil }
+func (b *easygoing) Sync(context.Context, bool) (api.Sync, error) { return api.Sync{}, nil }
 
-func (b *easygoing) Status(context.Context) (broker.Status, error) { return broker.Status{}, nil }
+func (b *easygoing) Status(context.Context) (api.Status, error) { return api.Status{}, nil }
 
 // Events has none to tell, however long it waits.
-func (b *easygoing) Events(ctx context.Context, _ broker.EventFilter, wait time.Duration) (broker.Page, error) {
+func (b *easygoing) Events(ctx context.Context, _ api.EventFilter, wait time.Duration) (broker.Page, error) {
 	if wait == 0 {
 		return broker.Page{}, nil
 	}

@@ -195,10 +195,10 @@ func TestQuestionsFail(t *testing.T) {
 	for path, call := range map[string]apitest.Call{
 		"/v1/claims":                    {Method: "Claims", Args: []any{""}},
 		"/v1/claims/" + string(claimID): {Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}},
-		"/v1/tasks":                     {Method: "Tasks", Args: []any{broker.Filter{}}},
+		"/v1/tasks":                     {Method: "Tasks", Args: []any{api.TaskFilter{}}},
 		"/v1/tasks/" + string(taskID):   {Method: "Task", Args: []any{task.ID(taskID)}},
 		"/v1/status":                    {Method: "Status"},
-		"/v1/log":                       {Method: "Log", Args: []any{broker.LogFilter{}}},
+		"/v1/log":                       {Method: "Log", Args: []any{api.LogFilter{}}},
 	} {
 		inBubble(t, path, func(t *testing.T) {
 			f := start(t)

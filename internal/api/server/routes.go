@@ -15,7 +15,7 @@ import (
 
 // routes adds every operation to the mux, and their description at /openapi.json.
 func (s *Server) routes(mux *http.ServeMux, version string) {
-	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	schemas.RegisterTypeAlias(reflect.TypeFor[api.Time](), reflect.TypeFor[time.Time]())
 	format := huma.Format{Marshal: encode, Unmarshal: json.Unmarshal}
 	own := operations{
@@ -58,6 +58,24 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Write(description)
 	})
+}
+
+// published are the names of schemas that differ from those of the types. They are
+// part of the contract.
+var published = map[reflect.Type]string{
+	reflect.TypeFor[api.Event]():    "FeedEvent",
+	reflect.TypeFor[api.LogEntry](): "Event",
+	reflect.TypeFor[api.Log]():      "Events",
+}
+
+func schemaName(t reflect.Type, hint string) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name, ok := published[t]; ok {
+		return name
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }
 
 // operations is where operations are added.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"maps"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -155,14 +157,14 @@ func TestRoutes(t *testing.T) {
 		{
 			name: "tasks", method: "GET", path: "/v1/tasks?status=IN_PROGRESS&ready=true&agent=Oracle&limit=7",
 			calls: []apitest.Call{{
-				Method: "Tasks", Args: []any{broker.Filter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
-				Result: broker.Listing{Tasks: []broker.View{view}, Age: broker.Age{SyncedAt: noon, Old: 90*time.Second + 1, Stale: true}},
+				Method: "Tasks", Args: []any{api.TaskFilter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
+				Result: broker.Listing{Tasks: []broker.View{view}, Age: api.NewAge(noon, 90*time.Second+1, true)},
 			}},
 			status: 200, want: `{"tasks":[` + viewJSON + `],"synced_at":"2026-11-20T11:58:30.000Z","age_seconds":90,"stale":true}`,
 		},
 		{
 			name: "no tasks", method: "GET", path: "/v1/tasks",
-			calls:  []apitest.Call{{Method: "Tasks", Args: []any{broker.Filter{}}}},
+			calls:  []apitest.Call{{Method: "Tasks", Args: []any{api.TaskFilter{}}}},
 			status: 200, want: `{"tasks":[]}`,
 		},
 		{
@@ -172,30 +174,30 @@ func TestRoutes(t *testing.T) {
 		},
 		{
 			name: "sweep", method: "POST", path: "/v1/sweep",
-			calls:  []apitest.Call{{Method: "Sweep", Result: []broker.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
+			calls:  []apitest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
 		},
 		{
 			name: "sync", method: "POST", path: "/v1/sync",
-			calls:  []apitest.Call{{Method: "Sync", Args: []any{false}, Result: broker.Synced{Read: 1}}},
+			calls:  []apitest.Call{{Method: "Sync", Args: []any{false}, Result: api.Sync{Read: 1}}},
 			status: 200, want: `{"full":false,"read":1,"changed":0,"gone":0,"tasks":0}`,
 		},
 		{
 			name: "full sync", method: "POST", path: "/v1/sync", body: `{"full":true}`,
 			calls: []apitest.Call{{
 				Method: "Sync", Args: []any{true},
-				Result: broker.Synced{Full: true, Read: 4, Changed: 3, Gone: 2, Tasks: 5, Age: broker.Age{SyncedAt: noon}},
+				Result: api.Sync{Full: true, Read: 4, Changed: 3, Gone: 2, Tasks: 5, Age: api.NewAge(noon, 0, false)},
 			}},
 			status: 200, want: `{"full":true,"read":4,"changed":3,"gone":2,"tasks":5,"synced_at":"2026-11-20T11:58:30.000Z"}`,
 		},
 		{
 			name: "status", method: "GET", path: "/v1/status",
-			calls: []apitest.Call{{Method: "Status", Result: broker.Status{
-				Version: "v1", PID: 7, Started: noon, Socket: "/s", StateDir: "/d",
-				Notion: broker.NotionStatus{BaseURL: "http://n", Requests: 3, PausedUntil: noon, LastError: "down", ClockSkewMS: 90000},
-				Mirror: broker.MirrorStatus{Tasks: 5, Ready: 2, Age: broker.Age{SyncedAt: noon}, Syncing: &broker.Progress{Read: 700, Of: 1000}}, Claims: 1,
-				Outbox: broker.OutboxStatus{Depth: 4, Finishes: 1, Oldest: noon, LastError: "late"},
-				Policy: broker.PolicyStatus{TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any", Exclusive: true},
+			calls: []apitest.Call{{Method: "Status", Result: api.Status{
+				Version: "v1", PID: 7, StartedAt: api.Time{Time: noon}, Socket: "/s", StateDir: "/d",
+				Notion: api.NotionStatus{BaseURL: "http://n", Requests: 3, PausedUntil: api.Time{Time: noon}, LastError: "down", ClockSkewMS: 90000},
+				Mirror: api.MirrorStatus{Tasks: 5, Ready: 2, Age: api.NewAge(noon, 0, false), Syncing: api.NewSyncProgress(700, 1000)}, ClaimsHeld: 1,
+				Outbox: api.OutboxStatus{Depth: 4, Finishes: 1, Oldest: api.Time{Time: noon}, LastError: "late"},
+				Policy: api.PolicyStatus{TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any", Exclusive: true},
 			}}},
 			status: 200, want: `{"version":"v1","pid":7,"started_at":"2026-11-20T12:00:00.000Z","socket":"/s","state_dir":"/d",` +
 				`"notion":{"base_url":"http://n","requests":3,"paused_until":"2026-11-20T12:00:00.000Z","last_error":"down","clock_skew_ms":90000},` +
@@ -206,7 +208,7 @@ func TestRoutes(t *testing.T) {
 		{
 			name: "log", method: "GET", path: "/v1/log?agent=Oracle&task=" + string(taskID) + "&claim=" + strings.ToLower(string(claimID)) + "&after=E0&limit=2",
 			calls: []apitest.Call{{
-				Method: "Log", Args: []any{broker.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 2}},
+				Method: "Log", Args: []any{api.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 2}},
 				Result: []claim.Event{
 					{ID: "E1", At: noon, Kind: claim.KindDenied, Task: taskID, Title: "Write", URL: "u", Agent: "Oracle", Code: claim.CodeHeld, Holder: "Sandman", Against: claimID, Remote: true, Detail: "d"},
 					{ID: "E2", At: noon, Kind: claim.KindCompleted, Task: taskID, Agent: "Sandman", Claim: claimID, Started: noon, Finished: noon, Summary: "s"},
@@ -281,10 +283,18 @@ func TestDescription(t *testing.T) {
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)
 		}
-		for name := range doc.Components.Schemas {
-			if strings.HasPrefix(name, "Error") {
-				t.Errorf("a schema %s, of errors that are never sent", name)
-			}
+		// Programs made from the description have types of these names.
+		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
+		want = []string{
+			"Claim", "ClaimRequest", "Claims", "CompleteRequest", "Event", "Events", "FailRequest", "Fault", "FeedEvent", "MirrorStatus",
+			"NotionStatus", "OutboxStatus", "PolicyStatus", "Problem", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept", "Sync",
+			"SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks",
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("schemas (-want +got):\n%s", diff)
+		}
+		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
+			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
 		}
 		var at schema
 		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {

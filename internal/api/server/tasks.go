@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"dibs/internal/api"
-	"dibs/internal/broker"
 	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,13 +32,13 @@ func (s *Server) tasks(ctx context.Context, in *struct {
 	Agent  string `query:"agent" doc:"Only those claimed by this name"`
 	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
 }) (*tasksOutput, error) {
-	listing, err := s.broker.Tasks(ctx, broker.Filter{
+	listing, err := s.broker.Tasks(ctx, api.TaskFilter{
 		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), Age: s.ageOf(listing.Age)}}, nil
+	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), Age: s.localAge(listing.Age)}}, nil
 }
 
 func (s *Server) task(ctx context.Context, in *struct {

@@ -6,8 +6,13 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/feed"
 	"dibs/internal/task"
 )
+
+// What the broker hands out bears Notion's time; what is sent bears this machine's.
+// This file is where the one becomes the other, and where the nouns of the daemon
+// become those of the socket.
 
 // localTime turns Notion's time into this machine's; zero stays zero.
 func (s *Server) localTime(t time.Time) api.Time {
@@ -17,13 +22,34 @@ func (s *Server) localTime(t time.Time) api.Time {
 	return api.Time{Time: s.broker.Local(t)}
 }
 
-// each translates a slice; nothing becomes an empty slice, so that JSON says [].
+// each translates a slice; nothing becomes an empty slice, as with orEmpty.
 func each[From, To any](from []From, translate func(From) To) []To {
 	to := make([]To, len(from))
 	for i, v := range from {
 		to[i] = translate(v)
 	}
 	return to
+}
+
+// orEmpty turns no slice into an empty one, so that JSON says [].
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func (s *Server) localAge(a api.Age) api.Age {
+	a.SyncedAt = s.localTime(a.SyncedAt.Time)
+	return a
+}
+
+// localStatus leaves alone what the daemon measured by this machine's clock.
+func (s *Server) localStatus(st api.Status) api.Status {
+	st.Mirror.Age = s.localAge(st.Mirror.Age)
+	st.Outbox.Oldest = s.localTime(st.Outbox.Oldest.Time)
+	st.Warnings = orEmpty(st.Warnings)
+	return st
 }
 
 func refOf(t task.Task) api.TaskRef {
@@ -62,27 +88,8 @@ func (s *Server) taskOf(v broker.View) api.Task {
 	return out
 }
 
-func (s *Server) ageOf(a broker.Age) api.Age {
-	return api.Age{SyncedAt: s.localTime(a.SyncedAt), AgeSeconds: a.Old.Round(time.Millisecond).Seconds(), Stale: a.Stale}
-}
-
-func progressOf(p *broker.Progress) *api.SyncProgress {
-	if p == nil {
-		return nil
-	}
-	out := &api.SyncProgress{Read: p.Read}
-	if p.Of > 0 {
-		out.Percent = new(min(100*p.Read/p.Of, 100))
-	}
-	return out
-}
-
-func sweptOf(s broker.Swept) api.Swept {
-	return api.Swept{Task: s.Task, Title: s.Title, Former: s.Former}
-}
-
-func (s *Server) eventOf(e claim.Event) api.Event {
-	return api.Event{
+func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
+	return api.LogEntry{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
 		Task: e.Task, Title: e.Title, URL: e.URL,
 		Agent: e.Agent, Claim: e.Claim,
@@ -92,23 +99,14 @@ func (s *Server) eventOf(e claim.Event) api.Event {
 	}
 }
 
-func (s *Server) statusOf(b broker.Status) api.Status {
-	warnings := b.Warnings
-	if warnings == nil {
-		warnings = []string{}
+func (s *Server) eventOf(e feed.Event) api.Event {
+	out := api.Event{
+		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
+		Agent: e.Agent, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
+		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
 	}
-	return api.Status{
-		Version: b.Version, PID: b.PID, StartedAt: api.Time{Time: b.Started},
-		Socket: b.Socket, StateDir: b.StateDir,
-		Notion: api.NotionStatus{
-			BaseURL: b.Notion.BaseURL, Requests: b.Notion.Requests,
-			PausedUntil: api.Time{Time: b.Notion.PausedUntil}, LastError: b.Notion.LastError,
-			ClockSkewMS: b.Notion.ClockSkewMS,
-		},
-		Mirror: api.MirrorStatus{
-			Tasks: b.Mirror.Tasks, Ready: b.Mirror.Ready, Age: s.ageOf(b.Mirror.Age), Syncing: progressOf(b.Mirror.Syncing),
-		},
-		Outbox: api.OutboxStatus{Depth: b.Outbox.Depth, Finishes: b.Outbox.Finishes, Oldest: s.localTime(b.Outbox.Oldest), LastError: b.Outbox.LastError},
-		Policy: api.PolicyStatus(b.Policy), ClaimsHeld: b.Claims, Warnings: warnings,
+	if e.Task != "" {
+		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
 	}
+	return out
 }

@@ -1,4 +1,4 @@
-package sweep_test
+package broker
 
 import (
 	"context"
@@ -10,16 +10,15 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/sweep"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPlan(t *testing.T) {
+func TestSilent(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	policy := claim.Policy{Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second}
-	silent := task.Task{Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now.Add(-time.Hour), Token: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1E"}
+	dead := task.Task{Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now.Add(-time.Hour), Token: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1E"}
 	for name, tt := range map[string]struct {
 		change func(*task.Task)
 		want   bool
@@ -39,31 +38,31 @@ func TestPlan(t *testing.T) {
 		"cancelled":                    {func(t *task.Task) { t.Status = task.Cancelled }, false},
 		"in the trash":                 {func(t *task.Task) { t.Trashed = true }, false},
 	} {
-		one := silent
+		one := dead
 		tt.change(&one)
 		var want []task.Task
 		if tt.want {
 			want = []task.Task{one}
 		}
-		if diff := cmp.Diff(want, sweep.Plan(slices.Values([]task.Task{one}), now, policy)); diff != "" {
+		if diff := cmp.Diff(want, silent(slices.Values([]task.Task{one}), now, policy)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// claimer answers for each task as it was told to, and keeps the order.
-type claimer struct {
+// told answers for each task as it was told to, and keeps the order.
+type told struct {
 	answers map[task.ID]func() (former string, swept bool, err error)
 	asked   []task.ID
 }
 
-func (c *claimer) Sweep(_ context.Context, id task.ID) (string, bool, error) {
+func (c *told) Sweep(_ context.Context, id task.ID) (string, bool, error) {
 	c.asked = append(c.asked, id)
 	return c.answers[id]()
 }
 
-// TestRun sweeps four tasks, of which the second goes wrong in one way or another.
-func TestRun(t *testing.T) {
+// TestSweep sweeps four tasks, of which the second goes wrong in one way or another.
+func TestSweep(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	for _, tt := range []struct {
@@ -104,21 +103,21 @@ func TestRun(t *testing.T) {
 		if tt.ctx == nil {
 			tt.ctx = t.Context()
 		}
-		c := &claimer{answers: map[task.ID]func() (string, bool, error){
+		c := &told{answers: map[task.ID]func() (string, bool, error){
 			"1": func() (string, bool, error) { return "Oracle", true, nil },
 			"2": tt.second,
 			"3": func() (string, bool, error) { return "", false, nil }, // it is not stale after all
 			"4": func() (string, bool, error) { return "Oracle", true, nil },
 		}}
-		done, err := sweep.Run(tt.ctx, c, []task.Task{{ID: "1"}, {ID: "2", Title: "second"}, {ID: "3"}, {ID: "4"}})
+		done, err := sweep(tt.ctx, c, []task.Task{{ID: "1"}, {ID: "2", Title: "second"}, {ID: "3"}, {ID: "4"}})
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%s: err = %v, want %q", tt.name, err, tt.err)
 		}
 		var swept []task.ID
 		for _, r := range done {
-			swept = append(swept, r.Task.ID)
+			swept = append(swept, r.Task)
 			if r.Former == "" {
-				t.Errorf("%s: who had task %s is not said", tt.name, r.Task.ID)
+				t.Errorf("%s: who had task %s is not said", tt.name, r.Task)
 			}
 		}
 		if diff := cmp.Diff(tt.asked, c.asked); diff != "" {

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// LogEntry is an entry of the local record, which says what happened to claims.
+type LogEntry struct {
+	ID       string     `json:"id"`
+	At       Time       `json:"at"`
+	Kind     claim.Kind `json:"kind"`
+	Task     task.ID    `json:"task,omitempty"`
+	Title    string     `json:"title,omitempty"`
+	URL      string     `json:"url,omitempty"`
+	Agent    string     `json:"agent,omitempty"`
+	Claim    claim.ID   `json:"claim,omitempty"`
+	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
+	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`
+	Against  claim.ID   `json:"against,omitempty" doc:"The claim that a denial ran into"`
+	Remote   bool       `json:"remote,omitempty" doc:"Notion was asked or written to"`
+	Detail   string     `json:"detail,omitempty"`
+	Started  Time       `json:"started_at,omitzero"`
+	Finished Time       `json:"finished_at,omitzero"`
+	Summary  string     `json:"summary,omitempty"`
+	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
+	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
+}
+
+// Log answers a question for the local record, the oldest entry first.
+type Log struct {
+	Entries []LogEntry `json:"events" nullable:"false"`
+}

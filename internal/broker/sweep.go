@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Sweep is the scheduled clean-up: it puts tasks whose holder has gone silent back
+// to OPEN, so that a dead agent never keeps a task for good, and says which it were.
+// With an error, those were reopened all the same.
+func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
+	if err := b.shut(); err != nil {
+		return nil, err
+	}
+	swept, err := sweep(ctx, b.claimer, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
+	if len(swept) > 0 {
+		b.Changed()
+	}
+	return swept, err
+}
+
+// silent returns the tasks that look as if their claim were stale at now: those
+// IN_PROGRESS with a lease that has run out. It judges by the mirror, so each
+// has to be read again before it is touched.
+func silent(tasks iter.Seq[task.Task], now time.Time, p claim.Policy) []task.Task {
+	var out []task.Task
+	for t := range tasks {
+		if !t.Trashed && t.Status == task.InProgress && p.Stale(t, now) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// sweeper reopens one task if its page still shows a stale claim.
+type sweeper interface {
+	Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error)
+}
+
+// sweep reopens the tasks, one by one. A task that cannot be swept does not
+// keep the others from it, unless Notion is not to be reached.
+func sweep(ctx context.Context, c sweeper, tasks []task.Task) ([]api.Swept, error) {
+	out := []api.Swept{}
+	var errs []error
+	for _, t := range tasks {
+		former, swept, err := c.Sweep(ctx, t.ID)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("task %q could not be swept: %w", t.Title, err))
+		}
+		if swept {
+			out = append(out, api.Swept{Task: t.ID, Title: t.Title, Former: former})
+		}
+		var failed *claim.StoreError
+		if ctx.Err() != nil || errors.As(err, &failed) && failed.Kind == claim.Unavailable {
+			break
+		}
+	}
+	return out, errors.Join(errs...)
+}
