@@ -23,7 +23,8 @@ var allowed = map[string][]string{
 	"internal/task":            {},
 	"internal/usertest":        {},
 	"internal/agenda":          {},
-	"internal/claim":           {"internal/agenda", "internal/task"},
+	"internal/keylock":         {},
+	"internal/claim":           {"internal/agenda", "internal/keylock", "internal/task"},
 	"internal/claim/claimsim":  {"internal/claim", "internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 
@@ -40,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/journal":     {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
-	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
+	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
 	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 

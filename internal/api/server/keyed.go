@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/keylock"
 )
 
 // keyed gives a request that is repeated under its idempotency key the answer
@@ -184,41 +185,29 @@ func (r *recordedAnswer) Write(data []byte) (int, error) {
 
 // flights are the keys of requests that are being worked on.
 type flights struct {
-	mu      sync.Mutex
-	current map[string]*flight
-}
-
-type flight struct {
-	fingerprint string
-	landed      chan struct{}
+	locks        keylock.Locks[string]
+	fingerprints sync.Map // by key, of those that have its lock or come for it first
 }
 
 // enter waits until no other request with this key is being worked on, and
 // returns the function that makes room for the next one. A request with another
-// fingerprint is refused at once.
+// fingerprint is refused at once; should it come at the very moment at which one
+// makes room for the next, it waits, and is refused by Keys.
 func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
-	for {
-		f.mu.Lock()
-		ahead, busy := f.current[key]
-		if !busy {
-			mine := &flight{fingerprint: fingerprint, landed: make(chan struct{})}
-			f.current[key] = mine
-			f.mu.Unlock()
-			return func() {
-				f.mu.Lock()
-				delete(f.current, key)
-				f.mu.Unlock()
-				close(mine.landed)
-			}, nil
-		}
-		f.mu.Unlock()
-		if ahead.fingerprint != fingerprint {
-			return nil, ErrKeyReused
-		}
-		select {
-		case <-ahead.landed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	ahead, busy := f.fingerprints.LoadOrStore(key, fingerprint)
+	if ahead != fingerprint {
+		return nil, ErrKeyReused
 	}
+	unlock, err := f.locks.Lock(ctx, key)
+	if err != nil {
+		if !busy {
+			f.fingerprints.Delete(key)
+		}
+		return nil, ctx.Err()
+	}
+	f.fingerprints.Store(key, fingerprint) // again: whoever was ahead has taken it away
+	return func() {
+		f.fingerprints.Delete(key)
+		unlock()
+	}, nil
 }

@@ -2,8 +2,8 @@ package server_test
 
 import (
 	"encoding/json"
-	"maps"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"

@@ -55,10 +55,9 @@ var errStopping = errors.New("the daemon is stopping: ask again once it runs")
 // New makes a server.
 func New(o Options) *Server {
 	s := &Server{
-		broker:  o.Broker,
-		keys:    o.Keys,
-		log:     o.Log,
-		flights: flights{current: make(map[string]*flight)},
+		broker: o.Broker,
+		keys:   o.Keys,
+		log:    o.Log,
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop
