@@ -94,8 +94,13 @@ func (o Options) Validate() error {
 }
 
 // policy is what a daemon goes by. One whose settle wait does not exceed the
-// window has to say that it is the only claimer, which here it is not.
+// window has to say that it is the only claimer, which here it is not; so it has
+// some wait, be it as short as can be, for without any it would not read back what
+// it wrote.
 func (o Options) policy(settle time.Duration) claim.Policy {
+	if settle == 0 {
+		settle = time.Nanosecond
+	}
 	p := claimsim.Policy()
 	p.WriteWindow, p.Settle, p.Exclusive = o.WriteWindow, settle, settle <= o.WriteWindow
 	return p
