@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // steady is a network where every call takes 200 ms, half of it before its effect.
-func steady(name string) claimtest.DaemonOptions {
-	return claimtest.DaemonOptions{StoreOptions: claimtest.StoreOptions{Name: name, Latency: claimtest.Always(claimtest.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})}}
+func steady(name string) claimsim.DaemonOptions {
+	return claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: name, Latency: claimsim.Always(claimsim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})}}
 }
 
 func TestUncontendedClaim(t *testing.T) {
@@ -30,7 +30,7 @@ func TestUncontendedClaim(t *testing.T) {
 		if got, want := time.Since(begun), 3*time.Second+600*time.Millisecond; got != want {
 			t.Errorf("took %v, want %v", got, want)
 		}
-		want := []claimtest.Kind{claimtest.Reads, claimtest.Claims, claimtest.Reads}
+		want := []claimsim.Kind{claimsim.Reads, claimsim.Claims, claimsim.Reads}
 		if diff := cmp.Diff(want, requests(d)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
@@ -111,7 +111,7 @@ func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
 func TestSameDaemonRaceHasOneWinner(t *testing.T) {
 	for seed := range uint64(50) {
 		inWorld(t, openTask(), func(w *world) {
-			o := claimtest.DaemonOptions{StoreOptions: claimtest.StoreOptions{Name: "a", Seed: seed, Latency: claimtest.Uniform(300 * time.Millisecond)}}
+			o := claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: "a", Seed: seed, Latency: claimsim.Uniform(300 * time.Millisecond)}}
 			d := w.start(o)
 			var entrants []entrant
 			for _, agent := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
@@ -185,8 +185,8 @@ func TestDenials(t *testing.T) {
 			first := openTask()
 			tt.change(&first)
 			inWorld(t, first, func(w *world) {
-				o := claimtest.DaemonOptions{
-					Policy:   claimtest.Policy(),
+				o := claimsim.DaemonOptions{
+					Policy:   claimsim.Policy(),
 					Blockers: func(_ context.Context, t task.Task) ([]task.ID, error) { return t.DependsOn, nil },
 				}
 				if tt.policy != nil {
@@ -249,7 +249,7 @@ func TestMostTasksPerAgent(t *testing.T) {
 		second := openTask()
 		second.ID = otherPage
 		w.Add(second)
-		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
 		o.Policy.MaxPerAgent = 1
 		d := w.start(o)
 		first := w.claim(d, "Sandman")
@@ -275,9 +275,9 @@ func TestMostTasksPerAgent(t *testing.T) {
 // keep the task from the others here: the page speaks for itself.
 func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
 		o.Policy.MaxPerAgent = 1
-		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		if got := w.only(d).State; got != claim.Unseen {
 			t.Fatalf("the attempt is %s, want unseen", got)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -52,7 +52,7 @@ func TestCallerGone(t *testing.T) {
 func TestCallerGoneBeforeTheWrite(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
-		o := claimtest.DaemonOptions{Blockers: func(context.Context, task.Task) ([]task.ID, error) {
+		o := claimsim.DaemonOptions{Blockers: func(context.Context, task.Task) ([]task.ID, error) {
 			cancel()
 			return nil, nil
 		}}
@@ -60,7 +60,7 @@ func TestCallerGoneBeforeTheWrite(t *testing.T) {
 		if _, err := d.Claim(ctx, request("Sandman")); err == nil {
 			t.Error("granted, although nobody hears it")
 		}
-		if n := count(d, claimtest.Claims); n != 0 {
+		if n := count(d, claimsim.Claims); n != 0 {
 			t.Errorf("%d claim writes, want none", n)
 		}
 		w.none(d)

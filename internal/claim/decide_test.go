@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -97,7 +97,7 @@ func TestDecideEveryCombination(t *testing.T) {
 						for _, blockers := range [][]task.ID{nil, {otherPage}, {otherPage, page}} {
 							for _, openOnly := range []bool{false, true} {
 								n++
-								policy := claimtest.Policy()
+								policy := claimsim.Policy()
 								policy.OpenOnly = openOnly
 								page := task.Task{ID: page, Status: status, ClaimedBy: by, ClaimedAt: age.at, Token: token.text, Trashed: trashed}
 								got := claim.Decide(page, blockers, now, policy)
@@ -184,7 +184,7 @@ func TestStaleToTheSecond(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			page := task.Task{Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: tt.at, Timeout: tt.timeout}
-			if got := claimtest.Policy().Stale(page, tt.now); got != tt.stale {
+			if got := claimsim.Policy().Stale(page, tt.now); got != tt.stale {
 				t.Errorf("stale at %v = %v, want %v", tt.now, got, tt.stale)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,13 +19,13 @@ var finishes = []struct {
 	finish claim.Finish
 	kind   claim.Kind
 	status task.Status // of the page, afterwards
-	write  claimtest.Kind
+	write  claimsim.Kind
 }{
-	{"completed", claim.Finish{As: claim.EndCompleted, Summary: "mended"}, claim.KindCompleted, task.Completed, claimtest.Completions},
-	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, claimtest.Blockings},
-	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, claimtest.Openings},
-	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, claimtest.Blockings},
-	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, claimtest.Openings},
+	{"completed", claim.Finish{As: claim.EndCompleted, Summary: "mended"}, claim.KindCompleted, task.Completed, claimsim.Completions},
+	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, claimsim.Blockings},
+	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, claimsim.Openings},
+	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, claimsim.Blockings},
+	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, claimsim.Openings},
 }
 
 // finished checks what the page shows after c ended in the given status.
@@ -154,7 +154,7 @@ func TestFencing(t *testing.T) {
 // While one ending is on its way to Notion, another is refused.
 func TestSecondThoughts(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.On(firstMinutes(5, claimtest.Openings), claimtest.Fails(503, false)))
+		d := w.daemon("a", claimsim.On(firstMinutes(5, claimsim.Openings), claimsim.Fails(503, false)))
 		c := w.claim(d, "Sandman")
 		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)
@@ -198,7 +198,7 @@ func TestFinishTwiceAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := count(d, claimtest.Completions); n != 1 {
+		if n := count(d, claimsim.Completions); n != 1 {
 			t.Errorf("%d writes, want 1", n)
 		}
 		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindCompleted}, kinds(d)); diff != "" {
@@ -209,17 +209,17 @@ func TestFinishTwiceAtOnce(t *testing.T) {
 
 // A write follows its read within the window, or not at all.
 func TestSlowReadsBeforeOtherWrites(t *testing.T) {
-	slow := claimtest.SlowRead(2 * time.Second)
+	slow := claimsim.SlowRead(2 * time.Second)
 	tests := []struct {
 		name string
-		do   func(w *world, d *claimtest.Daemon, c claim.Claim)
+		do   func(w *world, d *claimsim.Daemon, c claim.Claim)
 		want int // versions of the page, in the end
 	}{
-		{"finish", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+		{"finish", func(w *world, d *claimsim.Daemon, c claim.Claim) {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 			w.ok(err)
 		}, 2},
-		{"renewal", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+		{"renewal", func(w *world, d *claimsim.Daemon, c claim.Claim) {
 			time.Sleep(20 * time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
 			var se *claim.StoreError
@@ -227,7 +227,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Errorf("error %v, want a *claim.StoreError", err)
 			}
 		}, 2},
-		{"sweep", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+		{"sweep", func(w *world, d *claimsim.Daemon, c claim.Claim) {
 			time.Sleep(time.Hour)
 			_, swept, err := d.Sweep(w.ctx, page)
 			w.ok(err)
@@ -235,7 +235,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Error("swept")
 			}
 		}, 2},
-		{"repair", func(w *world, d *claimtest.Daemon, c claim.Claim) {
+		{"repair", func(w *world, d *claimsim.Daemon, c claim.Claim) {
 			w.Edit(page, func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", "void "+string(claim.NewID(time.Now())) })
 			w.ok(d.Guard(w.ctx, c.ID, nil))
 		}, 3},
@@ -243,7 +243,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
-				d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, nil, slow, slow, slow))
+				d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, slow, slow, slow))
 				c := w.claim(d, "Sandman")
 				tt.do(w, d, c)
 				if got := len(w.History(page)); got != tt.want {
@@ -255,10 +255,10 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 	t.Run("withdrawal", func(t *testing.T) {
 		inWorld(t, openTask(), func(w *world) {
 			d := w.daemon("a",
-				claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
-				claimtest.InTurn(claimtest.Reads, nil, nil, slow))
+				claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+				claimsim.InTurn(claimsim.Reads, nil, nil, slow))
 			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-			if n := count(d, claimtest.Voidings); n != 0 {
+			if n := count(d, claimsim.Voidings); n != 0 {
 				t.Errorf("%d writes after a slow read, want none", n)
 			}
 			w.sync(3*time.Minute, d)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,7 +137,7 @@ func TestGuardOfARemovedPage(t *testing.T) {
 
 func TestGuardWithNotionDown(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Reads, nil, nil, claimtest.ReadFails(claim.Unavailable)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, claimsim.ReadFails(claim.Unavailable)))
 		c := w.claim(d, "Sandman")
 		if err := d.Guard(w.ctx, c.ID, nil); err == nil {
 			t.Error("no error, although the page could not be read")
@@ -166,7 +166,7 @@ func TestGuardOfTheLease(t *testing.T) {
 				w.claim(d, "Sandman")
 				time.Sleep(time.Minute)
 				w.Edit(page, tt.edit)
-				w.sync(claimtest.SyncInterval, d)
+				w.sync(claimsim.SyncInterval, d)
 				w.honoured(d)
 				sent := len(d.Store.Calls())
 				w.sync(time.Minute, d)
@@ -180,9 +180,9 @@ func TestGuardOfTheLease(t *testing.T) {
 
 // late has the first claim of another daemon, made at the same time as that of
 // d, land that much later, over the claim of d.
-func (w *world) late(by time.Duration) (d, other *claimtest.Daemon, c claim.Claim) {
+func (w *world) late(by time.Duration) (d, other *claimsim.Daemon, c claim.Claim) {
 	w.Helper()
-	other = w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(by)))
+	other = w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(by)))
 	d = w.daemon("a")
 	granted := w.race(entrant{daemon: other, agent: "Oracle", lease: time.Minute}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
 	if len(granted) != 1 || granted[0].Agent != "Sandman" {
@@ -200,12 +200,12 @@ func TestLateWriteOverAHeldClaim(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					d, other, c := w.late(by)
 					third := w.daemon("c")
-					daemons := []*claimtest.Daemon{d, other}
+					daemons := []*claimsim.Daemon{d, other}
 					if order == "writer first" {
-						daemons = []*claimtest.Daemon{other, d}
+						daemons = []*claimsim.Daemon{other, d}
 					}
 					for range 12 {
-						w.sync(claimtest.SyncInterval, daemons...)
+						w.sync(claimsim.SyncInterval, daemons...)
 						if got := w.only(d).State; got != claim.Held {
 							t.Fatalf("the claim is %s, want held", got)
 						}
@@ -229,7 +229,7 @@ func TestLateWriteOverAHeldClaim(t *testing.T) {
 func TestLateWriteWithAnotherLease(t *testing.T) {
 	for _, requested := range []time.Duration{0, time.Hour} {
 		inWorld(t, openTask(), func(w *world) {
-			other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+			other := w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(20*time.Second)))
 			d := w.daemon("a")
 			go func() {
 				_, _ = other.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: openTask(), Timeout: time.Minute})
@@ -253,18 +253,18 @@ func TestSuspicionThatTurnsOutTrue(t *testing.T) {
 		d, _, c := w.late(20 * time.Minute)
 		time.Sleep(20 * time.Minute)
 		begun := time.Now()
-		w.sync(2*claimtest.SyncInterval, d)
+		w.sync(2*claimsim.SyncInterval, d)
 		if got := w.only(d); got.State != claim.Held || got.Suspect.IsZero() {
 			t.Fatalf("the claim is %s, suspect since %v; want it held and under suspicion", got.State, got.Suspect)
 		}
 		// While in doubt, a renewal neither writes nor loses.
 		got, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
-		if !got.ClaimedAt.Equal(c.ClaimedAt) || count(d, claimtest.Renewals) != 0 {
+		if !got.ClaimedAt.Equal(c.ClaimedAt) || count(d, claimsim.Renewals) != 0 {
 			t.Errorf("renewed at %v, while somebody else's claim lay over it", got.ClaimedAt)
 		}
 		w.sync(time.Minute, d)
-		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+claimtest.SyncInterval {
+		if got := w.record(d, c.ID); got.Ending != claim.EndLost || got.Ended.Sub(begun) > d.Policy().Grace+claimsim.SyncInterval {
 			t.Errorf("the claim is %s, %s after %v; want it lost after the grace", got.State, got.Ending, got.Ended.Sub(begun))
 		}
 		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost}, kinds(d)); diff != "" {
@@ -307,7 +307,7 @@ func TestRenewUnderALateWrite(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d, other, c := w.late(50 * time.Second)
 		time.Sleep(50 * time.Second)
-		w.sync(claimtest.SyncInterval, other)
+		w.sync(claimsim.SyncInterval, other)
 		time.Sleep(time.Until(c.ClaimedAt.Add(16 * time.Minute)))
 		_, err := d.Renew(w.ctx, c.ID)
 		w.ok(err)
@@ -326,22 +326,22 @@ func TestRenewUnderALateWrite(t *testing.T) {
 
 // Writing a claim back can fail like any other write. It is logged once.
 func TestFateOfTheRepair(t *testing.T) {
-	for name, fault := range map[string]claimtest.Fault{
-		"answer dropped":  claimtest.AnswerDropped,
-		"request dropped": claimtest.RequestDropped,
-		"not applied":     claimtest.NotApplied,
-		"turned away":     claimtest.TurnedAway(429, time.Second),
-		"applied late":    claimtest.AppliedLate(2 * time.Second),
+	for name, fault := range map[string]claimsim.Fault{
+		"answer dropped":  claimsim.AnswerDropped,
+		"request dropped": claimsim.RequestDropped,
+		"not applied":     claimsim.NotApplied,
+		"turned away":     claimsim.TurnedAway(429, time.Second),
+		"applied late":    claimsim.AppliedLate(2 * time.Second),
 	} {
 		for _, order := range []string{"holder first", "writer first"} {
 			t.Run(name+", "+order, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					other := w.daemon("b", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
-					d := w.daemon("a", claimtest.InTurn(claimtest.Claims, nil, fault))
+					other := w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(20*time.Second)))
+					d := w.daemon("a", claimsim.InTurn(claimsim.Claims, nil, fault))
 					granted := w.race(entrant{daemon: other, agent: "Oracle"}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
-					daemons := []*claimtest.Daemon{d, other}
+					daemons := []*claimsim.Daemon{d, other}
 					if order == "writer first" {
-						daemons = []*claimtest.Daemon{other, d}
+						daemons = []*claimsim.Daemon{other, d}
 					}
 					w.sync(3*time.Minute, daemons...)
 					w.shows(task.InProgress, "Sandman", string(granted[0].ID))
@@ -362,7 +362,7 @@ func TestFateOfTheRepair(t *testing.T) {
 // withdrawn.
 func TestLateWriteOfTheSameDaemon(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(20*time.Second)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(20*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		c := w.claim(d, "Oracle")
 		time.Sleep(20 * time.Second)
@@ -382,12 +382,12 @@ func TestSuspicionClearedUp(t *testing.T) {
 		d, _, c := w.late(20 * time.Second)
 		mine := w.Page(page)
 		time.Sleep(20 * time.Second)
-		w.sync(claimtest.SyncInterval, d)
+		w.sync(claimsim.SyncInterval, d)
 		if got := w.only(d); got.Suspect.IsZero() {
 			t.Fatal("the claim is not under suspicion")
 		}
 		w.Edit(page, func(t *task.Task) { *t = mine })
-		w.sync(claimtest.SyncInterval, d)
+		w.sync(claimsim.SyncInterval, d)
 		if got := w.only(d); got.ID != c.ID || !got.Suspect.IsZero() {
 			t.Errorf("the claim is %s, suspect since %v; want it held and no more", got.State, got.Suspect)
 		}

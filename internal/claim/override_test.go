@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -16,7 +16,7 @@ func TestOverride(t *testing.T) {
 			first := staleTask()
 			first.Status = status
 			inWorld(t, first, func(w *world) {
-				o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+				o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
 				o.Policy.OpenOnly = status == task.Open // does not stand in the way of an open task
 				d := w.start(o)
 				c := w.claim(d, "Sandman")
@@ -80,7 +80,7 @@ func TestRequestedTimeout(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				reg := claimtest.NewRegister()
+				reg := claimsim.NewRegister()
 				reg.NoTimeout = tt.noTimeout
 				first := openTask()
 				first.Timeout = tt.own

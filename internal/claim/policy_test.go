@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 )
 
 func TestPolicyValidate(t *testing.T) {
@@ -30,13 +30,13 @@ func TestPolicyValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := claimtest.Policy()
+			p := claimsim.Policy()
 			tt.change(&p)
 			err := p.Validate()
 			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error %v, want one that says %q", err, tt.says)
 			}
-			_, nerr := claim.New(claim.Config{Policy: p, Ledger: claimtest.NewLedger(), Store: claimtest.NewRegister().Store(claimtest.StoreOptions{})})
+			_, nerr := claim.New(claim.Config{Policy: p, Ledger: claimsim.NewLedger(), Store: claimsim.NewRegister().Store(claimsim.StoreOptions{})})
 			if (nerr == nil) != (err == nil) {
 				t.Errorf("New: %v, Validate: %v", nerr, err)
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,7 +96,7 @@ func TestSweepOfOnesOwn(t *testing.T) {
 // What an agent has finished is told to Notion before anything is swept.
 func TestSweepLeavesAFinish(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.On(firstMinutes(60, claimtest.Completions), claimtest.RequestDropped))
+		d := w.daemon("a", claimsim.On(firstMinutes(60, claimsim.Completions), claimsim.RequestDropped))
 		c := w.claim(d, "Sandman")
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)
@@ -133,7 +133,7 @@ func TestSweepOfADuplicate(t *testing.T) {
 // A duplicate of a page with an abandoned claim must not keep the daemon busy.
 func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
 		time.AfterFunc(time.Second, func() {
 			duplicate := w.Page(page)
 			duplicate.ID = otherPage
@@ -155,29 +155,29 @@ func TestDuplicateOfAnAbandonedClaim(t *testing.T) {
 func TestFateOfTheSweep(t *testing.T) {
 	tests := []struct {
 		name  string
-		fault claimtest.Fault
+		fault claimsim.Fault
 	}{
-		{"none", claimtest.Slow(0, 0)},
-		{"answer dropped", claimtest.AnswerDropped},
-		{"saved but 503", claimtest.SavedBut503},
-		{"409, saved", claimtest.Fails(409, true)},
-		{"landing during the settle wait", claimtest.Late(time.Second)},
-		{"landing later", claimtest.Late(20 * time.Second)},
-		{"landing while another sweep settles", claimtest.Late(62 * time.Second)},
-		{"applied late", claimtest.AppliedLate(20 * time.Second)},
-		{"answered late", claimtest.Slow(0, 5*time.Second)},
-		{"landing and answered late", claimtest.Slow(5*time.Second, 0)},
-		{"request dropped", claimtest.RequestDropped},
-		{"504", claimtest.Fails(504, false)},
-		{"not applied", claimtest.NotApplied},
-		{"turned away", claimtest.TurnedAway(429, time.Second)},
-		{"refused", claimtest.WriteRefused},
+		{"none", claimsim.Slow(0, 0)},
+		{"answer dropped", claimsim.AnswerDropped},
+		{"saved but 503", claimsim.SavedBut503},
+		{"409, saved", claimsim.Fails(409, true)},
+		{"landing during the settle wait", claimsim.Late(time.Second)},
+		{"landing later", claimsim.Late(20 * time.Second)},
+		{"landing while another sweep settles", claimsim.Late(62 * time.Second)},
+		{"applied late", claimsim.AppliedLate(20 * time.Second)},
+		{"answered late", claimsim.Slow(0, 5*time.Second)},
+		{"landing and answered late", claimsim.Slow(5*time.Second, 0)},
+		{"request dropped", claimsim.RequestDropped},
+		{"504", claimsim.Fails(504, false)},
+		{"not applied", claimsim.NotApplied},
+		{"turned away", claimsim.TurnedAway(429, time.Second)},
+		{"refused", claimsim.WriteRefused},
 	}
-	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+	for _, step := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
 		for _, tt := range tests {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, staleTask(), func(w *world) {
-					d := w.daemon("a", claimtest.InTurn(step, tt.fault))
+					d := w.daemon("a", claimsim.InTurn(step, tt.fault))
 					for range 10 {
 						_, swept, err := d.Sweep(w.ctx, page)
 						if swept && (err != nil || w.Page(page).Status != task.Open) {
@@ -205,7 +205,7 @@ func TestFateOfTheSweep(t *testing.T) {
 // withdrawn, and nothing is swept a second time.
 func TestMarkOfAnEarlierSweep(t *testing.T) {
 	inWorld(t, staleTask(), func(w *world) {
-		d, other := w.daemon("a", claimtest.InTurn(claimtest.Voidings, claimtest.Late(3*time.Minute))), w.daemon("b")
+		d, other := w.daemon("a", claimsim.InTurn(claimsim.Voidings, claimsim.Late(3*time.Minute))), w.daemon("b")
 		if _, swept, err := d.Sweep(w.ctx, page); swept || err == nil {
 			t.Fatalf("swept = %v, error %v; want the mark on its way", swept, err)
 		}
@@ -226,11 +226,11 @@ func TestMarkOfAnEarlierSweep(t *testing.T) {
 // A sweep and an override compete for a stale task. However slow the sweep's
 // writes are, whoever is granted the task keeps it.
 func TestSlowSweepAgainstAnOverride(t *testing.T) {
-	for _, steps := range [][]claimtest.Kind{{claimtest.Voidings}, {claimtest.Openings}, {claimtest.Voidings, claimtest.Openings}} {
+	for _, steps := range [][]claimsim.Kind{{claimsim.Voidings}, {claimsim.Openings}, {claimsim.Voidings, claimsim.Openings}} {
 		for _, slow := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
 			for after := time.Duration(0); after < 10*time.Second; after += 150 * time.Millisecond {
 				inWorld(t, staleTask(), func(w *world) {
-					sweeper := w.daemon("a", claimtest.On(claimtest.Every(steps...), claimtest.Slow(slow, 0)))
+					sweeper := w.daemon("a", claimsim.On(claimsim.Every(steps...), claimsim.Slow(slow, 0)))
 					b, c := w.start(steady("b")), w.start(steady("c"))
 					var wg sync.WaitGroup
 					wg.Go(func() { _, _, _ = sweeper.Sweep(w.ctx, page) })
@@ -246,7 +246,7 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 						t.Errorf("%v slow by %v, override after %v: granted only after %v", steps, slow, after, took)
 					}
 					for range 12 {
-						w.sync(claimtest.SyncInterval, sweeper, b)
+						w.sync(claimsim.SyncInterval, sweeper, b)
 						w.deny(c, "Hypnos", claim.CodeHeld)
 					}
 					if got := w.only(b).State; got != claim.Held {
@@ -280,7 +280,7 @@ func TestSweepOverALostClaim(t *testing.T) {
 func TestSweepWithoutAToken(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		w.NoToken = true
-		d := w.daemon("a", claimtest.On(firstMinutes(60, claimtest.Completions), claimtest.RequestDropped))
+		d := w.daemon("a", claimsim.On(firstMinutes(60, claimsim.Completions), claimsim.RequestDropped))
 		c := w.claim(d, "Sandman")
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)

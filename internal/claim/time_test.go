@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
 // skewed is a daemon whose own clock is wrong.
-func skewed(name string, by time.Duration) claimtest.DaemonOptions {
+func skewed(name string, by time.Duration) claimsim.DaemonOptions {
 	o := steady(name)
 	o.Skew = by
 	return o

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,34 +17,34 @@ import (
 func TestFateOfTheWithdrawal(t *testing.T) {
 	faults := []struct {
 		name   string
-		fault  claimtest.Fault
+		fault  claimsim.Fault
 		landed bool
 	}{
-		{"answer dropped", claimtest.AnswerDropped, true},
-		{"saved but 503", claimtest.SavedBut503, true},
-		{"504, saved", claimtest.Fails(504, true), true},
-		{"answered late", claimtest.Slow(0, 5*time.Second), true},
-		{"landing late", claimtest.Late(5 * time.Second), true},
-		{"applied late", claimtest.AppliedLate(5 * time.Second), true},
-		{"request dropped", claimtest.RequestDropped, false},
-		{"409", claimtest.Fails(409, false), false},
-		{"turned away", claimtest.TurnedAway(429, 40*time.Second), false},
-		{"not applied", claimtest.NotApplied, false},
+		{"answer dropped", claimsim.AnswerDropped, true},
+		{"saved but 503", claimsim.SavedBut503, true},
+		{"504, saved", claimsim.Fails(504, true), true},
+		{"answered late", claimsim.Slow(0, 5*time.Second), true},
+		{"landing late", claimsim.Late(5 * time.Second), true},
+		{"applied late", claimsim.AppliedLate(5 * time.Second), true},
+		{"request dropped", claimsim.RequestDropped, false},
+		{"409", claimsim.Fails(409, false), false},
+		{"turned away", claimsim.TurnedAway(429, 40*time.Second), false},
+		{"not applied", claimsim.NotApplied, false},
 	}
-	for _, step := range []claimtest.Kind{claimtest.Voidings, claimtest.Openings} {
+	for _, step := range []claimsim.Kind{claimsim.Voidings, claimsim.Openings} {
 		for _, tt := range faults {
 			t.Run(string(step)+", "+tt.name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
 					tried := 0
-					counted := claimtest.On(func(_ task.ID, w *claim.Write) bool {
-						if claimtest.KindOf(w) == step {
+					counted := claimsim.On(func(_ task.ID, w *claim.Write) bool {
+						if claimsim.KindOf(w) == step {
 							tried++
 						}
 						return false
 					}, nil)
 					d := w.daemon("a", counted,
-						claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
-						claimtest.InTurn(step, tt.fault))
+						claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+						claimsim.InTurn(step, tt.fault))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 					w.sync(5*time.Minute, d)
 					w.shows(task.Open, "", "")
@@ -81,8 +81,8 @@ func TestFateOfTheWithdrawal(t *testing.T) {
 func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a",
-			claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)),
-			claimtest.InTurn(claimtest.Voidings, claimtest.TurnedAway(429, 20*time.Minute)))
+			claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)),
+			claimsim.InTurn(claimsim.Voidings, claimsim.TurnedAway(429, 20*time.Minute)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		sent := len(d.Store.Calls())
 		w.sync(20*time.Minute, d)
@@ -97,7 +97,7 @@ func TestWithdrawalWaitsAsItIsTold(t *testing.T) {
 // A withdrawal that comes too late leaves the task to whoever wants it.
 func TestWithdrawalAfterTheLease(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		void := w.Page(page)
 		time.Sleep(40 * time.Minute)
@@ -113,7 +113,7 @@ func TestWithdrawalAfterTheLease(t *testing.T) {
 // An abandoned write that landed is noticed by any read of its page.
 func TestSightedByTheProtocolItself(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(10*time.Second)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(10*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		time.Sleep(10 * time.Second)
 		w.deny(d, "Oracle", claim.CodeHeld)
@@ -131,7 +131,7 @@ func TestSightedByTheProtocolItself(t *testing.T) {
 // A copy of a page is not its claim's page.
 func TestSightedOnACopy(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.RequestDropped))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		other := openTask()
 		hold(&other, "Sandman", bubbleStart)
@@ -167,7 +167,7 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, openTask(), func(w *world) {
-					d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Late(8*time.Second)))
+					d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(8*time.Second)))
 					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 					time.Sleep(10 * time.Second)
 					if !before {
@@ -210,9 +210,9 @@ func unclaim(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Token = "", time.Time{}
 func TestWithdrawalWithoutAToken(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		w.NoToken = true
-		o := claimtest.DaemonOptions{Policy: claimtest.Policy()}
+		o := claimsim.DaemonOptions{Policy: claimsim.Policy()}
 		o.Policy.Grace = 5 * time.Minute
-		d := w.start(o, claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		time.Sleep(time.Minute)
 		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
@@ -225,7 +225,7 @@ func TestWithdrawalWithoutAToken(t *testing.T) {
 	})
 	inWorld(t, openTask(), func(w *world) {
 		w.NoToken = true
-		d := w.daemon("a", claimtest.InTurn(claimtest.Claims, claimtest.Slow(0, 5*time.Second)))
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		w.sync(2*time.Minute, d)
 		w.shows(task.Open, "", "")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/claim/claimtest"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
 
@@ -41,7 +41,7 @@ func staleTask() task.Task {
 // world is a register with one task in it, in a bubble of its own.
 type world struct {
 	*testing.T
-	*claimtest.Register
+	*claimsim.Register
 	ctx context.Context
 }
 
@@ -49,17 +49,17 @@ type world struct {
 func inWorld(t *testing.T, first task.Task, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(&world{T: t, Register: claimtest.NewRegister(first), ctx: context.WithoutCancel(t.Context())})
+		f(&world{T: t, Register: claimsim.NewRegister(first), ctx: context.WithoutCancel(t.Context())})
 	})
 }
 
 // daemon starts a daemon with the default policy, reached through the faults,
 // the first of which is the outermost.
-func (w *world) daemon(name string, faults ...claimtest.Fault) *claimtest.Daemon {
-	return w.start(claimtest.DaemonOptions{StoreOptions: claimtest.StoreOptions{Name: name}}, faults...)
+func (w *world) daemon(name string, faults ...claimsim.Fault) *claimsim.Daemon {
+	return w.start(claimsim.DaemonOptions{StoreOptions: claimsim.StoreOptions{Name: name}}, faults...)
 }
 
-func (w *world) start(o claimtest.DaemonOptions, faults ...claimtest.Fault) *claimtest.Daemon {
+func (w *world) start(o claimsim.DaemonOptions, faults ...claimsim.Fault) *claimsim.Daemon {
 	w.Helper()
 	if len(faults) > 0 {
 		o.Fault = func(s claim.Store) claim.Store {
@@ -77,7 +77,7 @@ func (w *world) start(o claimtest.DaemonOptions, faults ...claimtest.Fault) *cla
 		}
 		for i, c := range d.Store.Calls() {
 			if c.Unpermitted {
-				w.Errorf("daemon %s: request %d (%s) was sent without a permit", o.Name, i+1, claimtest.KindOf(c.Write))
+				w.Errorf("daemon %s: request %d (%s) was sent without a permit", o.Name, i+1, claimsim.KindOf(c.Write))
 			}
 		}
 	})
@@ -90,7 +90,7 @@ func request(agent string) claim.Request {
 }
 
 // claim has the agent claim the page, which must be granted.
-func (w *world) claim(d *claimtest.Daemon, agent string) claim.Claim {
+func (w *world) claim(d *claimsim.Daemon, agent string) claim.Claim {
 	w.Helper()
 	c, err := d.Claim(w.ctx, request(agent))
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *world) claim(d *claimtest.Daemon, agent string) claim.Claim {
 
 // entrant is an agent in a race for the page.
 type entrant struct {
-	daemon *claimtest.Daemon
+	daemon *claimsim.Daemon
 	agent  string
 	after  time.Duration // when it starts
 	lease  time.Duration // what it asks for, 0 for the task's own
@@ -130,7 +130,7 @@ func (w *world) race(entrants ...entrant) (granted []claim.Claim) {
 }
 
 // deny has the agent claim the page, which must be denied with the given code.
-func (w *world) deny(d *claimtest.Daemon, agent string, code claim.Code) *claim.Denied {
+func (w *world) deny(d *claimsim.Daemon, agent string, code claim.Code) *claim.Denied {
 	w.Helper()
 	_, err := d.Claim(w.ctx, request(agent))
 	denied := w.denied(err)
@@ -169,9 +169,9 @@ func (w *world) ok(err error) {
 }
 
 // sync has the daemons run for d: each looks at the register every sync interval.
-func (w *world) sync(d time.Duration, daemons ...*claimtest.Daemon) {
+func (w *world) sync(d time.Duration, daemons ...*claimsim.Daemon) {
 	w.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(claimtest.SyncInterval) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(claimsim.SyncInterval) {
 		for _, daemon := range daemons {
 			var lost *claim.Lost
 			if err := daemon.Sync(w.ctx); err != nil && !errors.As(err, &lost) {
@@ -182,7 +182,7 @@ func (w *world) sync(d time.Duration, daemons ...*claimtest.Daemon) {
 }
 
 // record returns what the daemon's ledger says of a claim.
-func (w *world) record(d *claimtest.Daemon, id claim.ID) claim.Claim {
+func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Claim {
 	w.Helper()
 	c, err := d.Ledger.Claim(w.ctx, id)
 	w.ok(err)
@@ -190,7 +190,7 @@ func (w *world) record(d *claimtest.Daemon, id claim.ID) claim.Claim {
 }
 
 // only returns the only claim that the daemon's ledger has not ended.
-func (w *world) only(d *claimtest.Daemon) claim.Claim {
+func (w *world) only(d *claimsim.Daemon) claim.Claim {
 	w.Helper()
 	live, err := d.Ledger.Live(w.ctx)
 	w.ok(err)
@@ -201,7 +201,7 @@ func (w *world) only(d *claimtest.Daemon) claim.Claim {
 }
 
 // none checks that all claims of the daemon have ended.
-func (w *world) none(d *claimtest.Daemon) {
+func (w *world) none(d *claimsim.Daemon) {
 	w.Helper()
 	live, err := d.Ledger.Live(w.ctx)
 	w.ok(err)
@@ -211,7 +211,7 @@ func (w *world) none(d *claimtest.Daemon) {
 }
 
 // kinds returns the kinds of events that the daemon recorded, in order.
-func kinds(d *claimtest.Daemon) []claim.Kind {
+func kinds(d *claimsim.Daemon) []claim.Kind {
 	var out []claim.Kind
 	for _, e := range d.Ledger.Events() {
 		out = append(out, e.Kind)
@@ -220,16 +220,16 @@ func kinds(d *claimtest.Daemon) []claim.Kind {
 }
 
 // requests returns the kinds of requests that the daemon sent, in order.
-func requests(d *claimtest.Daemon) []claimtest.Kind {
-	var out []claimtest.Kind
+func requests(d *claimsim.Daemon) []claimsim.Kind {
+	var out []claimsim.Kind
 	for _, c := range d.Store.Calls() {
-		out = append(out, claimtest.KindOf(c.Write))
+		out = append(out, claimsim.KindOf(c.Write))
 	}
 	return out
 }
 
 // count returns how many requests of a kind the daemon sent.
-func count(d *claimtest.Daemon, k claimtest.Kind) int {
+func count(d *claimsim.Daemon, k claimsim.Kind) int {
 	n := 0
 	for _, sent := range requests(d) {
 		if sent == k {
