@@ -62,5 +62,6 @@ func prepare(m *testing.M) (int, error) {
 			return 0, fmt.Errorf("-dibs %s: want an absolute path: tests run in the folder of their package", measured)
 		}
 	}
-	return m.Run(), nil
+	code := m.Run()
+	return code, figures.print(os.Stdout)
 }

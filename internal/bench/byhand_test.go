@@ -44,13 +44,13 @@ func BenchmarkByHand(b *testing.B) {
 			served = h.cpu() - served
 			requests, n := h.requests(b), len(r.took)
 			r.report(b)
-			b.ReportMetric(float64(n)/r.elapsed.Seconds(), "grants/s")
-			b.ReportMetric(float64(r.refused), "refusals")
-			b.ReportMetric(float64(grants.twice()), "double-grants")
-			b.ReportMetric(100*per(grants.twice(), n), "double-grants-%")
-			b.ReportMetric(per(requests.all, n), "requests/grant")
-			b.ReportMetric(per(requests.pages, n), "page-requests/grant")
-			b.ReportMetric(per(served, requests.all)/float64(time.Millisecond), "notion-cpu-ms/request")
+			figures.put(b, float64(n)/r.elapsed.Seconds(), "grants/s")
+			figures.put(b, float64(r.refused), "refusals")
+			figures.put(b, float64(grants.twice()), "double-grants")
+			figures.put(b, 100*per(grants.twice(), n), "double-grants-%")
+			figures.put(b, per(requests.all, n), "requests/grant")
+			figures.put(b, per(requests.pages, n), "page-requests/grant")
+			figures.put(b, per(served, requests.all)/float64(time.Millisecond), "notion-cpu-ms/request")
 		})
 	}
 }

@@ -60,12 +60,12 @@ func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duratio
 
 	n := len(r.took)
 	r.report(b)
-	b.ReportMetric(float64(n)/r.elapsed.Seconds(), "grants/s")
-	b.ReportMetric(float64(r.refused), "refusals")
-	b.ReportMetric(per(used, n)/float64(time.Millisecond), "cpu-ms/grant")
-	b.ReportMetric(per(requests.all, n), "requests/grant")
-	b.ReportMetric(per(requests.pages, n), "page-requests/grant")
-	b.ReportMetric(per(served, requests.all)/float64(time.Millisecond), "notion-cpu-ms/request")
+	figures.put(b, float64(n)/r.elapsed.Seconds(), "grants/s")
+	figures.put(b, float64(r.refused), "refusals")
+	figures.put(b, per(used, n)/float64(time.Millisecond), "cpu-ms/grant")
+	figures.put(b, per(requests.all, n), "requests/grant")
+	figures.put(b, per(requests.pages, n), "page-requests/grant")
+	figures.put(b, per(served, requests.all)/float64(time.Millisecond), "notion-cpu-ms/request")
 	if twice := grants.twice(); twice > 0 {
 		b.Errorf("%d tasks were granted twice", twice)
 	}

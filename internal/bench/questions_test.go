@@ -36,9 +36,9 @@ func BenchmarkQuestions(b *testing.B) {
 			used := d.cpu()
 			r := together(b, 1, *length, func(int) error { return do() })
 			r.report(b)
-			b.ReportMetric(float64(len(r.took))/r.elapsed.Seconds(), "answers/s")
-			b.ReportMetric(per(d.cpu()-used, len(r.took))/float64(time.Millisecond), "cpu-ms/answer")
-			b.ReportMetric(per(notion.requests(b).all, len(r.took)), "requests/answer")
+			figures.put(b, float64(len(r.took))/r.elapsed.Seconds(), "answers/s")
+			figures.put(b, per(d.cpu()-used, len(r.took))/float64(time.Millisecond), "cpu-ms/answer")
+			figures.put(b, per(notion.requests(b).all, len(r.took)), "requests/answer")
 		})
 	}
 	i := 0
@@ -78,7 +78,7 @@ func BenchmarkQuestions(b *testing.B) {
 			}
 			slices.Sort(r.took)
 			r.report(b)
-			b.ReportMetric(per(used, len(r.took))/float64(time.Millisecond), "cpu-ms/run")
+			figures.put(b, per(used, len(r.took))/float64(time.Millisecond), "cpu-ms/run")
 		})
 	}
 }

@@ -69,8 +69,8 @@ func (r result) quantile(q float64) time.Duration { return r.took[int(q*float64(
 // report puts the times into the benchmark's line.
 func (r result) report(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of the benchmark as a whole, which says nothing
-	b.ReportMetric(milliseconds(r.quantile(0.5)), "p50-ms")
-	b.ReportMetric(milliseconds(r.quantile(0.99)), "p99-ms")
+	figures.put(b, milliseconds(r.quantile(0.5)), "p50-ms")
+	figures.put(b, milliseconds(r.quantile(0.99)), "p99-ms")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
