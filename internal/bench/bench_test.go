@@ -6,8 +6,8 @@
 //
 // Every benchmark measures for a time of its own (-for), with a board, a server and a
 // daemon of its own, so that none depends on those before it. What a daemon owes to
-// Notion when the time is over is delivered before its work is counted. The server
-// answers without a network between and without a rate limit: the figures are what
+// Notion when the time is over is delivered before its work is counted. The server has
+// no rate limit, and without -latency no network before it: the figures are then what
 // dibs itself costs, not what a claim takes against Notion.
 package bench_test
 
@@ -25,6 +25,7 @@ var (
 	dibsFlag = flag.String("dibs", "", "measure this `binary`, an absolute path, instead of one made from this source")
 	length   = flag.Duration("for", 3*time.Second, "how long each benchmark measures")
 	tasks    = flag.Int("tasks", 10_000, "how many tasks the board has")
+	latency  = flag.Duration("latency", 0, "how long a request is on its way to Notion while claims are measured")
 	settle   = flag.Duration("settle", time.Nanosecond, "claim.settle of the daemon, which is the only claimer")
 )
 

@@ -42,6 +42,7 @@ func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duratio
 	used, served := d.cpu(), notion.cpu()
 
 	grants := newGrants()
+	notion.far(b)
 	r := together(b, workers, long, func(i int) error {
 		name := worker(i)
 		c, err := agents[i].Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
@@ -54,6 +55,7 @@ func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duratio
 		}
 		return err
 	})
+	notion.near(b)
 	d.delivered(b)
 	used, served = d.cpu()-used, notion.cpu()-served
 	requests := notion.requests(b)

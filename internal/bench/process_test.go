@@ -129,6 +129,24 @@ func (n *board) ask(method, path string, body, out any) error {
 	return json.Unmarshal(data, out)
 }
 
+// far lets every request take -latency to get to the server, near no time.
+func (n *board) far(b *testing.B) {
+	b.Helper()
+	if *latency == 0 {
+		return
+	}
+	if err := n.ask(http.MethodPost, "/_emulator/faults", map[string]any{"kind": "Delay", "delay": latency.String()}, nil); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (n *board) near(b *testing.B) {
+	b.Helper()
+	if err := n.ask(http.MethodDelete, "/_emulator/faults", nil, nil); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // counted is what the server was asked.
 type counted struct {
 	all   int
