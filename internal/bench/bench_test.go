@@ -26,7 +26,7 @@ var (
 	length   = flag.Duration("for", 3*time.Second, "how long each benchmark measures")
 	tasks    = flag.Int("tasks", 10_000, "how many tasks the board has")
 	latency  = flag.Duration("latency", 0, "how long a request is on its way to Notion while claims are measured")
-	settle   = flag.Duration("settle", time.Nanosecond, "claim.settle of the daemon, which is the only claimer")
+	settle   = flag.Duration("settle", 0, "claim.settle of the daemon, which is the only claimer")
 )
 
 // built is the program as this source has it, measured the one that is measured.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
@@ -30,7 +29,7 @@ func BenchmarkGrants(b *testing.B) {
 	if err := notion.AddTasks(10_000); err != nil {
 		b.Fatal(err)
 	}
-	agent := serve(b, notion, func(c *config.Config) { c.Claim.Exclusive, c.Claim.Settle = true, time.Nanosecond })
+	agent := serve(b, notion, func(c *config.Config) { c.Claim.Exclusive, c.Claim.Settle = true, 0 })
 	whenRead(b, agent)
 	for _, agents := range []int{1, 16} {
 		for _, complete := range []bool{false, true} {
