@@ -28,6 +28,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// takesSeconds leaves a test out where only the quick ones are wanted.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: left out with -short")
+	}
+}
+
 // TestScripts runs the scripts in testdata. Beside the usual commands, they have
 //
 //	exits CODE COMMAND…  run a command that must end with this exit code

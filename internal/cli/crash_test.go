@@ -81,6 +81,7 @@ func duringFinish(log func(emulator.Databases) string) []crash {
 // claim that was granted is lost, none is left over, and each log entry is there
 // once.
 func TestKilled(t *testing.T) {
+	takesSeconds(t)
 	t.Run("claim", func(t *testing.T) {
 		t.Parallel()
 		v := newVictim(t)

@@ -29,6 +29,7 @@ import (
 //	unshare DB              take the connection's access to a database away
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 func TestEndToEnd(t *testing.T) {
+	takesSeconds(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/e2e",
 		RequireExplicitExec: true,

@@ -23,7 +23,7 @@ type emulating struct {
 
 func (a *app) emulatorCommand() *cobra.Command {
 	var listen, state, seed, token string
-	var limit int
+	var limit, tasks int
 	cmd := &cobra.Command{
 		Use:   "emulator",
 		Short: "Run a Notion-compatible server",
@@ -39,26 +39,45 @@ func (a *app) emulatorCommand() *cobra.Command {
 			if seed != "demo" && seed != "empty" {
 				return usagef("--seed %q: want demo or empty", seed)
 			}
+			if tasks < 0 || tasks > maxAdded {
+				return usagef("--tasks %d: want a number of tasks to add, 0 to %d", tasks, maxAdded)
+			}
 			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state})
 			if err != nil {
 				return err
 			}
-			return errors.Join(a.emulate(cmd.Context(), e, listen, seed), e.Close())
+			err = furnish(e, seed, tasks)
+			if err == nil {
+				err = a.emulate(cmd.Context(), e, listen)
+			}
+			return errors.Join(err, e.Close())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
 	cmd.Flags().StringVar(&state, "state", "", "a `file` to keep the state in (default: keep nothing)")
 	cmd.Flags().StringVar(&seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
+	cmd.Flags().IntVar(&tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")
 	cmd.Flags().StringVar(&token, "token", "", "the `token` to accept (default: that of the state file, or a random one)")
 	cmd.Flags().IntVar(&limit, "limit", 180, "requests allowed in each minute, 0 for any number")
 	return cmd
 }
 
-// emulate serves until ctx ends.
-func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen, seed string) error {
-	if _, err := e.Seed(seed); err != nil {
+// maxAdded is the largest board that fits an ordinary machine's memory.
+const maxAdded = 1_000_000
+
+// furnish fills a new emulator; one with a state keeps that.
+func furnish(e *emulator.Emulator, seed string, tasks int) error {
+	if e.Databases() != (emulator.Databases{}) {
+		return nil
+	}
+	if _, err := e.Seed(seed); err != nil || tasks == 0 {
 		return err
 	}
+	return e.AddTasks(tasks)
+}
+
+// emulate serves until ctx ends.
+func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", listen, err)

@@ -17,6 +17,7 @@ var examples = regexp.MustCompile("(?s)<!-- example -->\n```sh\n(.*?)```")
 // TestReadmeExamples runs the README's examples as they are printed, one after
 // the other in one shell; only the port is one that is free here.
 func TestReadmeExamples(t *testing.T) {
+	takesSeconds(t)
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

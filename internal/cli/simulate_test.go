@@ -19,6 +19,7 @@ var printed = regexp.MustCompile("(?s)```console\n\\$ dibs (simulate[^\n]*)\n(.*
 // show what they print and draw. With UPDATE_DOCS in the environment it is made
 // to.
 func TestSimulateDocumentation(t *testing.T) {
+	takesSeconds(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the figures were made on amd64; another processor may round a latency differently")
 	}

@@ -33,7 +33,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer notion.Close()
+	b.Cleanup(func() { notion.Close() })
 	dbs, err := notion.Seed("empty")
 	if err != nil {
 		b.Fatal(err)
@@ -67,42 +67,10 @@ func benchmarkMirror(b *testing.B, tasks int) {
 	}
 	before := heap()
 
-	c := config.Default()
-	c.Notion.Token = config.Secret(notion.Token())
-	c.Notion.Rate, c.Notion.Burst = 1000, 30_000
-	c.Sync.Interval, c.Schedule.FullSync, c.Schedule.Sweep = time.Hour, "@every 1000h", "@every 1000h"
-	c.StateDir = filepath.Join(b.TempDir(), "state")
-	pipe := apitest.NewPipe()
-	o := daemon.Options{
-		Config: c, Version: "bench", Transport: notion.Client().Transport, Listener: pipe, Log: slog.New(slog.DiscardHandler),
-	}
 	began = time.Now()
-	d, err := daemon.Start(b.Context(), o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.Error(err)
-		}
-	}()
-	agent := client.Over("pipe", pipe.Dial)
-	for {
-		s, err := agent.Status(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if s.Mirror.Syncing == nil && !s.Mirror.Stale {
-			if s.Mirror.Tasks != tasks || s.Mirror.Ready != ready {
-				b.Fatalf("%d tasks, %d ready; want %d, %d", s.Mirror.Tasks, s.Mirror.Ready, tasks, ready)
-			}
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	agent := serve(b, notion, nil)
+	if s := whenRead(b, agent); s.Mirror.Tasks != tasks || s.Mirror.Ready != ready {
+		b.Fatalf("%d tasks, %d ready; want %d, %d", s.Mirror.Tasks, s.Mirror.Ready, tasks, ready)
 	}
 	took, requests := time.Since(began), len(notion.Requests())
 	notion.ResetRequests()
@@ -149,6 +117,50 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		_, err := agent.Status(b.Context())
 		return err
 	})
+}
+
+// serve runs a daemon on notion until the benchmark is over, and returns a client of
+// it. It does nothing by itself but read the board; set changes its configuration.
+func serve(b *testing.B, notion *emulator.Emulator, set func(*config.Config)) *client.Client {
+	c := config.Default()
+	c.Notion.Token = config.Secret(notion.Token())
+	c.Notion.Rate, c.Notion.Burst = 1000, 30_000
+	c.Sync.Interval, c.Schedule.FullSync, c.Schedule.Sweep = time.Hour, "@every 1000h", "@every 1000h"
+	c.StateDir = filepath.Join(b.TempDir(), "state")
+	if set != nil {
+		set(&c)
+	}
+	pipe := apitest.NewPipe()
+	d, err := daemon.Start(b.Context(), daemon.Options{
+		Config: c, Version: "bench", Transport: notion.Client().Transport, Listener: pipe, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	})
+	return client.Over("pipe", pipe.Dial)
+}
+
+// whenRead returns the daemon's status once it has read the whole board.
+func whenRead(b *testing.B, agent *client.Client) api.Status {
+	for {
+		s, err := agent.Status(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if s.Mirror.Syncing == nil && !s.Mirror.Stale {
+			return s
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // heap is how many bytes are in use.

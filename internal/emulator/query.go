@@ -168,29 +168,40 @@ func (q *query) returned() int {
 // rows is one page of the result, whether more follow, and whether more would
 // follow if results were not limited.
 func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
-	// Backward, since that is the order of most queries, and sorting what is
-	// in order takes no time.
-	var last *page
+	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
+	size := min(q.size, left)
+	first := firsts{order: q.order, most: size + 1} // one more, to see that there are more
+	var last *ranked
 	if q.after != nil {
-		if last = c.world.at(q.after.ID, time.Unix(0, q.after.At)); last == nil {
-			last = c.world.Pages[q.after.ID]
+		p := c.world.at(q.after.ID, time.Unix(0, q.after.At))
+		if p == nil {
+			p = c.world.Pages[q.after.ID]
 		}
+		last = new(q.order.rank(p, nil))
 	}
-	for _, id := range slices.Backward(c.world.Rows[s.ID]) {
+	// Nearly in the query's order: what comes later then is not among the first, and
+	// takes no time.
+	ids := c.world.Rows[s.ID]
+	all := slices.Backward(ids)
+	if q.order.forward() {
+		all = slices.All(ids)
+	}
+	var keys []sortKey
+	for _, id := range all {
 		p := c.world.Pages[id]
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
 		}
-		if p == nil || c.world.hidden(p) || p.Archived || p.Trashed != q.trashed || last != nil && q.order(p, last) <= 0 {
+		if p == nil || p.Archived || p.Trashed != q.trashed || !q.match(p) || c.world.hidden(p) {
 			continue
 		}
-		if q.match(p) {
-			rows = append(rows, p)
+		row := q.order.rank(p, keys)
+		keys = row.keys
+		if last == nil || q.order.compare(row, *last) > 0 {
+			first.add(row)
 		}
 	}
-	slices.SortFunc(rows, q.order)
-	left := max(cmp.Or(c.world.QueryLimit, maxResults)-q.returned(), 0)
-	size := min(q.size, left)
+	rows = first.sorted()
 	if len(rows) <= size {
 		return rows, false, false
 	}

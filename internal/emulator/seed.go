@@ -54,6 +54,20 @@ func (e *Emulator) Seed(kind string) (Databases, error) {
 	return e.Databases(), err
 }
 
+// AddTasks adds n open tasks to the database that Seed made for tasks, for trying a
+// large board: without dependencies, of all priorities in turn, and created in the
+// last minutes, twenty in each.
+func (e *Emulator) AddTasks(n int) error {
+	now := time.Now()
+	priorities := []string{"critical", "high", "medium", "low"}
+	return e.Fill(e.Databases().Tasks, n, func(i int) (time.Time, map[string]any) {
+		return now.Add(-time.Duration((n-1-i)/20) * time.Minute), map[string]any{
+			"Name":     map[string]any{"title": richText(fmt.Sprintf("Task %d of a large board", i+1))},
+			"priority": map[string]any{"select": map[string]any{"name": priorities[i%len(priorities)]}},
+		}
+	})
+}
+
 // Databases are those that Seed made, in this emulator or in the one whose
 // state this one was made with; all empty if there are none.
 func (e *Emulator) Databases() Databases {

@@ -6,79 +6,113 @@ import (
 	"strings"
 )
 
-// order puts rows in a query's order; it is total.
-type order func(a, b *page) int
+// order puts rows in a query's order, by one key after the other. Rows that these
+// leave equal come newest first; Notion promises no order there, so nobody should
+// expect that of creation.
+type order []sortBy
 
-// newestFirst is the order of rows that a query's sorts leave equal. Notion
-// promises none, so nobody should expect the order of creation.
-func newestFirst(a, b *page) int { return cmp.Compare(b.Seq, a.Seq) }
+// sortBy is one of a query's sorts.
+type sortBy struct {
+	key        func(*page) sortKey
+	descending bool
+	grows      bool // the later a row was made the larger is its key, as a rule
+}
+
+// forward reports whether rows are nearly in that order when they are looked at in
+// that of their creation, rather than the other way round.
+func (o order) forward() bool { return len(o) > 0 && o[0].grows && !o[0].descending }
+
+// ranked is a row with its keys.
+type ranked struct {
+	*page
+	keys []sortKey
+}
+
+// rank computes the keys of a row, in the room that keys has.
+func (o order) rank(p *page, keys []sortKey) ranked {
+	keys = keys[:0]
+	for _, by := range o {
+		keys = append(keys, by.key(p))
+	}
+	return ranked{p, keys}
+}
+
+// compare is total.
+func (o order) compare(a, b ranked) int {
+	for i, by := range o {
+		x, y := &a.keys[i], &b.keys[i]
+		if x.empty || y.empty {
+			if c := compareBools(x.empty, y.empty); c != 0 {
+				return c // empty ones come last, whatever the direction
+			}
+			continue
+		}
+		c := cmp.Compare(x.number, y.number)
+		if c == 0 {
+			c = strings.Compare(x.text, y.text)
+		}
+		switch {
+		case c == 0:
+		case by.descending:
+			return -c
+		default:
+			return c
+		}
+	}
+	return cmp.Compare(b.Seq, a.Seq)
+}
 
 // compileSorts reads a query's sorts.
 func (c *call) compileSorts(s *source, n node) (order, error) {
 	if n.absent() {
-		return newestFirst, nil
+		return nil, nil
 	}
 	elements, err := n.array()
 	if err != nil {
 		return nil, err
 	}
-	var keys []order
+	var o order
 	for _, e := range elements {
-		key, err := c.compileSort(s, e)
+		by, err := c.compileSort(s, e)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, key)
+		o = append(o, by)
 	}
-	return func(a, b *page) int {
-		for _, key := range keys {
-			if o := key(a, b); o != 0 {
-				return o
-			}
-		}
-		return newestFirst(a, b)
-	}, nil
+	return o, nil
 }
 
-func (c *call) compileSort(s *source, n node) (order, error) {
+func (c *call) compileSort(s *source, n node) (sortBy, error) {
 	if err := n.only("property", "timestamp", "direction"); err != nil {
-		return nil, err
+		return sortBy{}, err
 	}
-	sign := 1
+	descending := false
 	if d := n.get("direction"); d.present {
 		direction, err := d.oneOf("ascending", "descending")
 		if err != nil {
-			return nil, err
+			return sortBy{}, err
 		}
-		if direction == "descending" {
-			sign = -1
-		}
+		descending = direction == "descending"
 	}
 	if t := n.get("timestamp"); t.present {
 		kind, err := t.oneOf("created_time", "last_edited_time")
 		if err != nil {
-			return nil, err
+			return sortBy{}, err
 		}
 		if kind == "created_time" {
-			return func(a, b *page) int { return sign * a.created().Compare(b.created().Time) }, nil
+			return sortBy{func(p *page) sortKey { return p.created().sortKey() }, descending, true}, nil
 		}
-		return func(a, b *page) int { return sign * a.edited().Compare(b.edited().Time) }, nil
+		return sortBy{func(p *page) sortKey { return p.edited().sortKey() }, descending, true}, nil
 	}
 	name, err := n.get("property").text(maxContent)
 	if err != nil {
-		return nil, err
+		return sortBy{}, err
 	}
 	p, ok := s.property(name)
 	if !ok {
-		return nil, invalid("Could not find sort property with name or id: %s", name)
+		return sortBy{}, invalid("Could not find sort property with name or id: %s", name)
 	}
-	return func(a, b *page) int {
-		x, y := c.sortKey(a, p), c.sortKey(b, p)
-		if x.empty || y.empty {
-			return compareBools(x.empty, y.empty) // empty ones come last, whatever the direction
-		}
-		return sign * cmp.Or(cmp.Compare(x.number, y.number), strings.Compare(x.text, y.text))
-	}, nil
+	return sortBy{func(row *page) sortKey { return c.sortKey(row, p) }, descending, false}, nil
 }
 
 // sortKey is what a row is sorted by: numbers before text.
@@ -111,7 +145,7 @@ func (c *call) sortKey(row *page, p property) sortKey {
 		if m == nil {
 			return sortKey{empty: true}
 		}
-		return sortKey{number: float64(m.Unix())}
+		return m.sortKey()
 	case "people", "created_by", "last_edited_by":
 		var names []string
 		for _, id := range row.people(p) {
@@ -132,6 +166,8 @@ func (c *call) sortKey(row *page, p property) sortKey {
 	s := v.plain()
 	return sortKey{text: strings.ToLower(s), empty: s == ""}
 }
+
+func (m moment) sortKey() sortKey { return sortKey{number: float64(m.Unix())} }
 
 // compareBools orders false before true.
 func compareBools(a, b bool) int {

@@ -1,0 +1,108 @@
+package bench_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+)
+
+// counts are the numbers of agents that come at the same time.
+var counts = []int{1, 4, 16, 64}
+
+// BenchmarkGrants lets agents ask for the next task again and again, and keep what
+// they get. A refusal is a request that got no task.
+func BenchmarkGrants(b *testing.B) {
+	for _, n := range counts {
+		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) { benchmarkClaims(b, n, false, *length, alone()...) })
+	}
+}
+
+// BenchmarkLives lets agents ask for the next task and complete it, again and again.
+// The times are those of both.
+func BenchmarkLives(b *testing.B) {
+	for _, n := range counts {
+		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) { benchmarkClaims(b, n, true, *length, alone()...) })
+	}
+}
+
+func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duration, settings ...string) {
+	notion := startBoard(b)
+	d := startDaemon(b, notion, settings...)
+	agents := make([]*client.Client, workers)
+	for i := range agents {
+		agents[i] = d.agent()
+	}
+	d.delivered(b)
+	notion.requests(b)
+	used, served := d.cpu(), notion.cpu()
+
+	grants := newGrants()
+	notion.far(b)
+	r := together(b, workers, long, func(i int) error {
+		name := worker(i)
+		c, err := agents[i].Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
+		if err != nil {
+			return refusal(err)
+		}
+		grants.add(string(c.Task.ID))
+		if complete {
+			_, err = agents[i].Complete(b.Context(), string(c.ID), api.CompleteRequest{Agent: name, Summary: "Done."}, "")
+		}
+		return err
+	})
+	notion.near(b)
+	d.delivered(b)
+	used, served = d.cpu()-used, notion.cpu()-served
+	requests := notion.requests(b)
+
+	n := len(r.took)
+	r.report(b)
+	figures.put(b, float64(n)/r.elapsed.Seconds(), "grants/s")
+	figures.put(b, float64(r.refused), "refusals")
+	figures.put(b, per(used, n)/float64(time.Millisecond), "cpu-ms/grant")
+	figures.put(b, per(requests.all, n), "requests/grant")
+	figures.put(b, per(requests.pages, n), "page-requests/grant")
+	figures.put(b, per(served, requests.all)/float64(time.Millisecond), "notion-cpu-ms/request")
+	if twice := grants.twice(); twice > 0 {
+		b.Errorf("%d tasks were granted twice", twice)
+	}
+}
+
+// worker is the name of an agent.
+func worker(i int) string { return fmt.Sprintf("worker-%02d", i) }
+
+// refusal is errRefused for a refusal of the daemon, and err for everything else.
+func refusal(err error) error {
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == 409 {
+		return errRefused
+	}
+	return err
+}
+
+// grants counts how often each task was granted.
+type grants struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func newGrants() *grants { return &grants{n: make(map[string]int)} }
+
+func (g *grants) add(task string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.n[task]++
+}
+
+// twice is how many grants there were of tasks that somebody had already.
+func (g *grants) twice() int {
+	twice := 0
+	for _, n := range g.n {
+		twice += n - 1
+	}
+	return twice
+}

@@ -1,0 +1,228 @@
+package bench_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+)
+
+// process is a running dibs.
+type process struct {
+	*exec.Cmd
+	log bytes.Buffer
+}
+
+// start runs dibs and reads the line of JSON that it prints once it serves. It is
+// stopped when the benchmark is over.
+func start(b *testing.B, env []string, where any, dibs string, args ...string) *process {
+	b.Helper()
+	p := &process{Cmd: exec.Command(dibs, args...)}
+	p.Env, p.Stderr = env, &p.log
+	out, err := p.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		p.Process.Signal(syscall.SIGTERM)
+		io.Copy(io.Discard, out)
+		if err := p.Wait(); err != nil && p.ProcessState.ExitCode() > 0 {
+			b.Errorf("dibs %s: %v\n%s", args[0], err, &p.log)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		p.Wait()
+		b.Fatalf("dibs %s did not come up:\n%s", args[0], &p.log)
+	}
+	if err := json.Unmarshal(line, where); err != nil {
+		b.Fatalf("dibs %s said %q: %v", args[0], line, err)
+	}
+	return p
+}
+
+// cpu is the processor time that the process has used, as Linux tells it, in
+// hundredths of a second; zero elsewhere.
+func (p *process) cpu() time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The second field is the name, in brackets, and may hold anything.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * (time.Second / 100)
+}
+
+// board is a Notion-compatible server with a large board.
+type board struct {
+	*process
+	URL       string `json:"url"`
+	Token     string `json:"token"`
+	Databases struct {
+		Tasks string `json:"tasks"`
+	} `json:"databases"`
+	http http.Client
+}
+
+func startBoard(b *testing.B) *board {
+	b.Helper()
+	n := &board{http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	b.Cleanup(n.http.CloseIdleConnections)
+	n.process = start(b, bare(b), n, built, "emulator", "--json", "--limit", "0", "--seed", "empty", "--tasks", strconv.Itoa(*tasks))
+	return n
+}
+
+// bare is the environment of a process that shall know nothing of this one's.
+func bare(b *testing.B) []string {
+	return []string{"HOME=" + b.TempDir(), "PATH=" + os.Getenv("PATH")}
+}
+
+// ask sends a request and decodes its answer into out, unless that is nil.
+func (n *board) ask(method, path string, body, out any) error {
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(data)
+	}
+	req, err := http.NewRequest(method, n.URL+path, sent)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+n.Token)
+	req.Header.Set("Notion-Version", "2022-06-28")
+	resp, err := n.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, data)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(data, out)
+}
+
+// far lets every request take -latency to get to the server, near no time.
+func (n *board) far(b *testing.B) {
+	b.Helper()
+	if *latency == 0 {
+		return
+	}
+	if err := n.ask(http.MethodPost, "/_emulator/faults", map[string]any{"kind": "Delay", "delay": latency.String()}, nil); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (n *board) near(b *testing.B) {
+	b.Helper()
+	if err := n.ask(http.MethodDelete, "/_emulator/faults", nil, nil); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// counted is what the server was asked.
+type counted struct {
+	all   int
+	pages int // reads and writes of a page, which is what claiming is made of
+}
+
+// requests are those since the last call.
+func (n *board) requests(b *testing.B) counted {
+	b.Helper()
+	var list []struct{ Method, Path string }
+	if err := n.ask(http.MethodGet, "/_emulator/requests", nil, &list); err != nil {
+		b.Fatal(err)
+	}
+	if err := n.ask(http.MethodDelete, "/_emulator/requests", nil, nil); err != nil {
+		b.Fatal(err)
+	}
+	c := counted{all: len(list)}
+	for _, r := range list {
+		if strings.HasPrefix(r.Path, "/v1/pages/") {
+			c.pages++
+		}
+	}
+	return c
+}
+
+// daemon is a daemon that has read the board.
+type daemon struct {
+	*process
+	env    []string
+	Socket string `json:"socket"`
+}
+
+// startDaemon starts a daemon over n and waits until it has read the whole board.
+// settings are added to its environment.
+func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "dibs-bench-") // short: a socket's path may not be long
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	d := &daemon{env: append([]string{
+		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "DIBS_STATE_DIR=" + dir, "DIBS_SOCKET=" + filepath.Join(dir, "d.sock"),
+		"NOTION_TOKEN=" + n.Token, "DIBS_NOTION_BASE_URL=" + n.URL, "DIBS_NOTION_RATE=1000", "DIBS_NOTION_BURST=30000",
+	}, settings...)}
+	d.process = start(b, d.env, d, measured, "serve", "--json")
+	d.until(b, "has read the board", func(s api.Status) bool { return s.Mirror.Tasks >= *tasks && !s.Mirror.Stale && s.Mirror.Syncing == nil })
+	return d
+}
+
+// alone are the settings of a daemon that is the only claimer.
+func alone() []string {
+	return []string{"DIBS_CLAIM_EXCLUSIVE=true", "DIBS_CLAIM_SETTLE=" + settle.String()}
+}
+
+// agent is a client of its own.
+func (d *daemon) agent() *client.Client { return client.New(d.Socket) }
+
+// delivered waits until nothing is owed to Notion.
+func (d *daemon) delivered(b *testing.B) {
+	b.Helper()
+	d.until(b, "has told Notion everything", func(s api.Status) bool { return s.Outbox.Depth == 0 })
+}
+
+// until waits for a state of the daemon.
+func (d *daemon) until(b *testing.B, what string, is func(api.Status) bool) {
+	b.Helper()
+	asks := d.agent()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		s, err := asks.Status(b.Context())
+		if err != nil {
+			b.Fatalf("%v\n%s", err, &d.log)
+		}
+		if is(s) {
+			return
+		}
+	}
+	b.Fatalf("two minutes later it is not so that the daemon %s\n%s", what, &d.log)
+}

@@ -1,0 +1,56 @@
+package packaging_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTasksAreListed compares the tasks that .ci/task knows with those that it lists,
+// and the tasks that .ci/run asks for.
+func TestTasksAreListed(t *testing.T) {
+	out, err := exec.Command("../.ci/task", "help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed, known []string
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(string(out), -1) {
+		listed = append(listed, line[1])
+	}
+	script, err := os.ReadFile("../.ci/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, choice, _ := strings.Cut(string(script), "\ncase $task in\n")
+	for _, label := range regexp.MustCompile(`(?m)^  (\w+(?: \| [\w-]+)*)\)`).FindAllStringSubmatch(choice, -1) {
+		for name := range strings.SplitSeq(label[1], " | ") {
+			if !strings.HasPrefix(name, "-") {
+				known = append(known, name)
+			}
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(known)
+	if diff := cmp.Diff(known, listed); diff != "" || len(known) < 7 {
+		t.Errorf("tasks (-known +listed):\n%s", diff)
+	}
+	run, err := os.ReadFile("../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range regexp.MustCompile(`(?m)^\.ci/task (\w+)`).FindAllStringSubmatch(string(run), -1) {
+		if !slices.Contains(known, call[1]) {
+			t.Errorf(".ci/run asks for the task %s, which there is not", call[1])
+		}
+	}
+
+	unknown := exec.Command("../.ci/task", "nonsense")
+	if out, err := unknown.CombinedOutput(); unknown.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), `no task "nonsense"`) {
+		t.Errorf("an unknown task: %v\n%s", err, out)
+	}
+}
