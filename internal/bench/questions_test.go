@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
+	"dibs/internal/api"
 )
 
 // held is how many live claims there are while questions are asked.
@@ -54,7 +54,7 @@ func BenchmarkQuestions(b *testing.B) {
 		return err
 	})
 	ask("ready", func() error {
-		_, err := agent.Tasks(b.Context(), client.TaskFilter{Ready: true, Limit: 20})
+		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20})
 		return err
 	})
 	ask("status", func() error {
