@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
@@ -30,7 +31,7 @@ type Log struct {
 // property is filled in only if it relates to the tasks database that was opened
 // before.
 func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
-	db, err := c.Database(usually(ctx, LaneLog), databaseID)
+	db, err := c.Database(transport.InLaneUnlessChosen(ctx, transport.LaneLog), databaseID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ var _ worklog.Writer = (*Log)(nil)
 // says that the entry may have landed, Find tells, though not at once: Notion's
 // queries may lag behind.
 func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
-	ctx = usually(ctx, LaneLog)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
 		// Only a read has failed so far.
@@ -83,7 +84,7 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 
 // Find implements worklog.Writer: it reports whether there is an entry of that id.
 func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
-	ctx = usually(ctx, LaneLog)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
 		return false, err

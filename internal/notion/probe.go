@@ -122,7 +122,9 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 		if r.Stale > probePatience {
 			return r, nil
 		}
-		if !sleep(ctx, probePause) {
+		select {
+		case <-time.After(probePause):
+		case <-ctx.Done():
 			return r, context.Cause(ctx)
 		}
 	}

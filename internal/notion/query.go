@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
@@ -41,7 +42,7 @@ const pageSize = 100
 // If the schema may have changed, Query reads it, with one more request, and goes by
 // it.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
-	ctx = usually(ctx, LaneSync)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	if t.Broken() != nil || t.doubtful.Load() || t.client.sources.open(t.codec.Load().database) {
 		if err := t.Check(ctx); err != nil {
 			return nil, time.Time{}, err
@@ -118,7 +119,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 			incomplete = x.incomplete
 		}
 		if l.at.IsZero() {
-			l.at = x.at(t.client.clock)
+			l.at = x.at(t.client.Now)
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)

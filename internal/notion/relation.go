@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
@@ -34,7 +35,7 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 			HasMore    bool   `json:"has_more"`
 			NextCursor string `json:"next_cursor"`
 		}
-		if err := t.client.get(withoutGrant(ctx), path, query, &items); err != nil {
+		if err := t.client.get(transport.WithoutPermits(ctx), path, query, &items); err != nil {
 			return nil, err
 		}
 		for _, item := range items.Results {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
@@ -32,7 +33,7 @@ type SourceError struct {
 }
 
 func (e *SourceError) Error() string {
-	database := fmt.Sprintf("database %q", oneLine(e.Database))
+	database := fmt.Sprintf("database %q", transport.OneLine(e.Database))
 	namesakes := meant(e.Sources, e.Wanted)
 	switch {
 	case e.Key == "":
@@ -41,10 +42,10 @@ func (e *SourceError) Error() string {
 		return fmt.Sprintf("%s has several data sources, %s: set %s to the name or the id of the one that is meant", database, listed(e.Sources), e.Key)
 	case len(namesakes) > 1:
 		return fmt.Sprintf("%s has several data sources of the name %q, %s: set %s to the id of the one that is meant",
-			database, oneLine(e.Wanted), listed(namesakes), e.Key)
+			database, transport.OneLine(e.Wanted), listed(namesakes), e.Key)
 	default:
 		return fmt.Sprintf("%s has no data source %q, only %s: set %s to the name or the id of one of them",
-			database, oneLine(e.Wanted), listed(e.Sources), e.Key)
+			database, transport.OneLine(e.Wanted), listed(e.Sources), e.Key)
 	}
 }
 
@@ -59,7 +60,7 @@ func listed(sources []Source) string {
 			names = append(names, fmt.Sprintf("%d more", len(sources)-i))
 			break
 		}
-		names = append(names, fmt.Sprintf("%q (%s)", oneLine(s.Name), s.ID))
+		names = append(names, fmt.Sprintf("%q (%s)", transport.OneLine(s.Name), s.ID))
 	}
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -237,11 +238,15 @@ func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceErro
 	return unclear, nil
 }
 
+// multipleSources is the error type of an answer about a database with several data
+// sources, where the version of the API knows of one only.
+const multipleSources = "multiple_data_sources_for_database"
+
 // severalSources reports whether a request failed because a database has several
 // data sources.
 func severalSources(err error) bool {
 	var answered *APIError
-	return errors.As(err, &answered) && answered.several()
+	return errors.As(err, &answered) && answered.Data("error_type") == multipleSources
 }
 
 // unclear reports whether the one thing that is wrong is that a database has

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
@@ -118,12 +119,12 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, t.noted(err)
 	}
 	if b := t.broken.Load(); b != nil && !b.workable {
-		if _, remembered := t.last(id); !remembered || grantOf(ctx) != nil {
+		if _, remembered := t.last(id); !remembered || transport.HasPermits(ctx) {
 			return claim.Reading{}, b.err // a permit is from before that was known
 		}
 	}
 	t.meet(id, c.strangerOn(page))
-	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
+	return claim.Reading{Task: read, At: x.at(t.client.Now)}, nil
 }
 
 // missing is the error of a page that could not be read. If Notion does not know the
@@ -185,7 +186,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if x.truncated[c.dependencies(page)] {
 		written.DependsOn = t.recall(written.ID, written.DependsOn)
 	}
-	return claim.Reading{Task: written, At: x.at(t.client.clock)}, nil
+	return claim.Reading{Task: written, At: x.at(t.client.Now)}, nil
 }
 
 // anotherPage is the error of an answer about another page than the one that was

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
@@ -40,7 +41,7 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 // tasks cannot be read.
 func (t *Tasks) Check(ctx context.Context) error {
 	now := t.codec.Load()
-	db, err := t.client.Database(usually(ctx, LaneSync), string(now.database))
+	db, err := t.client.Database(transport.InLaneUnlessChosen(ctx, transport.LaneSync), string(now.database))
 	if err != nil && !unclear(err) {
 		return err
 	}
