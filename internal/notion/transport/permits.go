@@ -273,13 +273,14 @@ func (p *permits) settle(now time.Time) {
 	p.serve()
 }
 
-// callBack has serve called again after some time, or not at all if that is zero.
+// callBack has serve called again after some time, or not at all if that is zero or
+// for ever.
 func (p *permits) callBack(after time.Duration) {
 	if p.wake != nil {
 		p.wake.Stop()
 		p.wake = nil
 	}
-	if after > 0 {
+	if after > 0 && after < rate.InfDuration {
 		p.wake = time.AfterFunc(after, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
