@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// grantLife is how long permits are held for a grant that does not use them. Whoever
-// takes permits gives them back; this is for the case that somebody forgets.
-const grantLife = 5 * time.Second
-
 // grant is a number of permits that were taken together, for the requests made with
 // one context. It is guarded by the mutex of its permits.
 type grant struct {
@@ -17,7 +13,7 @@ type grant struct {
 	until   time.Time       // until when its requests wait for the end of a pause
 	left    int             // permits that its requests have yet to use
 	held    bool            // whether those are held; else the next request takes them anew
-	unwatch func()          // ends the watch over ctx, while they are held
+	unwatch func() bool     // ends the watch over ctx, while they are held
 }
 
 type grantKey struct{}
@@ -62,14 +58,12 @@ func (g *grant) hold(n int) {
 	}
 	g.held = true
 	g.permits.held += n
-	ctx, cancel := context.WithTimeout(g.ctx, grantLife)
-	stop := context.AfterFunc(ctx, func() {
+	g.unwatch = context.AfterFunc(g.ctx, func() {
 		g.permits.mu.Lock()
 		defer g.permits.mu.Unlock()
 		g.giveBack()
 		g.permits.serve()
 	})
-	g.unwatch = func() { stop(); cancel() }
 }
 
 // spend uses one of the permits that are held.

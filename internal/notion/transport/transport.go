@@ -116,9 +116,9 @@ func (t *Transport) SetRate(perSecond float64, burst int) error {
 // sent at once. It fails at once while Notion is down, or while a pause of more than
 // a few seconds lasts; RetryAfter says when to try again.
 //
-// Whoever takes permits gives back those it does not use by ending ctx. A permit that
-// is neither used nor given back within a few seconds is taken away. A request that
-// comes after that waits in line again.
+// Whoever takes permits must end ctx when done: that gives back those that were not
+// used, and until then nobody else can have them. A request that comes after that waits
+// in line again.
 func (t *Transport) Permit(ctx context.Context, n int) (context.Context, error) {
 	if err := t.breaker.check(); err != nil {
 		return nil, err
