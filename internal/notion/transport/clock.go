@@ -27,9 +27,9 @@ func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 // clock estimates Notion's time. It starts out with this machine's time. With each
 // answer it moves as little as it takes to agree with it.
 //
-// The Date of an answer is cut to the second. An answer of date D was made at D or less
-// than a second after. So when it was received, it was D or later; and when its request
-// was sent, it was earlier than D plus a second. After the first answer the estimate is
+// The Date of an answer is cut to the second: an answer of date D was made at D, or less
+// than a second later. So Notion's time was D or later when the answer was received, and
+// earlier than D plus a second when its request was sent. After the first answer the estimate is
 // right to within a second and the time that the request took. It gets closer with
 // every further answer.
 type clock struct {

@@ -64,11 +64,11 @@ func refillOf(perSecond float64, burst int) (rate.Limit, error) {
 	allowed := perSecond * window.Seconds()
 	switch {
 	case !(perSecond > 0):
-		return 0, fmt.Errorf("notion.rate is %g: set it to a number of requests a second above zero", perSecond)
+		return 0, fmt.Errorf("a rate of %g requests a second: set notion.rate to a number above zero", perSecond)
 	case burst < 2:
-		return 0, fmt.Errorf("notion.burst is %d: set it to 2 or more, for the read and the write of a claim", burst)
+		return 0, fmt.Errorf("a burst of %d requests: set notion.burst to 2 or more, for the read and the write of a claim", burst)
 	case float64(burst) >= allowed:
-		return 0, fmt.Errorf("notion.burst is %d, and notion.rate allows %g requests a minute: set notion.burst to less than that", burst, allowed)
+		return 0, fmt.Errorf("a burst of %d requests where notion.rate allows %g a minute: set notion.burst to less than that", burst, allowed)
 	}
 	return rate.Limit((allowed - float64(burst)) / (window + jitterAllowance).Seconds()), nil
 }
