@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api"
+	"dibs/internal/api/client"
 )
 
 // held is how many live claims there are while questions are asked.

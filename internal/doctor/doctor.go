@@ -136,8 +136,8 @@ func (e *examination) failed(check string, err error) {
 	var failed *claim.StoreError
 	found, remedy := err.Error(), ""
 	switch {
-	case errors.As(err, &answered) && answered.Advice() != "":
-		found, remedy = answered.Error(), answered.Advice()+e.leftOut()
+	case errors.As(err, &answered) && notion.Advice(answered) != "":
+		found, remedy = answered.Error(), notion.Advice(answered)+e.leftOut()
 	case errors.As(err, &failed) && failed.Kind == claim.Unavailable && e.paused():
 		remedy = "try again then, and see what else uses this connection's token" + e.leftOut()
 	case errors.As(err, &failed) && failed.Kind == claim.Unavailable:

@@ -7,11 +7,11 @@ type Bot struct {
 	ID        string
 	Name      string
 	Workspace string
-	// OwnedBy says whose the connection is: "workspace", or "user" for one that
+	// OwnedBy is "workspace" for a connection of the workspace, and "user" for one that
 	// acts for a person.
 	OwnedBy string
-	// MaxUpload is how many bytes a file may have, which is all that Notion tells
-	// of the workspace's plan; zero if it does not.
+	// MaxUpload is how many bytes a file may have; zero if Notion does not say. It is
+	// all that Notion tells of the workspace's plan.
 	MaxUpload int64
 }
 

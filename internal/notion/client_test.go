@@ -15,6 +15,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/notion/transport"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -122,12 +123,12 @@ func TestStats(t *testing.T) {
 		waiting.Go(func() { tasks.Get(ctx, id) })
 		waiting.Go(func() { tasks.Query(ctx, notion.Query{}) })
 		// A caller can choose another lane.
-		waiting.Go(func() { tasks.Query(notion.InLane(ctx, notion.LaneClaim), notion.Query{}) })
-		waiting.Go(func() { tasks.Get(notion.InLane(ctx, notion.LaneLog), id) })
+		waiting.Go(func() { tasks.Query(transport.InLane(ctx, transport.LaneClaim), notion.Query{}) })
+		waiting.Go(func() { tasks.Get(transport.InLane(ctx, transport.LaneLog), id) })
 		time.Sleep(time.Second)
 
 		stats := w.client.Stats()
-		want := []notion.Count{
+		want := []transport.Count{
 			{Endpoint: "databases.get", Status: 200, N: 2}, // the second as a page was not found
 			{Endpoint: "databases.query", Status: 0, N: 1},
 			{Endpoint: "databases.query", Status: 200, N: 1},
@@ -139,7 +140,7 @@ func TestStats(t *testing.T) {
 		if diff := cmp.Diff(want, stats.Requests); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
-		if diff := cmp.Diff(map[notion.Lane]int{notion.LaneClaim: 2, notion.LaneLog: 1, notion.LaneSync: 1}, stats.Waiting); diff != "" {
+		if diff := cmp.Diff(map[transport.Lane]int{transport.LaneClaim: 2, transport.LaneLog: 1, transport.LaneSync: 1}, stats.Waiting); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
 		if left := time.Until(stats.PausedUntil); left < 50*time.Second || left > 66*time.Second {

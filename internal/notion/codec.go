@@ -12,15 +12,15 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// longestTimeout is the longest lease that a task can be given; a longer one is
+// longestTimeout is the longest lease that a task can be given. A longer one is
 // taken for a mistake.
 const longestTimeout = 365 * 24 * time.Hour
 
 // codec turns pages into tasks, and changes of tasks into properties.
 type codec struct {
 	database task.ID
-	columns  taskColumns // what pages have
-	known    taskColumns // and what they should have: these, and those that were lost
+	columns  taskColumns // the properties that pages have
+	known    taskColumns // the properties that pages should have: also those that were lost
 	warnings []string    // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
@@ -81,21 +81,22 @@ func (c *taskColumns) inUse() []Column {
 	}, func(col Column) bool { return col.ID == "" })
 }
 
-// task reads a page. Of a relation it has as much as the page shows.
+// task reads a page. The task has those dependencies that the page shows, which may not
+// be all.
 func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	id, err := task.ParseID(page.ID.String())
 	if err != nil {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
 	}
 	if parent, err := task.ParseID(page.Parent.DatabaseID.String()); err != nil || parent != c.database {
-		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "page %s belongs to another database than the tasks, or to another data source of theirs", id)
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "page %s belongs to another database, or to another data source of the tasks database", id)
 	}
 	byID := make(map[string]notionapi.Property, len(page.Properties))
 	for _, p := range page.Properties {
 		byID[p.GetID()] = p
 	}
-	// A page that lost a property must not look as if it were free, or waited for
-	// nothing.
+	// A page that lost a property must not look like a free task, or like one without
+	// dependencies.
 	for _, col := range c.columns.inUse() {
 		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
@@ -139,8 +140,8 @@ func (c *codec) holder(p notionapi.Property) string {
 	return strings.Join(names, ", ")
 }
 
-// userName is the agent that a Notion user stands for, else the user's own name;
-// one that Notion does not tell is better told by id than not at all.
+// userName is the agent that a Notion user stands for, else the user's own name. If
+// Notion does not tell the name, it is the user's id.
 func (c *codec) userName(user notionapi.User) string {
 	if id, err := task.ParseID(user.ID.String()); err == nil && c.agents[string(id)] != "" {
 		return c.agents[string(id)]
@@ -151,15 +152,15 @@ func (c *codec) userName(user notionapi.User) string {
 	return user.ID.String()
 }
 
-// stranger is who a page showed as the holder, where that is somebody who stands
-// for no agent. A sweep marks a stale claim without changing whose it is, so that
-// such a name can be written where it was read, and nowhere else.
+// stranger is the holder that a page showed, where that is a Notion user who stands for
+// no agent, or several users. A sweep marks a stale claim without changing whose it is,
+// so it has to write such a name back. That works only on the page where it was read.
 type stranger struct {
 	name  string
 	users []pageRef
 }
 
-// strangerOn returns the stranger that a page shows; a zero one if it shows none.
+// strangerOn returns the stranger that a page shows, or the zero stranger.
 func (c *codec) strangerOn(page *notionapi.Page) stranger {
 	var who stranger
 	known := true
@@ -181,9 +182,9 @@ func (c *codec) strangerOn(page *notionapi.Page) stranger {
 	return who
 }
 
-// properties makes a page update of a change to a page that shows who, if that is
-// a stranger. What the database has no property for is left out; but nothing that a
-// claim is known by, if there was one.
+// properties makes a page update of a change. who is the stranger that the page shows,
+// if any. What the database never had a property for is left out. If it has lost one
+// that a claim is known by, there is an error instead.
 func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
 	for _, set := range []struct {
 		is         bool
@@ -230,7 +231,7 @@ func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error
 	switch c.columns.claimedBy.Type {
 	case typeSelect:
 		if strings.Contains(agent, ",") {
-			return nil, fmt.Errorf("agent %q: Notion takes no comma in a select option; use another name, or make %q a text",
+			return nil, fmt.Errorf("agent %q: Notion takes no comma in a select option: use another name, or make property %q a text",
 				agent, c.columns.claimedBy.Name)
 		}
 		return option(notionapi.PropertyTypeSelect, agent), nil
@@ -242,7 +243,7 @@ func (c *codec) claimedBy(agent string, who stranger) (notionapi.Property, error
 		if agent != "" {
 			user, ok := c.users[agent]
 			if !ok {
-				return nil, fmt.Errorf("agent %q: no Notion user stands for it, and %q takes users only: name one in agents[].notion_user, or make %[2]q a text",
+				return nil, fmt.Errorf("agent %q: no Notion user stands for it, and property %q takes users only: name one in agents[].notion_user, or make %[2]q a text",
 					agent, c.columns.claimedBy.Name)
 			}
 			people = append(people, pageRef{user})
@@ -274,8 +275,8 @@ func plainText(p notionapi.Property) string {
 	return b.String()
 }
 
-// shortened cuts a text off where no line of a log, and no entry of one, could
-// take it any more. No text that anything depends on is as long.
+// shortened cuts a text off that is too long for a line of a log, or for an entry of a
+// log database. No text that anything depends on is as long.
 func shortened(s string) string {
 	if fits(s, spanLimit) {
 		return s
@@ -290,7 +291,7 @@ func moment(p notionapi.Property) time.Time {
 	return time.Time{}
 }
 
-// lease reads a lease's length in minutes; what cannot be one counts as none.
+// lease reads a lease's length in minutes. A number that cannot be one counts as none.
 func lease(p notionapi.Property) time.Duration {
 	n, ok := p.(*notionapi.NumberProperty)
 	if !ok || !(n.Number > 0) || n.Number > longestTimeout.Minutes() {

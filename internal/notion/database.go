@@ -12,24 +12,25 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Database is what a database says of itself.
+// Database is a database's own description.
 type Database struct {
 	ID    task.ID
 	Title string
-	// Source is the data source that stands for the database, and has that title;
-	// empty if the database has one only, and none was named.
+	// Source is the data source that stands for the database; the title is then its
+	// own. It is empty if the database has only one and none was named.
 	Source  task.ID
 	Columns map[string]Column // by name
 }
 
-// Database reads a database, by its id or URL, with one request, and another one if
-// it is the first reading of a database of which a data source was named. The error
-// is a *SourceError if it is not known which one of several is meant.
+// Database reads a database, by its id or URL, with one request. The first reading of
+// a database of which a data source was named takes another request. The error is a
+// *SourceError if the database has several data sources, and it is not known which one
+// is meant.
 func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	canonical, err := task.ParseID(id)
 	if err != nil {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"%q is not the id of a database: want its id or its URL", id)
+			"%q is not the id of a database: give its id or its URL", id)
 	}
 	if err := c.findSource(ctx, canonical); err != nil {
 		return Database{}, err
@@ -112,7 +113,7 @@ type NewColumn struct {
 }
 
 // CreateDatabase makes a database on a page, with one request that is sent at
-// most once. If its error leaves open whether the database was made, Below tells.
+// most once. If the error leaves open whether the database was made, Below tells.
 func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string, columns ...NewColumn) (Database, error) {
 	var x exchange
 	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
@@ -130,8 +131,8 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	return c.shown(id, db, &x), nil
 }
 
-// AddColumns adds those of the properties that the database does not have. To
-// name one that it has would change that one's type, so the database is read first.
+// AddColumns adds those of the properties that the database does not have. It reads
+// the database first: to ask for a property that is there would change its type.
 func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColumn) (Database, error) {
 	db, err := c.Database(ctx, string(id))
 	if err != nil {
@@ -159,8 +160,8 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 }
 
 // AddOptions adds options to a select or a status. Notion takes away the options
-// that a change does not name, so those that there are are read right before; one
-// that somebody adds in that moment is lost.
+// that a change does not name, so AddOptions reads those that are there right before.
+// An option that somebody adds between the two requests is lost.
 func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, options ...string) (Database, error) {
 	db, err := c.Database(ctx, string(id))
 	if err != nil {
@@ -169,7 +170,7 @@ func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, opti
 	col, ok := db.Columns[column]
 	if !ok || col.Type != typeSelect && col.Type != typeStatus {
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
-			"property %q of database %q has no options that could be added to", column, db.Title)
+			"property %q of database %q has no options to add to: it is neither a select nor a status", column, db.Title)
 	}
 	missing := lacking(col.Options, options)
 	if len(missing) == 0 {
@@ -195,11 +196,11 @@ func (c *Client) updateSchema(ctx context.Context, id task.ID, columns notionapi
 	return c.shown(id, db, &x), nil
 }
 
-// newColumn is a property to be made in a database, as a request says it. The
-// library knows of fewer types, and cannot leave the groups of a status alone.
+// newColumn is a property to be made in a database, as a request says it. The library's
+// own do not have all the types, and always say something of the groups of a status.
 type newColumn struct {
 	NewColumn
-	to map[string]string
+	to map[string]string // what a relation relates to
 }
 
 // itself says what a relation of a database to itself relates to.

@@ -16,20 +16,20 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// layout says where the fields of an entry go in a log database: into a property
-// that goes by one of the field's names, where case, spaces, "_" and "-" do not
-// matter, and that can hold the value. What finds none becomes a line of the
+// layout says where the fields of an entry go in a log database. A field goes into a
+// property that has one of the field's names and can hold the value. Case, spaces, "_"
+// and "-" in names do not matter. A field that finds no property becomes a line of the
 // page's text.
 type layout struct {
 	title   Column
 	entryID Column            // without an id if the database has none
 	columns map[string]Column // the others, by folded name
-	tasks   task.ID           // the database that a relation must relate to
+	tasks   task.ID           // the database to which a relation must relate
 }
 
 func newLayout(columns map[string]Column, tasks task.ID) layout {
 	l := layout{columns: make(map[string]Column), tasks: tasks}
-	// Of several properties whose names fold to the same, the first is used.
+	// Of several properties whose folded names are equal, the first is used.
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		col, folded := columns[name], fold(name)
 		switch _, taken := l.columns[folded]; {
@@ -62,8 +62,8 @@ type titleFilter struct {
 	Title    notionapi.TextFilterCondition `json:"title"`
 }
 
-// page lays an entry out. In a database that keeps no entry ids, the title ends in
-// the id.
+// page makes a page of an entry. In a database without a property for entry ids, the
+// title ends in the id.
 func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	texts := new(spanWriter)
 	title := e.Title
@@ -90,14 +90,14 @@ func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {
 	return request
 }
 
-// said reports whether a field needs no place of its own: it says nothing, or is
-// the id, which has one.
+// said reports whether a field needs no place: it is empty, or it is the id, which has
+// its place already.
 func (l layout) said(f worklog.Field) bool {
 	return asText(f.Value) == "" || f.Name == worklog.EntryID && l.entryID.ID != ""
 }
 
-// fill puts the fields of an entry into properties, and returns for each field the
-// property that it went into, which has no id if there is none.
+// fill puts the fields of an entry into properties. It returns the property that each
+// field went into; one without an id stands for none.
 func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWriter) []Column {
 	in := make([]Column, len(e.Fields))
 	place := func(i int, names ...string) {
@@ -124,9 +124,9 @@ func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWri
 	return in
 }
 
-// Places says which property of a log database each field of an entry goes into,
-// by the field's name. A field that goes into the page's text is not listed. tasks
-// is the tasks database, to which a relation must relate.
+// Places says into which property of a log database each field of an entry goes. The
+// keys are the fields' names. A field that goes into the page's text is not listed.
+// tasks is the tasks database, to which a relation must relate.
 func (db Database) Places(e worklog.Entry, tasks task.ID) map[string]Column {
 	l := newLayout(db.Columns, tasks)
 	places := make(map[string]Column)
@@ -148,7 +148,7 @@ func paragraph(spans []notionapi.RichText) notionapi.Block {
 	}
 }
 
-// asText is a value as a text, empty if it says nothing.
+// asText is a value as a text; empty if there is nothing to say.
 func asText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -174,9 +174,9 @@ func isPage(v any) bool {
 	return ok && err == nil
 }
 
-// content is what stands beside the type in a property's value, and false if the
-// property cannot hold it.
-func (l layout) content(col Column, v any, texts *spanWriter) (any, bool) {
+// content is a property's value without its type. ok is false if the property cannot
+// hold it.
+func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok bool) {
 	said := asText(v)
 	switch notionapi.PropertyType(col.Type) {
 	case notionapi.PropertyTypeRichText:
@@ -187,7 +187,7 @@ func (l layout) content(col Column, v any, texts *spanWriter) (any, bool) {
 		return named{name}, isString && fits(name, optionLimit)
 	case notionapi.PropertyTypeMultiSelect:
 		return optionsOf(v)
-	case notionapi.PropertyTypeStatus: // takes only the options that it has
+	case notionapi.PropertyTypeStatus: // which can have no other options than it has
 		i := slices.IndexFunc(col.Options, func(name string) bool { return strings.EqualFold(name, said) })
 		if i >= 0 {
 			return named{col.Options[i]}, true
@@ -217,14 +217,14 @@ func (l layout) content(col Column, v any, texts *spanWriter) (any, bool) {
 	return nil, false
 }
 
-// The limits of options: the length of a name, in UTF-16 code units, and how many
-// a property's value can have.
+// The limits of options.
 const (
-	optionLimit  = 100
-	optionsLimit = 100
+	optionLimit  = 100 // UTF-16 code units in a name
+	optionsLimit = 100 // options in a value
 )
 
-// optionsOf makes options of a list that is separated by commas or semicolons.
+// optionsOf makes options of a text that lists them, with commas or semicolons between
+// them.
 func optionsOf(v any) (any, bool) {
 	s, ok := v.(string)
 	var options []named
@@ -237,8 +237,8 @@ func optionsOf(v any) (any, bool) {
 	return options, ok && len(options) > 0 && len(options) <= optionsLimit
 }
 
-// optionName writes s in one line, and without commas: Notion takes them for
-// separators, and refuses them.
+// optionName writes s in one line, and without commas: Notion refuses a name with a
+// comma.
 func optionName(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), ",", ";")
 }

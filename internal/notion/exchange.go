@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// exchange travels in the context of a call of the library, and carries what the
-// library has no words for: with the request, and back from the answer. It serves
-// one request, and one goroutine.
+// exchange travels in the context of a call of the library. It carries what the
+// library has no words for: some of it along with the request, the rest back from the
+// answer. It serves one request, and one goroutine.
 type exchange struct {
 	// only lists the ids of the properties that a query shall answer with; nil for all.
 	only []string
@@ -29,14 +29,14 @@ type exchange struct {
 // relation is one relation property of one page.
 type relation struct{ page, property string }
 
-// Column is a property of a database: its schema, as far as anything here reads it.
+// Column is a property of a database: the part of its schema that is used here.
 type Column struct {
 	ID   string
 	Name string
 	Type string
-	// Options are the names of a select's, multi-select's or status's options.
+	// Options are the names of the options of a select, multi-select or status.
 	Options []string
-	// Database is what a relation relates to.
+	// Database is the database that a relation relates to.
 	Database string
 }
 
@@ -55,10 +55,11 @@ func exchangeOf(ctx context.Context) *exchange {
 	return new(exchange)
 }
 
-// at is Notion's time at which the answer was made.
-func (x *exchange) at(clock *clock) time.Time {
+// at is Notion's time at which the answer was made. If the answer did not say it, that
+// is now.
+func (x *exchange) at(now func() time.Time) time.Time {
 	if x.date.IsZero() {
-		return clock.now()
+		return now()
 	}
 	return x.date.UTC()
 }

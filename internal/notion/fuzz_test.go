@@ -11,11 +11,17 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jomei/notionapi"
+
+	"dibs/internal/notion/transport/transporttest"
 )
+
+// secret is a token that a server repeats.
+const secret = "ntn_0123456789abcdefghijklmnopqrstuv"
 
 // FuzzWriteIsReadBack writes claims to an emulated database and reads them back,
 // both where claimed_by is a text and where it is a select.
@@ -157,7 +163,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Fatal(err)
 	}
 	const databasePath = "/v1/databases/2f835e81-2bbb-81b6-9700-e18108a40b10"
-	paths := []string{pagePath, queryPath, databasePath}
+	paths := []string{transporttest.PagePath, transporttest.QueryPath, databasePath}
 	const page, query, database = 0, 1, 2
 	f.Add(uint8(page), everyKind)
 	for _, date := range []string{`"2026-11-18"`, `"2026-11-18T17:51"`, `"2026-11-18T17:51:00"`, `"soon"`, `null`} {
@@ -174,7 +180,7 @@ func FuzzAnswer(f *testing.F) {
 	repair := &repair{sources: new(sources)}
 	f.Fuzz(func(t *testing.T, kind uint8, body string) {
 		kind %= uint8(len(paths))
-		req := request(t, t.Context(), http.MethodPost, paths[kind], "")
+		req := transporttest.Request(t, t.Context(), http.MethodPost, paths[kind], "")
 		repaired, err := repair.answer(req, []byte(body), new(exchange))
 		if err != nil {
 			return // and the request fails, saying that the answer is not of Notion's form
@@ -218,15 +224,15 @@ func FuzzAnswer(f *testing.F) {
 // become of a write.
 func FuzzFailure(f *testing.F) {
 	saved := map[string]any{"retry_guidance": []any{"The change was saved."}, "committed_resource_id": "x"}
-	f.Add(401, apiError("unauthorized", "API token is invalid.", nil), "", "", "")
-	f.Add(400, apiError("validation_error", "body failed validation.\nFix one:\n\tbody.x\u2028", nil), "", "", "")
-	f.Add(400, apiError("validation_error", "Can't edit block that is archived. You must unarchive the block before editing.", nil), "", "", "")
-	f.Add(404, apiError("object_not_found", "Could not find page with ID: "+secret, nil), "", "", "")
-	f.Add(404, strings.Replace(apiError("object_not_found", "For "+secret, nil), "ntn_", `\u006e\u0074n_`, 1), "", "", "")
-	f.Add(409, apiError("conflict_error", "Conflict occurred while saving. Please try again.", nil), "", "", "")
-	f.Add(429, apiError("rate_limited", "slow", map[string]any{"rate_limit_reason": reasonBlocked, "retry_after": "7"}), "30", "", "")
-	f.Add(529, apiError("service_overload", "slow", nil), "Fri, 20 Nov 2026 08:01:30 GMT", "Fri, 20 Nov 2026 08:00:00 GMT", "")
-	f.Add(503, apiError("service_unavailable", "saved", saved), "-1e400", "x", "")
+	f.Add(401, transporttest.Failure("unauthorized", "API token is invalid.", nil), "", "", "")
+	f.Add(400, transporttest.Failure("validation_error", "body failed validation.\nFix one:\n\tbody.x\u2028", nil), "", "", "")
+	f.Add(400, transporttest.Failure("validation_error", "Can't edit block that is archived. You must unarchive the block before editing.", nil), "", "", "")
+	f.Add(404, transporttest.Failure("object_not_found", "Could not find page with ID: "+secret, nil), "", "", "")
+	f.Add(404, strings.Replace(transporttest.Failure("object_not_found", "For "+secret, nil), "ntn_", `\u006e\u0074n_`, 1), "", "", "")
+	f.Add(409, transporttest.Failure("conflict_error", "Conflict occurred while saving. Please try again.", nil), "", "", "")
+	f.Add(429, transporttest.Failure("rate_limited", "slow", map[string]any{"rate_limit_reason": "public_api_request_blocked", "retry_after": "7"}), "30", "", "")
+	f.Add(529, transporttest.Failure("service_overload", "slow", nil), "Fri, 20 Nov 2026 08:01:30 GMT", "Fri, 20 Nov 2026 08:00:00 GMT", "")
+	f.Add(503, transporttest.Failure("service_unavailable", "saved", saved), "-1e400", "x", "")
 	f.Add(503, `{"object":"error","code":"a\nb","message":"m","request_id":"r\r\nr","additional_data":{"retry_guidance":[null,{}]}}`, "NaN", "", "a121da037c3863ed-LHR")
 	f.Add(502, "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>", "", "", "a121da037c3863ed-LHR")
 	f.Add(502, "", "", "", secret)
@@ -236,11 +242,15 @@ func FuzzFailure(f *testing.F) {
 		if status < 200 || status > 599 {
 			return // what net/http does not take for an answer, or not for the last one
 		}
-		server := roundTrip(func(*http.Request) (*http.Response, error) {
-			return reply(status, body, "Retry-After", after, "Date", date, "Cf-Ray", ray, "X-Notion-Request-Id", ray), nil
+		server := transporttest.Server(func(*http.Request) (*http.Response, error) {
+			return transporttest.Reply(status, body, "Retry-After", after, "Date", date, "Cf-Ray", ray, "X-Notion-Request-Id", ray), nil
 		})
-		req := request(t, t.Context(), http.MethodPatch, pagePath, `{"properties":{}}`)
-		_, err := (&typed{next: &redact{next: server, token: secret}}).RoundTrip(req)
+		req := transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, `{"properties":{}}`)
+		carrier, err := transport.New(transport.Options{Token: secret, Transport: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = carrier.RoundTrip(req)
 		if err == nil {
 			if status != http.StatusOK || !json.Valid([]byte(body)) {
 				t.Fatalf("status %d and body %q pass for a good answer", status, body)
@@ -252,10 +262,10 @@ func FuzzFailure(f *testing.F) {
 		if strings.Contains(failed.Error(), secret) {
 			t.Errorf("the error has the token: %s", failed)
 		}
-		if failed.RetryAfter < 0 || failed.RetryAfter > longestPause {
+		if failed.RetryAfter < 0 || failed.RetryAfter > 15*time.Minute {
 			t.Errorf("retry after %v", failed.RetryAfter)
 		}
-		refused := status == statusOverload || status >= 300 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict
+		refused := status == 529 || status >= 300 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict
 		switch failed.Landed {
 		case claim.LandedYes:
 			if status < 500 {

@@ -10,11 +10,11 @@ import (
 // before it is written.
 const memory = time.Hour
 
-// lately remembers something of pages that were read lately. It is guarded by
-// whoever has it.
+// lately remembers something of the pages that were read lately. It is not safe for
+// concurrent use.
 type lately[V any] struct {
 	of map[task.ID]seen[V]
-	// full is how many there may be before those that are too old are forgotten.
+	// full is how many there may be. When there are more, the old ones are forgotten.
 	full int
 }
 

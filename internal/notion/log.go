@@ -6,31 +6,30 @@ import (
 	"sync"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
 	"github.com/jomei/notionapi"
 )
 
-// Log is a log database. It fits itself to whatever properties the database has,
-// and needs none but the title that every database has. It is safe for concurrent
-// use.
+// Log is a log database. It makes use of whatever properties the database has. It needs
+// only a title, which every database has. It is safe for concurrent use.
 type Log struct {
 	client *Client
 	id     task.ID
 
 	mu     sync.Mutex
 	layout layout
-	// stale is set before the database was read, and when Notion refused an entry:
-	// somebody may have changed it, so it is read again before the next one.
+	// stale is set if the database has to be read before the next request: it has not
+	// been read yet, or Notion refused an entry, so that somebody may have changed it.
 	stale bool
 }
 
-// Log opens a log database, by its id or its URL, with one request. A relation
-// property is filled in only if it relates to the tasks database that was opened
-// before.
+// Log opens a log database, by its id or its URL, with one request. The tasks database
+// has to be opened before: a relation is filled in only if it relates to that.
 func (c *Client) Log(ctx context.Context, databaseID string) (*Log, error) {
-	db, err := c.Database(usually(ctx, LaneLog), databaseID)
+	db, err := c.Database(transport.InLaneUnlessChosen(ctx, transport.LaneLog), databaseID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +53,14 @@ func (c *Client) layout(db Database) layout {
 
 var _ worklog.Writer = (*Log)(nil)
 
-// Create implements worklog.Writer: it makes an entry, with one request that is sent at most once. If its error
-// says that the entry may have landed, Find tells, though not at once: Notion's
-// queries may lag behind.
+// Create implements worklog.Writer: it makes an entry, with one request that is sent at
+// most once. If the error says that the entry may have landed, Find tells whether it
+// did, though not at once: Notion's queries may lag behind.
 func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
-	ctx = usually(ctx, LaneLog)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
-		// Only a read has failed so far.
+		// Only a read has failed, so nothing was written.
 		failed := *storeError(err)
 		failed.Landed = claim.LandedNo
 		return &failed
@@ -83,7 +82,7 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 
 // Find implements worklog.Writer: it reports whether there is an entry of that id.
 func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
-	ctx = usually(ctx, LaneLog)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	layout, err := l.current(ctx)
 	if err != nil {
 		return false, err

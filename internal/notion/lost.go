@@ -10,14 +10,14 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// lostError says that a property that is in use is not what it was.
+// lostError says that a property that is in use is gone, or has another type.
 type lostError struct{ column Column }
 
 func (e *lostError) Error() string {
 	return fmt.Sprintf("property %q of type %s is gone or of another type", e.column.Name, e.column.Type)
 }
 
-// lost reports whether that is what an error says.
+// lost reports whether an error says that a property is lost.
 func lost(err error) bool {
 	var gone *lostError
 	return errors.As(err, &gone)
@@ -26,52 +26,52 @@ func lost(err error) bool {
 // breakage is what is wrong with a tasks database.
 type breakage struct {
 	err *claim.StoreError
-	// workable says that what is held can be worked with all the same.
+	// workable says that the claims held here can be worked with all the same.
 	workable bool
 }
 
-// breaks notes that the database is broken. changing is held.
+// breaks notes that the database is broken. The caller holds t.changing.
 func (t *Tasks) breaks(why error, workable bool) *claim.StoreError {
 	broken := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
 	t.broken.Store(&breakage{broken, workable})
 	return broken
 }
 
-// lose notes what a page is found to have lost. Other pages are read as before, until
-// the schema tells.
+// lose notes that a page has lost a property. Other pages are read as before until the
+// schema is read, which tells whether they have lost it, too.
 func (t *Tasks) lose(gone *lostError) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	before := t.broken.Load()
 	if before != nil && unclear(before.err) {
-		return // the page may be of another data source
+		return // the page may be in another data source, which never had the property
 	}
 	t.breaks(fmt.Errorf("the tasks database has changed: %w: restore it as it was", gone), before == nil || before.workable)
 }
 
-// readable reports whether tasks can be read by these columns: nothing stands in
-// for what state a task is in.
+// readable reports whether tasks can be read by these columns. A title and a status are
+// the least; nothing can stand in for a status.
 func (c *taskColumns) readable() bool { return c.title.ID != "" && c.status.ID != "" }
 
-// workable reports whether what is held can be worked with: whose claim a page shows,
-// and since when, has to be read from the page itself.
+// workable reports whether the claims held here can be worked with. For that, the page
+// itself must show whose claim it is, and since when.
 func (c *codec) workable() bool {
 	has := &c.columns
 	return has.readable() && has.claimedBy.ID != "" && has.claimedAt.ID != "" && (has.token.ID != "" || c.known.token.ID == "")
 }
 
-// lacks reports whether pages do not have all that they should.
+// lacks reports whether pages have lost a property.
 func (c *codec) lacks() bool { return len(c.columns.inUse()) < len(c.known.inUse()) }
 
-// Remember has last asked for tasks as they were read last. While the database lacks
-// a property, a task shows what it said then. It must be called before the first
-// reading.
+// Remember gives t a memory: last returns a task as it was last read. While the database
+// lacks a property, a task shows the value that last returns for it. Remember must be
+// called before the first reading.
 func (t *Tasks) Remember(last func(task.ID) (task.Task, bool)) { t.last = last }
 
-// forgotten stands in for Remember.
+// forgotten is the memory of Tasks that Remember was not called on: it remembers nothing.
 func forgotten(task.ID) (t task.Task, ok bool) { return t, false }
 
-// read reads a page, and fills in what it has lost.
+// read reads a page. What the page has lost is filled in from memory.
 func (t *Tasks) read(c *codec, page *notionapi.Page) (task.Task, error) {
 	row, err := c.task(page)
 	if err != nil || !c.lacks() {

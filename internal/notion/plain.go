@@ -3,12 +3,10 @@ package notion
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/jomei/notionapi"
 )
 
-// rawProperty is a property value as a page's answer shows it, of the types that
-// this daemon reads.
+// rawProperty is a property's value as an answer shows it, as far as it is of a type that
+// is read here.
 type rawProperty struct {
 	ID       string    `json:"id"`
 	Type     string    `json:"type"`
@@ -20,7 +18,7 @@ type rawProperty struct {
 	Date     *rawDate  `json:"date"`
 	People   []person  `json:"people"`
 	Relation []pageRef `json:"relation"`
-	// HasMore is said of relations.
+	// HasMore is set if a relation has more pages than are shown.
 	HasMore bool `json:"has_more"`
 }
 
@@ -43,42 +41,66 @@ type (
 	}
 )
 
-// plain returns the property in the plainest form that the library understands,
-// and false if it has no id or is of a type that nothing here reads.
-func (p *rawProperty) plain() (json.RawMessage, bool) {
-	if p.ID == "" {
-		return nil, false
+// UnmarshalJSON implements json.Unmarshaler. A property that is of another form than
+// any that is known becomes one without an id, so that the rest of the page can be read.
+func (p *rawProperty) UnmarshalJSON(data []byte) error {
+	type fields rawProperty
+	if json.Unmarshal(data, (*fields)(p)) != nil {
+		*p = rawProperty{}
 	}
-	var value any
-	switch notionapi.PropertyType(p.Type) {
-	case notionapi.PropertyTypeTitle:
-		value = p.Title
-	case notionapi.PropertyTypeRichText:
-		value = p.RichText
-	case notionapi.PropertyTypeNumber:
-		value = p.Number
-	case notionapi.PropertyTypeSelect:
-		value = p.Select
-	case notionapi.PropertyTypeStatus:
-		value = p.Status
-	case notionapi.PropertyTypeDate:
-		value = p.Date.moment()
-	case notionapi.PropertyTypePeople:
-		value = p.People
-	case notionapi.PropertyTypeRelation:
-		value = p.Relation
-	default:
-		return nil, false
-	}
-	data, err := json.Marshal(map[string]any{"id": p.ID, "type": p.Type, p.Type: value})
-	return data, err == nil
+	return nil
 }
 
-// moment turns a date into a moment. A date without a time becomes the last
-// moment at which it is that day anywhere on Earth, so that a lease that began on
-// it is never thought older than it may be. A time without an offset is UTC. What
-// is no date at all becomes none: beside a name that is a reservation, which
-// nobody overrides.
+// plainProperty is a property in the plainest form that the library understands. Only
+// the field of its type is set; it may point to nothing.
+type plainProperty struct {
+	ID       string     `json:"id"`
+	Type     string     `json:"type"`
+	Title    *[]span    `json:"title,omitempty"`
+	RichText *[]span    `json:"rich_text,omitempty"`
+	Number   **float64  `json:"number,omitempty"`
+	Select   **named    `json:"select,omitempty"`
+	Status   **named    `json:"status,omitempty"`
+	Date     **rawDate  `json:"date,omitempty"`
+	People   *[]person  `json:"people,omitempty"`
+	Relation *[]pageRef `json:"relation,omitempty"`
+}
+
+// plain returns the property in its plainest form. ok is false if it has no id, or is
+// of a type that nothing here reads.
+func (p *rawProperty) plain() (plain plainProperty, ok bool) {
+	plain.ID, plain.Type = p.ID, p.Type
+	switch p.Type {
+	case typeTitle:
+		plain.Title = &p.Title
+	case typeRichText:
+		plain.RichText = &p.RichText
+	case typeNumber:
+		plain.Number = &p.Number
+	case typeSelect:
+		plain.Select = &p.Select
+	case typeStatus:
+		plain.Status = &p.Status
+	case typeDate:
+		p.Date = p.Date.moment()
+		plain.Date = &p.Date
+	case typePeople:
+		plain.People = &p.People
+	case typeRelation:
+		plain.Relation = &p.Relation
+	default:
+		return plain, false
+	}
+	return plain, p.ID != ""
+}
+
+// moment turns a date into a moment.
+//
+//   - A date without a time becomes the last moment at which it is that day anywhere on
+//     Earth. So a lease that began on it is never thought older than it may be.
+//   - A time without an offset is UTC.
+//   - What is no date at all becomes no date. Beside a name, that makes an assignment,
+//     which nobody overrides.
 func (d *rawDate) moment() *rawDate {
 	if d == nil {
 		return nil

@@ -12,22 +12,22 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// Probe is what was measured on a scratch row of the tasks database.
+// Probe is what was measured on a row of the tasks database made for the purpose.
 type Probe struct {
 	Rounds []Round
 }
 
-// Round is one write like a claim's: a read, a write right after it, and reads
-// until the write shows.
+// Round is one round of requests like those of a claim: a read, a write right after it,
+// and reads until one shows the write.
 type Round struct {
 	Read, Write time.Duration
-	// Stale is how long after the answer to the write reads went on to show what
-	// was there before; zero if the first one showed the write.
+	// Stale is for how long, counted from the answer to the write, reads still showed
+	// the old value; zero if the first read showed the write.
 	Stale time.Duration
 }
 
-// Attempt is the time from the start of the read to the answer of the write, which
-// the write window has to hold.
+// Attempt is the time from the start of the read to the answer to the write. It has to
+// fit into the write window.
 func (r Round) Attempt() time.Duration { return r.Read + r.Write }
 
 const (
@@ -37,9 +37,9 @@ const (
 	probePatience = 30 * time.Second
 )
 
-// Probe makes a row of that title, CANCELLED from the start so that nobody claims
-// it, measures rounds of writes on it, and puts it into the trash. Its error says
-// where the row is left if that could not be done.
+// Probe makes a row of that title, measures some rounds on it, and puts it into the
+// trash. The row is CANCELLED from the start, so that nobody claims it. If it could not
+// be put into the trash, the error says where it is.
 func (t *Tasks) Probe(ctx context.Context, title string, rounds int) (measured Probe, err error) {
 	id, err := t.makeScratch(ctx, title)
 	if failed := (*claim.StoreError)(nil); errors.As(err, &failed) && failed.Landed != claim.LandedNo {
@@ -122,7 +122,9 @@ func (t *Tasks) probeRound(ctx context.Context, id task.ID, title string) (Round
 		if r.Stale > probePatience {
 			return r, nil
 		}
-		if !sleep(ctx, probePause) {
+		select {
+		case <-time.After(probePause):
+		case <-ctx.Done():
 			return r, context.Cause(ctx)
 		}
 	}

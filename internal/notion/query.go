@@ -7,23 +7,26 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
 )
 
-// Query says which tasks to read. The zero value means all of them.
+// Query says which tasks to read. The zero value means all of them. Times count to the
+// minute.
 type Query struct {
-	// UnfinishedOnly leaves out those that are COMPLETED or CANCELLED.
+	// UnfinishedOnly leaves out tasks that are COMPLETED or CANCELLED.
 	UnfinishedOnly bool
-	// FinishedSince lets those in all the same that were edited since, to the
-	// minute; zero for none.
+	// FinishedSince is an exception to UnfinishedOnly: finished tasks that were edited
+	// since then are read, too. Zero means no exception.
 	FinishedSince time.Time
-	// EditedSince leaves out those not edited since, to the minute; zero for none.
+	// EditedSince leaves out tasks that were not edited since then. Zero leaves out none.
 	EditedSince time.Time
-	// Claimed lets those in all the same that are IN_PROGRESS with a claim token.
+	// Claimed is an exception to EditedSince: tasks that are IN_PROGRESS with a claim
+	// token are read, too.
 	Claimed bool
-	// Progress, if set, is told after each answer how many rows there are so far.
+	// Progress, if set, is called after each answer with the number of rows so far.
 	Progress func(rows int)
 }
 
@@ -31,17 +34,16 @@ type Query struct {
 const pageSize = 100
 
 // Query reads the tasks of the database, except those in the trash, which Notion
-// leaves out. Every row shows its task as it was at the time returned, or later;
-// Notion's queries may lag behind, so a row is a hint, and Get decides.
+// leaves out. Every row shows its task as it was at the time returned, or later, except
+// that Notion's queries may lag behind. So a row is a hint, and Get decides.
 //
-// Notion ends a query after 10,000 rows, and says so. Query then goes on with
-// another one, from where that one ended. It never returns fewer rows than there
-// are: if any part is missing, it fails.
+// Notion ends a query after 10,000 rows, and says so. Query then makes another one, from
+// where that one ended. It never returns fewer rows than there are: if any part is
+// missing, it fails.
 //
-// If the schema may have changed, Query reads it, with one more request, and goes by
-// it.
+// If the schema may have changed, Query reads it first, with one more request.
 func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.Time, err error) {
-	ctx = usually(ctx, LaneSync)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	if t.Broken() != nil || t.doubtful.Load() || t.client.sources.open(t.codec.Load().database) {
 		if err := t.Check(ctx); err != nil {
 			return nil, time.Time{}, err
@@ -51,7 +53,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 	for again := false; ; {
 		incomplete, err := t.list(ctx, &l)
 		if severalSources(err) {
-			if broken := t.Check(ctx); broken != nil { // which says what there is to choose from
+			if broken := t.Check(ctx); broken != nil { // its error lists the data sources to choose from
 				return nil, time.Time{}, broken
 			}
 		}
@@ -71,18 +73,17 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 		}
 		if !l.last.After(l.from) {
 			return nil, time.Time{}, claim.Errorf(claim.Refused, claim.LandedUnknown,
-				"Notion does not show all rows of the tasks database (%s), and most of them were created in the same minute: move finished tasks to another database", incomplete)
+				"Notion does not show all rows of the tasks database (%s), because too many were created in the same minute: move finished tasks to another database", incomplete)
 		}
 		l.from = l.last
 	}
 }
 
-// listing is a list of rows in the making, in the order of their creation.
+// listing is a list of rows that is being read, in the order of their creation.
 type listing struct {
 	query Query
 	codec *codec
-	// from is when the rows that are asked for next were created, to the minute,
-	// or later; zero for all.
+	// from leaves out rows that were created before that minute; zero leaves out none.
 	from time.Time
 	last time.Time // the minute in which the last row was created
 	rows []task.Task
@@ -96,8 +97,8 @@ func newListing(q Query, c *codec) listing {
 	return listing{query: q, codec: c, seen: make(map[task.ID]int)}
 }
 
-// list makes one query and adds its rows. incomplete says why they are not all
-// there are; it is empty if they are.
+// list makes one query and adds its rows. If rows are missing, incomplete says why;
+// else it is empty.
 func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err error) {
 	request := &notionapi.DatabaseQueryRequest{
 		Filter:   l.codec.filter(l.query, l.from),
@@ -118,7 +119,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 			incomplete = x.incomplete
 		}
 		if l.at.IsZero() {
-			l.at = x.at(t.client.clock)
+			l.at = x.at(t.client.Now)
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
@@ -146,7 +147,7 @@ func (l *listing) add(row task.Task) {
 	}
 	q := l.query
 	if q.UnfinishedOnly && row.Status.Finished() && (q.FinishedSince.IsZero() || row.Edited.Before(q.FinishedSince.Truncate(time.Minute))) {
-		return // by a status that the filter could not name
+		return // the filter could not name this status
 	}
 	if i, ok := l.seen[row.ID]; ok {
 		l.rows[i] = row
@@ -156,7 +157,8 @@ func (l *listing) add(row task.Task) {
 	l.rows = append(l.rows, row)
 }
 
-// row reads a row of a query, and what the row does not show.
+// row reads a row of a query. If the row does not show all dependencies, row asks for
+// them.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := t.read(c, page)
 	if err != nil {
@@ -170,8 +172,8 @@ func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exch
 	return row, nil
 }
 
-// filter returns nil for a query of all rows. Compound filters nest two deep, so
-// that what all rows have in common is said in each alternative.
+// filter returns nil for a query of all rows. Notion lets compound filters nest only two
+// deep, so each alternative repeats the conditions that all rows have to meet.
 func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	var common notionapi.AndCompoundFilter
 	if !from.IsZero() {
@@ -183,7 +185,7 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	var unfinished notionapi.AndCompoundFilter
 	if q.UnfinishedOnly {
 		for _, status := range task.Statuses {
-			// Notion refuses a filter by an option that does not exist (yet).
+			// Notion refuses a filter by an option that does not exist, or not yet.
 			if status.Finished() && slices.Contains(c.columns.status.Options, c.names[status]) {
 				unfinished = append(unfinished, c.not(status))
 			}
@@ -206,8 +208,9 @@ func (c *codec) filter(q Query, from time.Time) notionapi.Filter {
 	return all
 }
 
-// claimed filters for tasks that are IN_PROGRESS with a claim token, or with any
-// while there is no telling; nil if there can be none.
+// claimed filters for tasks that are IN_PROGRESS with a claim token. While the property
+// for tokens is lost, it filters for all that are IN_PROGRESS. It is nil if there can be
+// no such tasks.
 func (c *codec) claimed() notionapi.AndCompoundFilter {
 	status := notionapi.PropertyFilter{Property: c.columns.status.ID}
 	if c.known.token.ID == "" || !slices.Contains(c.columns.status.Options, c.names[task.InProgress]) {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
@@ -16,8 +17,8 @@ func (c *codec) dependencies(page *notionapi.Page) relation {
 	return relation{page.ID.String(), c.columns.dependsOn.ID}
 }
 
-// related reads all dependencies of a task, of which a page's answer shows 25 at
-// most, and remembers them.
+// related reads all dependencies of a task, and remembers them. The answer that shows a
+// page shows 25 of them at most.
 func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, error) {
 	plain, err := url.PathUnescape(c.columns.dependsOn.ID)
 	if err != nil {
@@ -34,7 +35,7 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 			HasMore    bool   `json:"has_more"`
 			NextCursor string `json:"next_cursor"`
 		}
-		if err := t.client.get(withoutGrant(ctx), path, query, &items); err != nil {
+		if err := t.client.get(transport.WithoutPermits(ctx), path, query, &items); err != nil {
 			return nil, err
 		}
 		for _, item := range items.Results {
@@ -61,18 +62,18 @@ func (t *Tasks) related(ctx context.Context, c *codec, id task.ID) ([]task.ID, e
 	return slices.Clone(all), nil
 }
 
-// errNoCursor is the error of an answer that says there is more, and not where.
-var errNoCursor = errors.New("there is more, but no cursor to it")
+// errNoCursor is the error of an answer that says that there is more, but not where.
+var errNoCursor = errors.New("the answer says that there are more results, but has no cursor to them")
 
 // maxAnswers is how many answers a list may have: ten times those of the largest
 // board that Notion can be asked for in a reasonable time.
 const maxAnswers = 10_000
 
 // errEndless is the error of a list that goes on and on.
-var errEndless = errors.New("the list does not come to an end")
+var errEndless = errors.New("the list of results does not come to an end")
 
-// recall returns the dependencies of a task as last read, if an answer has been
-// found to show only some of them.
+// recall returns the dependencies of a task, of which an answer showed only some. It has
+// them from memory; if they are not remembered, it returns those shown.
 func (t *Tasks) recall(id task.ID, shown []task.ID) []task.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()

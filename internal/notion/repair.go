@@ -2,6 +2,7 @@ package notion
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,13 +11,14 @@ import (
 	"net/url"
 	"strings"
 
-	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
-// repair shapes requests and answers so that the library can carry them. Of an
-// answer it leaves what this daemon reads, in the plainest form that the library
-// understands: a property of a type that the library has never heard of makes it
+// repair shapes requests and answers so that the library can carry them.
+//
+// Of an answer it leaves what is read here, in the plainest form that the library
+// understands. A property of a type that the library has never heard of would make it
 // refuse the whole answer. What the library has no field for goes into the
 // request's exchange.
 type repair struct {
@@ -33,29 +35,29 @@ func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	x := exchangeOf(req.Context())
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		x.date = date
+	}
+	body, err := transport.Body(resp)
 	if err == nil {
-		body, err = r.answer(req, body, exchangeOf(req.Context()))
+		body, err = r.answer(req, body, x)
 	}
 	if err != nil {
-		return nil, &SendError{
-			Method: req.Method, Path: req.URL.Path, Landed: claim.LandedUnknown,
-			Err: fmt.Errorf("the answer is not of Notion's form: %w", err),
-		}
+		return nil, transport.Unread(req, fmt.Errorf("the answer is not of Notion's form: %w", err))
 	}
-	return withBody(resp, body), nil
+	return transport.WithBody(resp, body), nil
 }
 
-// repairRequest takes "archived": false out of page updates, which the library
-// always says and which brings a page back that somebody has just moved to the
-// trash, and asks a query for the properties wanted.
+// repairRequest asks a query for the properties that are wanted. It also takes
+// "archived": false out of page updates. The library always says that, and it would
+// bring back a page that somebody has just moved to the trash.
 func repairRequest(req *http.Request) (*http.Request, error) {
 	if only := exchangeOf(req.Context()).only; len(only) > 0 {
 		req = req.Clone(req.Context())
 		query := req.URL.Query()
 		for _, id := range only {
-			// Ids come URL-encoded; the query string encodes them, too.
+			// Ids come URL-encoded, and the query string encodes them once more.
 			plain, err := url.PathUnescape(id)
 			if err != nil {
 				plain = id
@@ -74,17 +76,18 @@ func repairRequest(req *http.Request) (*http.Request, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, unsent(req, err)
+		return nil, transport.Unsent(req, err)
 	}
 	return out, nil
 }
 
-// reshaped returns the request with its body, a JSON object, as change leaves it.
+// reshaped returns the request with its body, a JSON object, as change leaves it. It
+// closes the old body.
 func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
 	defer req.Body.Close()
 	var body map[string]json.RawMessage
 	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
-		return nil, fmt.Errorf("the request is not an object: %w", err)
+		return nil, fmt.Errorf("the body of the request is not a JSON object: %w", err)
 	}
 	if err := change(body); err != nil {
 		return nil, err
@@ -100,31 +103,36 @@ func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) 
 	return req, err
 }
 
+// answer returns the body of a good answer in the form for the library.
 func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
-	var kind struct {
-		Object string `json:"object"`
-	}
-	if err := json.Unmarshal(body, &kind); err != nil {
-		return nil, err
-	}
-	// Taken for an empty list, any other answer would empty the mirror.
-	if want := objectOf(req.URL.Path); kind.Object != want {
-		return nil, fmt.Errorf("want a %s, got %q", want, oneLine(kind.Object))
-	}
-	switch {
-	case kind.Object == "page":
-		page, err := r.page(body, x)
-		if err != nil {
+	switch kind := objectOf(req.URL.Path); {
+	case kind == "page":
+		var page rawPage
+		if err := read(body, kind, &page, &page.Object); err != nil {
 			return nil, err
 		}
-		return json.Marshal(page)
-	case kind.Object == "database":
+		return json.Marshal(r.page(&page, x))
+	case kind == "database":
 		return r.database(body, x)
 	case strings.HasSuffix(req.URL.Path, "/query"):
 		return r.query(body, x)
 	default:
-		return body, nil
+		var said struct {
+			Object string `json:"object"`
+		}
+		return body, read(body, kind, &said, &said.Object)
 	}
+}
+
+// read reads an answer that must be an object of that kind; said is the kind that it is.
+// Any other answer, taken for an empty list, would empty the mirror.
+func read(body []byte, kind string, into any, said *string) error {
+	err := json.Unmarshal(body, into)
+	var syntax *json.SyntaxError
+	if *said != kind && !errors.As(err, &syntax) {
+		return fmt.Errorf("want a %s, got %q", kind, transport.OneLine(*said))
+	}
+	return err
 }
 
 // objectOf is the kind of object that a good answer is.
@@ -136,30 +144,37 @@ func objectOf(path string) string {
 	return strings.TrimSuffix(parts[0], "s")
 }
 
-// The shapes below name what is read of an answer and what is passed on.
-
+// rawPage is what is read of a page.
 type rawPage struct {
-	Object         string                     `json:"object"`
-	ID             string                     `json:"id"`
-	CreatedTime    json.RawMessage            `json:"created_time,omitempty"`
-	LastEditedTime json.RawMessage            `json:"last_edited_time,omitempty"`
-	Archived       bool                       `json:"archived"`
-	InTrash        bool                       `json:"in_trash,omitempty"`
-	IsArchived     bool                       `json:"is_archived,omitempty"`
-	Parent         json.RawMessage            `json:"parent,omitempty"`
-	Properties     map[string]json.RawMessage `json:"properties"`
-	URL            string                     `json:"url"`
+	Object         string                 `json:"object"`
+	ID             string                 `json:"id"`
+	CreatedTime    json.RawMessage        `json:"created_time"`
+	LastEditedTime json.RawMessage        `json:"last_edited_time"`
+	Archived       bool                   `json:"archived"`
+	InTrash        bool                   `json:"in_trash"`
+	IsArchived     bool                   `json:"is_archived"`
+	Parent         json.RawMessage        `json:"parent"`
+	Properties     map[string]rawProperty `json:"properties"`
+	URL            string                 `json:"url"`
 }
 
-// page also says "archived" of a page that is in the trash or archived: the
-// library knows one such state only, and neither kind is a task to work on. Nor does
-// it know of pages in data sources: it is told of the database that one stands for.
-func (r *repair) page(data []byte, x *exchange) (rawPage, error) {
-	var page rawPage
-	if err := json.Unmarshal(data, &page); err != nil {
-		return page, err
-	}
-	page.Archived = page.Archived || page.InTrash || page.IsArchived
+// plainPage is what is passed on of a page.
+type plainPage struct {
+	Object         string                   `json:"object"`
+	ID             string                   `json:"id"`
+	CreatedTime    json.RawMessage          `json:"created_time,omitempty"`
+	LastEditedTime json.RawMessage          `json:"last_edited_time,omitempty"`
+	Archived       bool                     `json:"archived"`
+	Parent         json.RawMessage          `json:"parent,omitempty"`
+	Properties     map[string]plainProperty `json:"properties"`
+	URL            string                   `json:"url"`
+}
+
+// page returns what is passed on of a page. It also says "archived" of a page that is
+// in the trash: the library knows one such state only, and neither kind is a task to
+// work on. Nor does the library know of pages in data sources: it is told of the
+// database that the data source stands for.
+func (r *repair) page(page *rawPage, x *exchange) plainPage {
 	var in struct {
 		Database string `json:"database_id"`
 		Source   string `json:"data_source_id"`
@@ -168,17 +183,16 @@ func (r *repair) page(data []byte, x *exchange) (rawPage, error) {
 		x.source = in.Source
 		page.Parent = json.RawMessage(fmt.Sprintf(`{"type":"database_id","database_id":%q}`, r.sources.database(in.Database, in.Source)))
 	}
-	for name, data := range page.Properties {
-		var p rawProperty
-		plain, ok := json.RawMessage(nil), false
-		if err := json.Unmarshal(data, &p); err == nil {
-			plain, ok = p.plain()
-		}
+	var properties map[string]plainProperty
+	if page.Properties != nil {
+		properties = make(map[string]plainProperty, len(page.Properties))
+	}
+	for name, p := range page.Properties {
+		plain, ok := p.plain()
 		if !ok {
-			delete(page.Properties, name)
 			continue
 		}
-		page.Properties[name] = plain
+		properties[name] = plain
 		if p.HasMore {
 			if x.truncated == nil {
 				x.truncated = make(map[relation]bool)
@@ -186,46 +200,47 @@ func (r *repair) page(data []byte, x *exchange) (rawPage, error) {
 			x.truncated[relation{page.ID, p.ID}] = true
 		}
 	}
-	return page, nil
+	return plainPage{
+		Object: page.Object, ID: page.ID, CreatedTime: page.CreatedTime, LastEditedTime: page.LastEditedTime,
+		Archived: page.Archived || page.InTrash || page.IsArchived,
+		Parent:   page.Parent, Properties: properties, URL: page.URL,
+	}
 }
 
 func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
-	var query struct {
-		Object        string            `json:"object"`
-		Results       []json.RawMessage `json:"results"`
-		HasMore       bool              `json:"has_more"`
-		NextCursor    *string           `json:"next_cursor"`
-		RequestStatus *struct {
+	var answer struct {
+		Object        string    `json:"object"`
+		Results       []rawPage `json:"results"`
+		HasMore       bool      `json:"has_more"`
+		NextCursor    *string   `json:"next_cursor"`
+		RequestStatus struct {
 			Type   string `json:"type"`
 			Reason string `json:"incomplete_reason"`
-		} `json:"request_status,omitempty"`
+		} `json:"request_status"`
 	}
-	if err := json.Unmarshal(body, &query); err != nil {
+	if err := read(body, "list", &answer, &answer.Object); err != nil {
 		return nil, err
 	}
-	if query.Results == nil {
+	if answer.Results == nil {
 		return nil, errors.New("a list without results")
 	}
-	if s := query.RequestStatus; s != nil && s.Type == "incomplete" {
-		x.incomplete = s.Reason
-		if x.incomplete == "" {
-			x.incomplete = s.Type
-		}
+	if s := answer.RequestStatus; s.Type == "incomplete" {
+		x.incomplete = cmp.Or(s.Reason, s.Type)
 	}
-	for i, data := range query.Results {
-		page, err := r.page(data, x)
-		if err != nil {
-			return nil, err
-		}
-		if query.Results[i], err = json.Marshal(page); err != nil {
-			return nil, err
-		}
+	pages := make([]plainPage, len(answer.Results))
+	for i := range answer.Results {
+		pages[i] = r.page(&answer.Results[i], x)
 	}
-	return json.Marshal(query)
+	return json.Marshal(struct {
+		Object     string      `json:"object"`
+		Results    []plainPage `json:"results"`
+		HasMore    bool        `json:"has_more"`
+		NextCursor *string     `json:"next_cursor"`
+	}{answer.Object, pages, answer.HasMore, answer.NextCursor})
 }
 
-// database moves the schema into the exchange. The library reads schemas of
-// the types it knows only, and loses the ids of relations.
+// database moves the schema into the exchange. The library reads schemas only of
+// the types that it knows, and loses the ids of relations.
 func (r *repair) database(body []byte, x *exchange) ([]byte, error) {
 	var database struct {
 		Object     string                     `json:"object"`
@@ -240,7 +255,7 @@ func (r *repair) database(body []byte, x *exchange) ([]byte, error) {
 			Name string `json:"name"`
 		} `json:"data_sources,omitempty"`
 	}
-	if err := json.Unmarshal(body, &database); err != nil {
+	if err := read(body, "database", &database, &database.Object); err != nil {
 		return nil, err
 	}
 	database.Archived = database.Archived || database.InTrash
@@ -259,8 +274,8 @@ func (r *repair) database(body []byte, x *exchange) ([]byte, error) {
 	return json.Marshal(database)
 }
 
-// column reads as much of a property's schema as it understands: of a property
-// without a type, or of a new one, that is little.
+// column reads what it understands of a property's schema. Of a property of a new type,
+// or without one, that is little.
 func (r *repair) column(name string, data json.RawMessage) Column {
 	col := Column{Name: name}
 	var raw map[string]json.RawMessage

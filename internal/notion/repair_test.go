@@ -9,23 +9,27 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dibs/internal/notion/transport"
+	"dibs/internal/notion/transport/transporttest"
 )
 
 // repaired sends a request through repair and returns what arrived and what came back.
 func repaired(t *testing.T, ctx context.Context, method, path, body, answer string) (sent *http.Request, sentBody, got string, err error) {
 	t.Helper()
-	chain := &repair{sources: new(sources), next: roundTrip(func(req *http.Request) (*http.Response, error) {
-		sent, sentBody = req, bodyOf(t, req)
+	chain := &repair{sources: new(sources), next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
+		sent, sentBody = req, transporttest.Body(t, req)
 		if int64(len(sentBody)) != req.ContentLength {
 			t.Errorf("Content-Length %d of a body of %d bytes", req.ContentLength, len(sentBody))
 		}
-		return reply(200, answer), nil
+		return transporttest.Reply(200, answer), nil
 	})}
-	resp, err := chain.RoundTrip(request(t, ctx, method, path, body))
+	resp, err := chain.RoundTrip(transporttest.Request(t, ctx, method, path, body))
 	if err != nil {
 		return sent, sentBody, "", err
 	}
@@ -56,8 +60,8 @@ func sameJSON(t *testing.T, got, want string) {
 
 func TestUpdatesDoNotRestore(t *testing.T) {
 	for _, tc := range []struct{ method, path, body, want string }{
-		{"PATCH", pagePath, `{"properties":{"a":{"select":null}},"archived":false}`, `{"properties":{"a":{"select":null}}}`},
-		{"PATCH", pagePath, `{"archived":true}`, `{"archived":true}`},
+		{"PATCH", transporttest.PagePath, `{"properties":{"a":{"select":null}},"archived":false}`, `{"properties":{"a":{"select":null}}}`},
+		{"PATCH", transporttest.PagePath, `{"archived":true}`, `{"archived":true}`},
 		{"POST", "/v1/pages", `{"archived":false}`, `{"archived":false}`},
 	} {
 		sent, body, _, err := repaired(t, t.Context(), tc.method, tc.path, tc.body, `{"object":"page"}`)
@@ -77,7 +81,7 @@ func TestUpdatesDoNotRestore(t *testing.T) {
 
 func TestQueriesAskForTheirPropertiesOnly(t *testing.T) {
 	x := exchange{only: []string{"title", "%3BCha", "a%2Bb"}}
-	sent, _, _, err := repaired(t, x.in(t.Context()), "POST", queryPath, "{}", `{"object":"list","results":[]}`)
+	sent, _, _, err := repaired(t, x.in(t.Context()), "POST", transporttest.QueryPath, "{}", `{"object":"list","results":[]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +146,13 @@ func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
 			}
 			wantPage := fmt.Sprintf(`{"object":"page","id":"p1","archived":false,"created_time":"2026-06-27T16:57:00.000Z",
 				"last_edited_time":"2026-06-27T16:57:00.000Z","parent":{"type":"database_id","database_id":"d1"},"url":"https://www.notion.so/p1","properties":%s}`, props)
-			_, _, got, err := repaired(t, t.Context(), "GET", pagePath, "", page)
+			_, _, got, err := repaired(t, t.Context(), "GET", transporttest.PagePath, "", page)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sameJSON(t, got, wantPage)
 
-			_, _, got, err = repaired(t, t.Context(), "POST", queryPath, "{}", `{"object":"list","type":"page_or_database","page_or_database":{},"results":[`+page+`],"has_more":true,"next_cursor":"c"}`)
+			_, _, got, err = repaired(t, t.Context(), "POST", transporttest.QueryPath, "{}", `{"object":"list","type":"page_or_database","page_or_database":{},"results":[`+page+`],"has_more":true,"next_cursor":"c"}`)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +163,7 @@ func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
 
 func TestThreeWaysToBeGone(t *testing.T) {
 	for _, state := range []string{"archived", "in_trash", "is_archived"} {
-		_, _, got, err := repaired(t, t.Context(), "GET", pagePath, "", fmt.Sprintf(`{"object":"page","id":"p1",%q:true}`, state))
+		_, _, got, err := repaired(t, t.Context(), "GET", transporttest.PagePath, "", fmt.Sprintf(`{"object":"page","id":"p1",%q:true}`, state))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +176,7 @@ func TestThreeWaysToBeGone(t *testing.T) {
 
 func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	var x exchange
-	_, _, _, err := repaired(t, x.in(t.Context()), "POST", queryPath, "{}", `{"object":"list","results":[
+	_, _, _, err := repaired(t, x.in(t.Context()), "POST", transporttest.QueryPath, "{}", `{"object":"list","results":[
 		{"object":"page","id":"p1","properties":{"A":{"id":"%3Ax","type":"relation","relation":[],"has_more":true}}},
 		{"object":"page","id":"p2","properties":{"A":{"id":"%3Ax","type":"relation","relation":[],"has_more":false}}}],
 		"has_more":false,"next_cursor":null,"request_status":{"type":"incomplete","incomplete_reason":"query_result_limit_reached"}}`)
@@ -210,8 +214,8 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 
 func TestAnswersOfAnotherForm(t *testing.T) {
 	for _, answer := range []string{`[]`, `{"object":"page","id":7}`, `{"object":"list","results":[7]}`, `{"object":"database","properties":[]}`} {
-		_, _, _, err := repaired(t, t.Context(), "PATCH", pagePath, `{}`, answer)
-		var failed *SendError
+		_, _, _, err := repaired(t, t.Context(), "PATCH", transporttest.PagePath, `{}`, answer)
+		var failed *transport.SendError
 		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown {
 			t.Errorf("%s: err = %v, want one that leaves open whether the write landed", answer, err)
 		}
@@ -219,5 +223,29 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 	_, _, got, err := repaired(t, t.Context(), "GET", "/v1/users/me", "", `{"object":"user","id":"u"}`)
 	if err != nil || got != `{"object":"user","id":"u"}` {
 		t.Errorf("an answer of another kind became %q, %v", got, err)
+	}
+}
+
+// A reading is of the moment that its answer's Date says, or of now if it says none.
+func TestAnswersSayOfWhenTheyAre(t *testing.T) {
+	now := time.Date(2026, 11, 18, 18, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		date string
+		want time.Time
+	}{
+		{"Wed, 18 Nov 2026 17:56:00 GMT", time.Date(2026, 11, 18, 17, 56, 0, 0, time.UTC)},
+		{"yesterday", now},
+		{"", now},
+	} {
+		var x exchange
+		chain := &repair{sources: new(sources), next: transporttest.Server(func(*http.Request) (*http.Response, error) {
+			return transporttest.Reply(200, `{"object":"page"}`, "Date", tc.date), nil
+		})}
+		if _, err := chain.RoundTrip(transporttest.Request(t, x.in(t.Context()), http.MethodGet, transporttest.PagePath, "")); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.at(func() time.Time { return now }); !got.Equal(tc.want) {
+			t.Errorf("an answer of date %q is of %s, want %s", tc.date, got, tc.want)
+		}
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"dibs/internal/task"
 )
 
-// TaskSchema says how a database names what this daemon speaks of. A name left
-// empty is the protocol's own.
+// TaskSchema says by what names a tasks database calls things. A name left empty is the
+// protocol's own.
 type TaskSchema struct {
 	Properties Properties
 	// Statuses holds the database's name of each status.
 	Statuses map[task.Status]string
 	// Priorities holds the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
-	// NotionUsers holds the id of the Notion user that stands for an agent, for a
-	// claimed_by property of type people.
+	// NotionUsers holds, for each agent, the id of the Notion user that stands for it.
+	// It matters if claimed_by is of type people.
 	NotionUsers map[string]string
-	// Without lists those of the optional properties, by their keys in the
-	// configuration, that the database is said not to have. They are not looked for.
+	// Without lists optional properties that are not to be looked for, because the
+	// configuration says that the database has none. They go by their keys there.
 	Without []string
-	// Known is what Tasks.Known returned of the same database in an earlier run. A
-	// property that was renamed since is found by its id.
+	// Known is what Tasks.Known returned for the same database in an earlier run. It lets
+	// a property that was renamed since be found by its id.
 	Known string
 }
 
@@ -55,8 +55,8 @@ const (
 	typeUniqueID = "unique_id"
 )
 
-// taskColumns are the properties of the tasks database that are used; those that
-// it lacks have no id.
+// taskColumns are the properties of the tasks database that are used. One that the
+// database lacks has no id.
 type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn Column
 }
@@ -67,7 +67,7 @@ type wanted struct {
 	name  string // and in the database
 	types []string
 	into  *Column
-	// without says what cannot be done if the property is missing; empty if it must not be.
+	// without says what cannot be done without the property; empty if it has to be there.
 	without string
 }
 
@@ -101,7 +101,7 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 	return slices.DeleteFunc(all, func(w wanted) bool { return w.without != "" && slices.Contains(s.Without, w.key) })
 }
 
-// Grade says how well a property fits what is wanted of it.
+// Grade says how well a property fits its use.
 type Grade int
 
 // The grades, the best first.
@@ -111,18 +111,19 @@ const (
 	Unusable       // nothing can be claimed
 )
 
-// Fit says how one property of a tasks database fits what is wanted of it.
+// Fit says how one property of a tasks database fits its use.
 type Fit struct {
 	Key   string   // below tasks.properties in the configuration
 	Name  string   // in the database
-	Types []string // those that will do, the best first
-	Found string   // the type found; empty if the property is missing
+	Types []string // the types that will do, the best first
+	Found string   // the type that it has; empty if the property is missing
 	Grade Grade
-	// Problem says what is amiss, and Remedy what to do about it; empty if the property fits.
+	// Problem says what is amiss, and Remedy what to do about it. Both are empty if the
+	// property fits.
 	Problem, Remedy string
-	// Missing are the names of statuses that are no options of the property.
+	// Missing lists the names of statuses that the property has no option for.
 	Missing []string
-	// Similar names another property, which may be the one that was meant.
+	// Similar is the name of another property, which may be the one that was meant.
 	Similar string
 
 	column Column
@@ -166,7 +167,7 @@ func (s TaskSchema) Examine(db Database) []Fit {
 	return fits
 }
 
-// examineUse says what is unwise or missing about a property of the right type.
+// examineUse says what is missing from a property of the right type, or unwise about it.
 func (s TaskSchema) examineUse(db Database, f *Fit) {
 	col := f.column
 	switch {
@@ -192,8 +193,8 @@ func (s TaskSchema) statusFit(col Column) Fit {
 	return f
 }
 
-// examineStatuses compares the statuses with the options that the property has.
-// Of a select, writing one makes it.
+// examineStatuses compares the statuses with the options that the property has. A
+// select may lack some: Notion adds an option when a task is first given it.
 func (s TaskSchema) examineStatuses(f *Fit) {
 	byName := make(map[string]task.Status)
 	var names []string
@@ -219,9 +220,9 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 	}
 }
 
-// find finds the columns of tasks in a database, and says what is amiss with those
-// that it can do without. A column that is known is found by its id, or else by its
-// name like the others. The error names everything that has to be changed.
+// find finds the columns of tasks in a database. A column that is known is found by its
+// id, and if that fails by its name, like the others. The warnings say what is amiss with
+// columns that tasks can do without. The error names everything that has to be changed.
 func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string, error) {
 	db.Columns = maps.Clone(db.Columns)
 	for _, w := range s.wants(&known) {
@@ -265,7 +266,7 @@ func (s TaskSchema) byKey(c *taskColumns) map[string]*Column {
 	return into
 }
 
-// lacking returns those of the wanted names that are not among what there is.
+// lacking returns the wanted names that are not there.
 func lacking(there, wanted []string) []string {
 	var missing []string
 	for _, name := range wanted {
@@ -290,8 +291,8 @@ func (s TaskSchema) statusName(status task.Status) string {
 	return cmp.Or(s.Statuses[status], string(status))
 }
 
-// Similar returns the first of some names that differs from name in case, spaces,
-// "_" and "-" only, which may be the one that was meant; empty if there is none.
+// Similar returns the first of the names that differs from name only in case, spaces,
+// "_" and "-". It may be the one that was meant. It is empty if there is none.
 func Similar(name string, among []string) string {
 	i := slices.IndexFunc(among, func(other string) bool { return fold(other) == fold(name) })
 	if i < 0 {
@@ -306,12 +307,12 @@ func (db Database) Similar(name string) (Column, bool) {
 	return col, ok
 }
 
-// fold makes names equal that differ in case, spaces, "_" and "-" only.
+// fold makes names equal that differ only in case, spaces, "_" and "-".
 func fold(name string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(name))
 }
 
-// oneOf lists alternatives.
+// oneOf lists alternatives in a sentence.
 func oneOf(types []string) string {
 	if len(types) == 1 {
 		return types[0]

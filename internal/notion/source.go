@@ -3,26 +3,22 @@ package notion
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
-	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
-// sourcesVersion is the version that speaks of data sources.
-const sourcesVersion = "2025-09-03"
-
-// source lets a data source stand for its database: what the library asks of a
-// database of which one has been chosen is asked of that one, in the version that
-// knows of them, and its answer is made that of a database again.
+// source lets a data source stand for its database. If a data source was chosen for a
+// database, what the library asks of the database is asked of the data source, in the
+// version of the API that knows of data sources. The answer is made that of a database
+// again.
 //
-// From the first such database on, pages are read and written in that version,
-// too: an older one refuses to make those of such a database, or to relate to them.
-// What a page is in, repair says in the older words.
+// Once there is such a database, pages are read and written in that version, too: the
+// older one refuses to make pages of such a database, or to relate to them. Those
+// answers name the data source that a page is in; repair names its database instead.
 type source struct {
 	next    http.RoundTripper
 	sources *sources
@@ -31,33 +27,30 @@ type source struct {
 func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
 	out, database, err := s.directed(req)
 	if err != nil {
-		closeBody(req)
-		return nil, unsent(req, err)
+		return nil, transport.Unsent(req, err)
 	}
 	resp, err := s.next.RoundTrip(out)
-	var answered *APIError
-	if errors.As(err, &answered) && answered.several() {
+	if severalSources(err) {
 		s.sources.met()
 	}
 	if err != nil || database == "" {
 		return resp, err
 	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	body, err := transport.Body(resp)
 	if err == nil {
 		body, err = asDatabase(body, database)
 	}
 	if err != nil {
-		return nil, &SendError{Method: out.Method, Path: out.URL.Path, Landed: claim.LandedUnknown, Err: err}
+		return nil, transport.Unread(out, err)
 	}
-	return withBody(resp, body), nil
+	return transport.WithBody(resp, body), nil
 }
 
 // directed returns the request as it is to be sent. database is set if the answer
-// shows the data source that stands for it.
+// will show a data source, and must be made that of this database.
 func (s *source) directed(req *http.Request) (out *http.Request, database task.ID, err error) {
 	if req.Header.Get("Notion-Version") != apiVersion {
-		return req, "", nil // it knows what it asks for
+		return req, "", nil // whoever made it knows what to ask for
 	}
 	path := strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
 	switch {
@@ -75,7 +68,7 @@ func (s *source) directed(req *http.Request) (out *http.Request, database task.I
 		path[0], path[1] = "data_sources", string(chosen)
 		out = inSourcesVersion(req)
 		out.URL.Path, out.URL.RawPath = "/v1/"+strings.Join(path, "/"), ""
-		if len(path) == 2 { // else the answer is a list of pages
+		if len(path) == 2 { // any longer, and the answer is a list of pages
 			database = id
 		}
 	default:
@@ -90,9 +83,8 @@ func inSourcesVersion(req *http.Request) *http.Request {
 	return req
 }
 
-// intoSource has a page made in the data source that stands for its database. One
-// that has a single data source, of which nothing is said, is a parent in every
-// version.
+// intoSource has a page made in the data source that stands for its database. If none
+// does, the database has only one, and can itself be the parent in every version.
 func (s *source) intoSource(page map[string]json.RawMessage) error {
 	var parent struct {
 		Database task.ID `json:"database_id"`
@@ -109,8 +101,8 @@ func (s *source) intoSource(page map[string]json.RawMessage) error {
 	return err
 }
 
-// asDatabase makes an answer that shows a data source one that shows a database.
-// Any other answer is left to whoever reads it.
+// asDatabase turns an answer that shows a data source into one that shows a database.
+// It leaves any other answer as it is.
 func asDatabase(body []byte, database task.ID) ([]byte, error) {
 	var shown map[string]json.RawMessage
 	if json.Unmarshal(body, &shown) != nil || !bytes.Equal(shown["object"], []byte(`"data_source"`)) {

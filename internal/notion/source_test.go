@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dibs/internal/notion/transport"
+	"dibs/internal/notion/transport/transporttest"
 )
 
 // The ids of a database, of the data source that stands for it, and of another one.
@@ -38,14 +40,14 @@ type sent struct{ Method, Path, Query, Version, Body string }
 func exchanged(t *testing.T, s *sources, x *exchange, method, path, body, answer string) (sent, string, error) {
 	t.Helper()
 	var out sent
-	chain := &repair{sources: s, next: &source{sources: s, next: roundTrip(func(req *http.Request) (*http.Response, error) {
-		out = sent{req.Method, req.URL.Path, req.URL.RawQuery, req.Header.Get("Notion-Version"), bodyOf(t, req)}
+	chain := &repair{sources: s, next: &source{sources: s, next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
+		out = sent{req.Method, req.URL.Path, req.URL.RawQuery, req.Header.Get("Notion-Version"), transporttest.Body(t, req)}
 		if int64(len(out.Body)) != req.ContentLength {
 			t.Errorf("Content-Length %d of a body of %d bytes", req.ContentLength, len(out.Body))
 		}
-		return reply(200, answer), nil
+		return transporttest.Reply(200, answer), nil
 	})}}
-	req := request(t, x.in(t.Context()), method, path, body)
+	req := transporttest.Request(t, x.in(t.Context()), method, path, body)
 	req.Header.Set("Notion-Version", apiVersion)
 	resp, err := chain.RoundTrip(req)
 	if err != nil {
@@ -75,9 +77,9 @@ func TestRequestsOfADataSource(t *testing.T) {
 		"schema, dashless":              {"GET", "/v1/databases/" + dashless, "", database, sent{"GET", "/v1/data_sources/" + sourceID, "", now, ""}},
 		"change of schema":              {"PATCH", "/v1/databases/" + databaseID, `{"properties":{}}`, database, sent{"PATCH", "/v1/data_sources/" + sourceID, "", now, `{"properties":{}}`}},
 		"query":                         {"POST", "/v1/databases/" + databaseID + "/query", `{"page_size":1}`, list, sent{"POST", "/v1/data_sources/" + sourceID + "/query", "filter_properties=%3BCha", now, `{"page_size":1}`}},
-		"page":                          {"GET", pagePath, "", page, sent{"GET", pagePath, "", now, ""}},
-		"change of a page":              {"PATCH", pagePath, `{"properties":{}}`, page, sent{"PATCH", pagePath, "", now, `{"properties":{}}`}},
-		"property":                      {"GET", pagePath + "/properties/a", "", list, sent{"GET", pagePath + "/properties/a", "", now, ""}},
+		"page":                          {"GET", transporttest.PagePath, "", page, sent{"GET", transporttest.PagePath, "", now, ""}},
+		"change of a page":              {"PATCH", transporttest.PagePath, `{"properties":{}}`, page, sent{"PATCH", transporttest.PagePath, "", now, `{"properties":{}}`}},
+		"property":                      {"GET", transporttest.PagePath + "/properties/a", "", list, sent{"GET", transporttest.PagePath + "/properties/a", "", now, ""}},
 		"new page":                      {"POST", "/v1/pages", `{"parent":{"type":"database_id","database_id":"` + databaseID + `"},"properties":{}}`, page, sent{"POST", "/v1/pages", "", now, `{"parent":{"data_source_id":"` + sourceID + `","type":"data_source_id"},"properties":{}}`}},
 		"new page, in another database": {"POST", "/v1/pages", `{"parent":{"database_id":"` + otherID + `"}}`, page, sent{"POST", "/v1/pages", "", now, `{"parent":{"database_id":"` + otherID + `"}}`}},
 		"another database":              {"GET", "/v1/databases/" + otherID, "", database, sent{"GET", "/v1/databases/" + otherID, "", old, ""}},
@@ -112,11 +114,11 @@ func TestRequestsOfADataSource(t *testing.T) {
 // Who asks in the version that knows of data sources gets what was asked for.
 func TestRequestsInAnotherVersion(t *testing.T) {
 	var version, path string
-	chain := &source{sources: chosen(), next: roundTrip(func(req *http.Request) (*http.Response, error) {
+	chain := &source{sources: chosen(), next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
 		version, path = req.Header.Get("Notion-Version"), req.URL.Path
-		return reply(200, `{"object":"database"}`), nil
+		return transporttest.Reply(200, `{"object":"database"}`), nil
 	})}
-	req := request(t, t.Context(), "GET", "/v1/databases/"+databaseID, "")
+	req := transporttest.Request(t, t.Context(), "GET", "/v1/databases/"+databaseID, "")
 	req.Header.Set("Notion-Version", sourcesVersion)
 	if _, err := chain.RoundTrip(req); err != nil || version != sourcesVersion || path != "/v1/databases/"+databaseID {
 		t.Errorf("%s %s, %v", version, path, err)
@@ -154,7 +156,7 @@ func TestAnswersOfADataSource(t *testing.T) {
 	} {
 		page := `{"object":"page","id":"p","parent":` + parent + `,"archived":false,"properties":null,"url":""}`
 		wanted := `{"object":"page","id":"p","parent":{"type":"database_id","database_id":"` + want + `"},"archived":false,"properties":null,"url":""}`
-		_, got, err := exchanged(t, chosen(), new(exchange), "GET", pagePath, "", page)
+		_, got, err := exchanged(t, chosen(), new(exchange), "GET", transporttest.PagePath, "", page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +170,7 @@ func TestAnswersOfADataSource(t *testing.T) {
 
 	// An answer about something else is still none of Notion's form.
 	_, _, err = exchanged(t, chosen(), new(exchange), "GET", "/v1/databases/"+databaseID, "", `{"object":"page"}`)
-	var failed *SendError
+	var failed *transport.SendError
 	if !errors.As(err, &failed) {
 		t.Errorf("err = %v", err)
 	}
@@ -179,17 +181,17 @@ func TestADataSourceIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []sent
 		s := chosen()
-		chain := &repair{sources: s, next: &source{sources: s, next: &retry{base: time.Second, next: &typed{next: roundTrip(func(req *http.Request) (*http.Response, error) {
-			got = append(got, sent{req.Method, req.URL.Path, req.URL.RawQuery, req.Header.Get("Notion-Version"), bodyOf(t, req)})
+		chain := &repair{sources: s, next: &source{sources: s, next: carried(t, func(req *http.Request) (*http.Response, error) {
+			got = append(got, sent{req.Method, req.URL.Path, req.URL.RawQuery, req.Header.Get("Notion-Version"), transporttest.Body(t, req)})
 			switch len(got) {
 			case 1:
-				return reply(429, apiError("rate_limited", "slow down", nil), "Retry-After", "1"), nil
+				return transporttest.Reply(429, transporttest.Failure("rate_limited", "slow down", nil), "Retry-After", "1"), nil
 			case 2:
-				return reply(502, "<html>", "Content-Type", "text/html"), nil
+				return transporttest.Reply(502, "<html>", "Content-Type", "text/html"), nil
 			}
-			return reply(200, `{"object":"list","results":[]}`), nil
-		})}}}}
-		req := request(t, (&exchange{only: []string{"title"}}).in(t.Context()), "POST", "/v1/databases/"+databaseID+"/query", `{"page_size":100}`)
+			return transporttest.Reply(200, `{"object":"list","results":[]}`), nil
+		})}}
+		req := transporttest.Request(t, (&exchange{only: []string{"title"}}).in(t.Context()), "POST", "/v1/databases/"+databaseID+"/query", `{"page_size":100}`)
 		req.Header.Set("Notion-Version", apiVersion)
 		if _, err := chain.RoundTrip(req); err != nil {
 			t.Fatal(err)
@@ -200,11 +202,11 @@ func TestADataSourceIsAskedAgain(t *testing.T) {
 		}
 
 		got = nil
-		req = request(t, t.Context(), "POST", "/v1/pages", `{"parent":{"database_id":"`+databaseID+`"}}`)
+		req = transporttest.Request(t, t.Context(), "POST", "/v1/pages", `{"parent":{"database_id":"`+databaseID+`"}}`)
 		req.Header.Set("Notion-Version", apiVersion)
 		_, err := chain.RoundTrip(req)
 		var answered *APIError
-		if !errors.As(err, &answered) || !answered.rateLimited() || answered.Landed != claim.LandedNo || len(got) != 1 {
+		if !errors.As(err, &answered) || !answered.RateLimited() || answered.Landed != claim.LandedNo || len(got) != 1 {
 			t.Errorf("err = %v after %d requests, want the 429 of one", err, len(got))
 		}
 	})
@@ -215,30 +217,30 @@ func TestADataSourceIsAskedAgain(t *testing.T) {
 func TestPagesAfterSeveralDataSourcesWereMet(t *testing.T) {
 	s := new(sources)
 	var version string
-	answer := reply(400, apiError("validation_error", "no", map[string]any{"error_type": multipleSources}))
-	chain := &source{sources: s, next: &typed{next: roundTrip(func(req *http.Request) (*http.Response, error) {
+	answer := transporttest.Reply(400, transporttest.Failure("validation_error", "no", map[string]any{"error_type": multipleSources}))
+	chain := &source{sources: s, next: carried(t, func(req *http.Request) (*http.Response, error) {
 		version = req.Header.Get("Notion-Version")
 		return answer, nil
-	})}}
+	})}
 	ask := func(method, path, body string) error {
-		req := request(t, t.Context(), method, path, body)
+		req := transporttest.Request(t, t.Context(), method, path, body)
 		req.Header.Set("Notion-Version", apiVersion)
 		_, err := chain.RoundTrip(req)
 		return err
 	}
-	if err := ask("POST", queryPath, "{}"); !severalSources(err) || version != apiVersion {
+	if err := ask("POST", transporttest.QueryPath, "{}"); !severalSources(err) || version != apiVersion {
 		t.Errorf("in version %s: %v", version, err)
 	}
-	answer = reply(200, `{"object":"page"}`)
-	if err := ask("PATCH", pagePath, "{}"); err != nil || version != sourcesVersion {
+	answer = transporttest.Reply(200, `{"object":"page"}`)
+	if err := ask("PATCH", transporttest.PagePath, "{}"); err != nil || version != sourcesVersion {
 		t.Errorf("in version %s: %v", version, err)
 	}
-	answer = reply(200, `{"object":"list"}`)
-	if err := ask("POST", queryPath, "{}"); err != nil || version != apiVersion {
+	answer = transporttest.Reply(200, `{"object":"list"}`)
+	if err := ask("POST", transporttest.QueryPath, "{}"); err != nil || version != apiVersion {
 		t.Errorf("in version %s: %v", version, err)
 	}
 	// What is no page cannot be sent, and was not.
-	var failed *SendError
+	var failed *transport.SendError
 	if err := ask("POST", "/v1/pages", "[]"); !errors.As(err, &failed) || failed.Landed != claim.LandedNo {
 		t.Errorf("err = %v, want one of a request that was not sent", err)
 	}

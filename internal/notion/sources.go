@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
@@ -19,20 +20,21 @@ type Source struct {
 	Name string
 }
 
-// SourceError says that it is not known which data source of a database is meant.
-// The pages that are known can be read and written all the same.
+// SourceError says that a database has several data sources, and that it is not known
+// which one is meant. Pages whose ids are known can be read and written all the same.
 type SourceError struct {
-	// Database is the title of the database, and Sources is what it has.
+	// Database is the title of the database, and Sources are its data sources.
 	Database string
 	Sources  []Source
-	// Wanted is what was said of the one that is meant; empty if nothing was.
+	// Wanted is the name or the id that was given for the one that is meant; empty if
+	// none was.
 	Wanted string
-	// Key is where that is said in the configuration; empty if it is nowhere.
+	// Key is the key of the configuration that gives it; empty if there is none.
 	Key string
 }
 
 func (e *SourceError) Error() string {
-	database := fmt.Sprintf("database %q", oneLine(e.Database))
+	database := fmt.Sprintf("database %q", transport.OneLine(e.Database))
 	namesakes := meant(e.Sources, e.Wanted)
 	switch {
 	case e.Key == "":
@@ -41,17 +43,17 @@ func (e *SourceError) Error() string {
 		return fmt.Sprintf("%s has several data sources, %s: set %s to the name or the id of the one that is meant", database, listed(e.Sources), e.Key)
 	case len(namesakes) > 1:
 		return fmt.Sprintf("%s has several data sources of the name %q, %s: set %s to the id of the one that is meant",
-			database, oneLine(e.Wanted), listed(namesakes), e.Key)
+			database, transport.OneLine(e.Wanted), listed(namesakes), e.Key)
 	default:
 		return fmt.Sprintf("%s has no data source %q, only %s: set %s to the name or the id of one of them",
-			database, oneLine(e.Wanted), listed(e.Sources), e.Key)
+			database, transport.OneLine(e.Wanted), listed(e.Sources), e.Key)
 	}
 }
 
-// mostListed is how many data sources a message lists: more than anybody has.
+// mostListed is how many data sources a message lists at most. Nobody has as many.
 const mostListed = 20
 
-// listed names data sources in a sentence, so that each can be told from the others.
+// listed lists data sources in a sentence, each with its id, since names may be equal.
 func listed(sources []Source) string {
 	var names []string
 	for i, s := range sources {
@@ -59,7 +61,7 @@ func listed(sources []Source) string {
 			names = append(names, fmt.Sprintf("%d more", len(sources)-i))
 			break
 		}
-		names = append(names, fmt.Sprintf("%q (%s)", oneLine(s.Name), s.ID))
+		names = append(names, fmt.Sprintf("%q (%s)", transport.OneLine(s.Name), s.ID))
 	}
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -68,8 +70,8 @@ func listed(sources []Source) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// meant returns the data sources that a person means who says that: the one of
-// that id, in any spelling, else those of that name.
+// meant returns the data sources that wanted can mean: the one with that id, in any
+// spelling, else those with that name.
 func meant(sources []Source, wanted string) []Source {
 	if id, err := task.ParseID(wanted); err == nil {
 		if i := slices.IndexFunc(sources, func(s Source) bool { return s.ID == id }); i >= 0 {
@@ -84,17 +86,17 @@ func meant(sources []Source, wanted string) []Source {
 type sources struct {
 	mu      sync.Mutex
 	choices map[task.ID]choice // by database
-	several bool               // some database has, or may have, several of them
+	several bool               // some database has, or may have, several data sources
 }
 
-// choice is what is said of the one that is meant, and where, and which one it has
-// turned out to be; that is empty until the database is read.
+// choice is the data source that stands for a database.
 type choice struct {
-	wanted, key string
-	source      task.ID
+	wanted string  // the name or the id that was given; empty if none was
+	key    string  // the key of the configuration that gives it
+	source task.ID // the data source with it; empty until the database is read
 }
 
-// choose notes what is said of a database's data source.
+// choose notes which name or id was given for a database's data source.
 func (s *sources) choose(database task.ID, c choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +109,7 @@ func (s *sources) choose(database task.ID, c choice) {
 	s.choices[database] = c
 }
 
-// found notes which data source it is that was said to be meant.
+// found notes which data source has the name or the id that was given.
 func (s *sources) found(database task.ID, wanted string, source task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,28 +129,30 @@ func (s *sources) choice(database task.ID) choice {
 // for itself.
 func (s *sources) of(database task.ID) task.ID { return s.choice(database).source }
 
-// open reports whether it has yet to be found which data source is meant.
+// open reports whether a name or an id was given, and its data source has yet to be
+// found.
 func (s *sources) open(database task.ID) bool {
 	c := s.choice(database)
 	return c.wanted != "" && c.source == ""
 }
 
-// met notes that a database was found to have several.
+// met notes that a database was found to have several data sources.
 func (s *sources) met() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.several = true
 }
 
-// known reports whether anything has to do with several data sources.
+// known reports whether some database is known to have several data sources.
 func (s *sources) known() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.several
 }
 
-// database is the database for which a data source of it stands. For one of which
-// another stands it is the data source itself: that is none of the databases in use.
+// database returns the id under which a data source of a database goes here. If the data
+// source stands for its database, that is the database's id. If another one stands for
+// it, that is the id of the data source itself, which is none of the databases in use.
 func (s *sources) database(database, source string) string {
 	if source == "" {
 		return database
@@ -167,16 +171,16 @@ func (s *sources) database(database, source string) string {
 	return database
 }
 
-// Choose says which data source of a database is meant, by its name or its id;
-// empty for a database that has one only. key is where a person can say so. It sends
-// nothing: what is meant is found when the database is read next, and stays so
-// until something else is said.
+// Choose says which data source of a database is meant, by its name or its id. For a
+// database that has only one, wanted is empty. key is the key of the configuration where
+// a person says so. Choose sends nothing: the data source is found when the database is
+// read next. It then stays the same until Choose says something else.
 func (c *Client) Choose(database task.ID, key, wanted string) {
 	c.sources.choose(database, choice{wanted: strings.TrimSpace(wanted), key: key})
 }
 
-// findSource finds the data source that is said to be meant, with one request,
-// unless there is none or it is known.
+// findSource finds the data source that Choose named, with one request. It does nothing
+// if Choose named none, or if it was found before.
 func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	if !c.sources.open(database) {
 		return nil
@@ -190,8 +194,8 @@ func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	return nil
 }
 
-// FindSource finds the data source that would be meant if Choose said so, with one
-// request. The error is a *SourceError if there is no such one.
+// FindSource finds the data source that Choose would name with the same arguments, with
+// one request. The error is a *SourceError if there is none, or more than one.
 func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted string) (Source, error) {
 	unclear, err := c.listSources(ctx, database)
 	if err != nil {
@@ -205,7 +209,7 @@ func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted s
 	return which[0], nil
 }
 
-// SourceOf reads which data source a page is in; empty if in none.
+// SourceOf reads which data source a page is in; empty if it is in none.
 func (c *Client) SourceOf(ctx context.Context, page task.ID) (task.ID, error) {
 	var x exchange
 	var shown struct{}
@@ -237,15 +241,19 @@ func (c *Client) listSources(ctx context.Context, database task.ID) (*SourceErro
 	return unclear, nil
 }
 
+// multipleSources is the error type of an answer about a database with several data
+// sources, where the version of the API knows of one only.
+const multipleSources = "multiple_data_sources_for_database"
+
 // severalSources reports whether a request failed because a database has several
 // data sources.
 func severalSources(err error) bool {
 	var answered *APIError
-	return errors.As(err, &answered) && answered.several()
+	return errors.As(err, &answered) && answered.Data("error_type") == multipleSources
 }
 
-// unclear reports whether the one thing that is wrong is that a database has
-// several data sources.
+// unclear reports whether an error says that a database has several data sources, and
+// that it is not known which one is meant.
 func unclear(err error) bool {
 	var which *SourceError
 	return errors.As(err, &which)

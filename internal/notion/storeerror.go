@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 )
 
-// storeError sorts an error of a request, however the library wrapped it, by what
-// can be done about it, and says that where a person has to do it.
+// codeValidation is the code of an answer that refuses a request for what it says.
+const codeValidation = "validation_error"
+
+// storeError sorts the error of a request by what can be done about it, however the
+// library wrapped it. If a person has to do something, the error says what.
 func storeError(err error) *claim.StoreError {
 	var already *claim.StoreError
 	if errors.As(err, &already) {
@@ -19,14 +22,14 @@ func storeError(err error) *claim.StoreError {
 	}
 	var answered *APIError
 	if errors.As(err, &answered) {
-		kind, advice := answered.sort()
+		kind, advice := sorted(answered)
 		err := error(answered)
 		if advice != "" {
 			err = fmt.Errorf("%s: %w", advice, answered)
 		}
 		return &claim.StoreError{Kind: kind, Landed: answered.Landed, RetryAfter: answered.RetryAfter, Err: err}
 	}
-	var failed *SendError
+	var failed *transport.SendError
 	if errors.As(err, &failed) {
 		return &claim.StoreError{Kind: claim.Unavailable, Landed: failed.Landed, RetryAfter: failed.RetryAfter, Err: failed}
 	}
@@ -34,33 +37,40 @@ func storeError(err error) *claim.StoreError {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer cannot be read: %w", err)
 }
 
-// inTrash matches what Notion says of a page that cannot be written because it is
-// in the trash. It has no code of its own, so the wording has to do.
-var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
+// heldBack is the error of a wait for permits that came to nothing.
+func heldBack(err error) *claim.StoreError {
+	return &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, RetryAfter: transport.RetryAfter(err), Err: err}
+}
 
-// Advice says what a person can do about the error; empty if Notion has to.
-func (e *APIError) Advice() string {
-	_, advice := e.sort()
+// Advice says what a person can do about an answer; empty if it is for Notion to do
+// something.
+func Advice(e *APIError) string {
+	_, advice := sorted(e)
 	return advice
 }
 
-func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
+// inTrash matches what Notion says of a page that cannot be written because it is
+// in the trash. The answer has no code of its own, so the wording has to do.
+var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
+
+// sorted says what kind of failure an answer is, and what a person can do about it.
+func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 	switch {
-	case e.blocked():
+	case e.Blocked():
 		return claim.Refused, "Notion has blocked this connection: see the connection's page in Notion, or ask Notion's support"
 	case e.Status == http.StatusUnauthorized:
 		return claim.Refused, "the token was refused: check notion.token"
-	case e.data("block_limit") != "":
+	case e.Data("block_limit") != "":
 		return claim.Refused, "the workspace has no blocks left: make room or upgrade its plan"
 	case e.Status == http.StatusForbidden:
 		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
 	case e.Status == http.StatusNotFound:
 		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
-	case e.several():
+	case severalSources(e):
 		return claim.Refused, "a database has several data sources, and it is not known which one is meant"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
 		return claim.Trashed, ""
-	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.rateLimited(), e.Status >= 500:
+	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.RateLimited(), e.Status >= 500:
 		return claim.Unavailable, ""
 	case e.Status < 300:
 		return claim.Unavailable, "the server does not answer like Notion: check notion.base_url"
@@ -69,14 +79,4 @@ func (e *APIError) sort() (kind claim.StoreErrorKind, advice string) {
 	default:
 		return claim.Refused, ""
 	}
-}
-
-// heldBack is the error of a wait for permits that came to nothing.
-func heldBack(err error) *claim.StoreError {
-	held := &claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedNo, Err: err}
-	var later interface{ retryAfter() time.Duration }
-	if errors.As(err, &later) {
-		held.RetryAfter = later.retryAfter()
-	}
-	return held
 }

@@ -9,47 +9,52 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
 )
 
-// Tasks is a tasks database. It implements claim.Store, and is where the mirror
-// reads its rows from. It is safe for concurrent use.
+// Tasks is a tasks database. It implements claim.Store, and the mirror reads its rows
+// from it. It is safe for concurrent use.
 //
-// The properties in use are those found when it was opened. They may be renamed.
-// Once one is found to be gone or of another type, nothing can be claimed, as Broken
-// says, until Query finds it mended. What it said last stands in for it, see
-// Remember, and what is held can be worked with, unless the property is one that a
-// claim is known by: then requests for permits fail, too. Without a status, tasks
-// cannot even be read. Nor can anything be claimed once the database has several
-// data sources, none of which was named; then, too, what is held can be worked with.
+// The properties in use are those found when it was opened. They may be renamed. If one
+// of them is found to be gone, or of another type, the database is broken:
+//
+//   - Nothing can be claimed, as Broken says, until Query finds the database mended.
+//   - The last known value of the property stands in for it, see Remember, and claims
+//     that are held can be worked with.
+//   - If a claim is known by the property, claims that are held cannot be worked with
+//     either, and Permit fails.
+//   - If it is the status, tasks cannot even be read.
+//
+// The database is broken, too, once it has several data sources and it is not known
+// which one is meant. Claims that are held can then be worked with.
 type Tasks struct {
 	client *Client
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
-	// broken is what is wrong with the database at present, or nil. It is set before
-	// the codec is one for pages that have lost something.
+	// broken is what is wrong with the database at present, or nil. When a property is
+	// lost, broken is set first, and the codec for pages without it after that.
 	broken   atomic.Pointer[breakage]
-	changing sync.Mutex // held by whoever sets the two
+	changing sync.Mutex // held by whoever sets codec and broken
 	// doubtful is set when something suggests that the schema was changed.
 	doubtful atomic.Bool
 
-	last func(task.ID) (task.Task, bool) // see Remember
+	last func(task.ID) (task.Task, bool) // a task as it was last read, see Remember
 
 	mu sync.Mutex
-	// long holds the dependencies, as last read, of the few tasks that have more
-	// than an answer shows. It completes the answers to writes: another request
-	// would make those late.
+	// long holds the dependencies of the few tasks that have more of them than an answer
+	// shows. It completes the answers to writes, which another request would make late.
 	long lately[[]task.ID]
-	// strangers holds who the tasks showed that were read last, where that was nobody's agent.
+	// strangers holds the holders that pages showed, where those were strangers.
 	strangers lately[stranger]
 }
 
 var _ claim.Store = (*Tasks)(nil)
 
-// Tasks opens a tasks database, by its id or its URL, with one request. It fails
-// if the database lacks what claims cannot do without, and says what to change.
+// Tasks opens a tasks database, by its id or its URL, with one request. If the database
+// lacks what claims cannot do without, it fails, and the error says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
 	db, err := c.Database(ctx, databaseID)
 	if err != nil {
@@ -81,8 +86,8 @@ func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warning
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
-// Permit implements claim.Store, see Client.Permit. While the database is broken
-// there are none, unless what is held can be worked with all the same.
+// Permit implements claim.Store, see Client.Permit. It fails while the database is broken
+// in such a way that claims that are held cannot be worked with.
 func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 	if b := t.broken.Load(); b != nil && !b.workable {
 		return nil, b.err
@@ -94,8 +99,8 @@ func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 func (t *Tasks) Now() time.Time { return t.client.Now() }
 
 // Get implements claim.Store. A task with more than 25 dependencies takes further
-// requests, with permits of their own, and a page that has lost a property one for the
-// schema.
+// requests, with permits of their own. For a page that has lost a property, it reads the
+// schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
 	var x exchange
@@ -118,17 +123,18 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		return claim.Reading{}, t.noted(err)
 	}
 	if b := t.broken.Load(); b != nil && !b.workable {
-		if _, remembered := t.last(id); !remembered || grantOf(ctx) != nil {
-			return claim.Reading{}, b.err // a permit is from before that was known
+		if _, remembered := t.last(id); !remembered || transport.HasPermits(ctx) {
+			return claim.Reading{}, b.err // the permits are from before that was known
 		}
 	}
 	t.meet(id, c.strangerOn(page))
-	return claim.Reading{Task: read, At: x.at(t.client.clock)}, nil
+	return claim.Reading{Task: read, At: x.at(t.client.Now)}, nil
 }
 
 // missing is the error of a page that could not be read. If Notion does not know the
-// page, it is gone only if the database is still there: one that is not shared any
-// more takes its pages along, which are as they were once it is shared again.
+// page, missing looks whether the database is still there, and only then is the page
+// gone. When a database is not shared any more, Notion does not know its pages either,
+// and they are as before once it is shared again.
 func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	if failed.Kind != claim.NotFound {
 		return failed
@@ -185,11 +191,10 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if x.truncated[c.dependencies(page)] {
 		written.DependsOn = t.recall(written.ID, written.DependsOn)
 	}
-	return claim.Reading{Task: written, At: x.at(t.client.clock)}, nil
+	return claim.Reading{Task: written, At: x.at(t.client.Now)}, nil
 }
 
-// anotherPage is the error of an answer about another page than the one that was
-// asked for.
+// anotherPage is the error of an answer that shows another page than the one asked for.
 func anotherPage(got, want task.ID) error {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion answered with page %s where page %s was asked for", got, want)
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
-// Broken says why nothing can be claimed at present; nil if it can. Of a change that
-// nothing has come upon yet, it knows nothing.
+// Broken says why nothing can be claimed at present. It returns nil if tasks can be
+// claimed, and also as long as nothing has met the change that broke the database.
 func (t *Tasks) Broken() error {
 	if b := t.broken.Load(); b != nil {
 		return b.err
@@ -20,7 +21,8 @@ func (t *Tasks) Broken() error {
 	return nil
 }
 
-// noted sorts the error of a request, and remembers what it says of the schema.
+// noted sorts the error of a request like storeError, and notes what it says of the
+// schema.
 func (t *Tasks) noted(err error) *claim.StoreError {
 	failed := storeError(err)
 	var gone *lostError
@@ -34,13 +36,12 @@ func (t *Tasks) noted(err error) *claim.StoreError {
 	return failed
 }
 
-// Check reads the schema again, with one request, and goes by it from then on:
-// names may have changed, and properties may have been made anew. Those that were
-// in use must all be there, or the database is broken, see Broken. The error says why
-// tasks cannot be read.
+// Check reads the schema again, with one request, and goes by it from then on. Names may
+// have changed, and properties may have been made anew. If one that was in use is
+// missing, the database is broken, see Broken. The error says why tasks cannot be read.
 func (t *Tasks) Check(ctx context.Context) error {
 	now := t.codec.Load()
-	db, err := t.client.Database(usually(ctx, LaneSync), string(now.database))
+	db, err := t.client.Database(transport.InLaneUnlessChosen(ctx, transport.LaneSync), string(now.database))
 	if err != nil && !unclear(err) {
 		return err
 	}
@@ -64,10 +65,10 @@ func (t *Tasks) Check(ctx context.Context) error {
 	return nil
 }
 
-// again is the codec for a database that was known before. What it could do
-// without then, it still can; but what was in use then has to stay. If it has not,
-// there is an error, and the codec is for pages without it; nil if they cannot be
-// read.
+// again makes the codec for a database that was known before. Properties that were
+// missing then may be missing now. Those that were in use must still be there. If one is
+// not, there is an error, and the codec reads pages without it. The codec is nil if such
+// pages cannot be read.
 func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 	was := before.known
 	columns, warnings, err := s.find(db, was)
@@ -80,7 +81,7 @@ func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 			*is, *merged[w.key] = Column{}, Column{} // taken into use at the next start
 		case is.ID == "":
 			*merged[w.key] = *w.into
-			if w.without != "" { // else find has said so
+			if w.without != "" { // if it is empty, find has said so
 				problems = append(problems, fmt.Sprintf("property %q of type %s is gone or of another type: restore it, or restart to go on without it",
 					w.into.Name, w.into.Type))
 			}
@@ -106,8 +107,8 @@ func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 
 // kept is a column as Known keeps it.
 type kept struct {
-	// Name is the configured name. A column is known by its id only while that
-	// name is meant for it.
+	// Name is the configured name. Once another name is configured, another column may
+	// be meant, so what is kept does not count any more.
 	Name   string
 	Column Column
 }
@@ -115,16 +116,16 @@ type kept struct {
 // known is what Known keeps.
 type known struct {
 	Database task.ID
-	// Wanted is what was said of the data source that is meant, and Source which one
-	// that is; empty if nothing was said.
+	// Wanted is the name or the id that was given for the data source that is meant, and
+	// Source is its id. Both are empty if none was given.
 	Wanted  string  `json:",omitempty"`
 	Source  task.ID `json:",omitempty"`
 	Title   Column
 	Columns map[string]kept // by their keys in the configuration
 }
 
-// Known returns what there is to know of the schema, to be given to a later run
-// in TaskSchema.Known.
+// Known returns what is known of the schema, in the form that TaskSchema.Known takes in a
+// later run.
 func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.known
@@ -142,7 +143,7 @@ func (t *Tasks) Known() string {
 	return string(data)
 }
 
-// recall returns what Known says of the properties that are configured now.
+// recall returns what s.Known says, and the columns among it that are configured now.
 func (s TaskSchema) recall() (known, taskColumns) {
 	var k known
 	var columns taskColumns
@@ -158,13 +159,13 @@ func (s TaskSchema) recall() (known, taskColumns) {
 	return k, columns
 }
 
-// recalled returns the columns that are known.
+// recalled returns the columns that s.Known knows.
 func (s TaskSchema) recalled() taskColumns {
 	_, columns := s.recall()
 	return columns
 }
 
-// RecallTasks opens a tasks database by what is known of it, without a request.
+// RecallTasks opens a tasks database by what schema.Known says of it, without a request.
 // The schema is read before the first query.
 func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, error) {
 	id, err := task.ParseID(databaseID)
@@ -173,7 +174,7 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 	}
 	k, columns := schema.recall()
 	if k.Database != id || k.Wanted != c.sources.choice(id).wanted {
-		return nil, errors.New("nothing is known of the tasks database")
+		return nil, errors.New("nothing is known of the tasks database from an earlier run")
 	}
 	db := Database{ID: id, Title: string(id), Columns: make(map[string]Column)}
 	for _, col := range columns.inUse() {

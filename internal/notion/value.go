@@ -9,11 +9,11 @@ import (
 	"github.com/jomei/notionapi"
 )
 
-// value is a property value to be sent. The library's own cannot be empty, except
-// for texts and lists, and their dates have no milliseconds.
+// value is a property's value to be sent. The library's own values cannot be empty,
+// except texts and lists, and its dates have no milliseconds.
 type value struct {
 	kind    notionapi.PropertyType
-	content any // what stands beside the type; nil clears the property
+	content any // the value without its type; nil clears the property
 }
 
 // GetID implements notionapi.Property. A value to be sent has none.
@@ -46,7 +46,7 @@ func date(t time.Time) value {
 // stamp writes a time with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// minutes is a length of time in whole minutes, rounded up; nothing clears it.
+// minutes is a length of time in whole minutes, rounded up; zero clears it.
 func minutes(d time.Duration) value {
 	if d <= 0 {
 		return value{kind: notionapi.PropertyTypeNumber}
@@ -63,10 +63,10 @@ func text(s string) value {
 const (
 	spanLimit  = 2000    // UTF-16 code units in a span
 	spansLimit = 100     // spans in a text
-	sizeLimit  = 400_000 // bytes of text in a request, of which Notion takes 500 KB
+	sizeLimit  = 400_000 // bytes of text in a request; Notion takes requests of 500 KB
 )
 
-// spanWriter writes the texts of one request. What does not fit is cut off.
+// spanWriter writes the texts of one request. It cuts off what does not fit.
 type spanWriter struct{ size int }
 
 // write splits s into spans.
@@ -85,7 +85,8 @@ func (w *spanWriter) write(s string) []notionapi.RichText {
 	return spans
 }
 
-// prefix is how many bytes of s are its longest prefix of at most n UTF-16 units.
+// prefix is the length, in bytes, of the longest prefix of s that has at most n UTF-16
+// code units.
 func prefix(s string, n int) int {
 	for i, r := range s {
 		if n -= max(1, utf16.RuneLen(r)); n < 0 {

@@ -25,6 +25,9 @@ type world struct {
 	client    *notion.Client
 }
 
+// halfway is the jitter of the clients in a world: the same in every run.
+func halfway(n time.Duration) time.Duration { return n / 2 }
+
 // inWorld runs a test in a workspace with the three databases and no tasks.
 func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +42,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := notion.New(notion.Options{Token: em.Token(), Transport: transport})
+		client, err := notion.New(notion.Options{Token: em.Token(), Transport: transport, Jitter: halfway})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +55,7 @@ func (w *world) through(f func(*http.Request)) {
 	w.Helper()
 	next := w.transport
 	client, err := notion.New(notion.Options{
-		Token: w.emulator.Token(),
+		Token: w.emulator.Token(), Jitter: halfway,
 		Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
 			f(req)
 			return next.RoundTrip(req)

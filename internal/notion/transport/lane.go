@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import "context"
 
@@ -18,15 +18,14 @@ func (l Lane) String() string {
 	return [lanes]string{"claim", "log", "sync"}[l]
 }
 
-// share is how many permits may be handed out, from one that a lane gets to the
-// next, while somebody waits in it: of every 4 permits the log lane gets one, of
-// every 40 the sync lane.
+// share makes sure that a lower lane is never shut out: while somebody waits in the log
+// lane, it gets one of every 4 permits, and the sync lane one of every 40.
 var share = [lanes]int{LaneLog: 4, LaneSync: 40}
 
 type laneKey struct{}
 
-// InLane returns a context whose requests wait in that lane. Without it, a log's
-// requests wait in LaneLog, a query's in LaneSync and all others in LaneClaim.
+// InLane returns a context whose requests wait in that lane. Without it, they wait in
+// LaneClaim.
 func InLane(ctx context.Context, l Lane) context.Context {
 	return context.WithValue(ctx, laneKey{}, l)
 }
@@ -36,8 +35,8 @@ func laneOf(ctx context.Context) Lane {
 	return l
 }
 
-// usually puts the context into that lane unless it is in one already.
-func usually(ctx context.Context, l Lane) context.Context {
+// InLaneUnlessChosen puts the context into that lane unless it is in one already.
+func InLaneUnlessChosen(ctx context.Context, l Lane) context.Context {
 	if _, chosen := ctx.Value(laneKey{}).(Lane); chosen {
 		return ctx
 	}

@@ -1,10 +1,12 @@
-package notion
+package transport
 
 import (
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
 func TestClockAgreesWithEveryAnswer(t *testing.T) {
@@ -64,29 +66,18 @@ func TestClockListensToAnswers(t *testing.T) {
 		ahead := time.Now().Add(time.Hour).Truncate(time.Second)
 		date := ahead.UTC().Format(http.TimeFormat)
 		c := newClock()
-		chain := &tell{clock: c, next: roundTrip(func(*http.Request) (*http.Response, error) {
-			return reply(503, "", "Date", date), nil
+		chain := &hear{clock: c, next: transporttest.Server(func(*http.Request) (*http.Response, error) {
+			return transporttest.Reply(503, "", "Date", date), nil
 		})}
-		var x exchange
-		if _, err := chain.RoundTrip(request(t, x.in(t.Context()), http.MethodGet, pagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if !x.date.Equal(ahead) || !x.at(c).Equal(ahead) {
-			t.Errorf("the answer is of %s, want %s", x.date, ahead)
+		for _, said := range []string{date, "yesterday", ""} { // of which the last two say nothing
+			date = said
+			if _, err := chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")); err != nil {
+				t.Fatal(err)
+			}
 		}
 		time.Sleep(time.Minute)
 		if got := c.now(); !got.Equal(ahead.Add(time.Minute)) {
 			t.Errorf("now = %s, want %s", got, ahead.Add(time.Minute))
-		}
-
-		// An answer without a usable Date is as of now.
-		date = "yesterday"
-		x = exchange{}
-		if _, err := chain.RoundTrip(request(t, x.in(t.Context()), http.MethodGet, pagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if !x.date.IsZero() || !x.at(c).Equal(c.now()) {
-			t.Errorf("the answer is of %s, want now", x.at(c))
 		}
 	})
 }

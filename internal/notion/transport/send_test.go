@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
 // broken is a body that ends in an error.
@@ -24,7 +26,7 @@ func (b broken) Read(p []byte) (int, error) {
 func (broken) Close() error { return nil }
 
 func TestAnswersAreWhole(t *testing.T) {
-	answer := reply(200, `{"object":`)
+	answer := transporttest.Reply(200, `{"object":`)
 	answer.Body = broken{answer.Body}
 	for _, tc := range []struct {
 		name   string
@@ -32,12 +34,12 @@ func TestAnswersAreWhole(t *testing.T) {
 		says   string
 	}{
 		{"broken off", answer, "the answer broke off"},
-		{"too long", reply(200, strings.Repeat("x", 101)), "longer than 100 bytes"},
-		{"of the longest length", reply(200, strings.Repeat("x", 100)), ""},
+		{"too long", transporttest.Reply(200, strings.Repeat("x", 101)), "longer than 100 bytes"},
+		{"of the longest length", transporttest.Reply(200, strings.Repeat("x", 100)), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &send{timeout: time.Minute, limit: 100, next: roundTrip(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
-			resp, err := s.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			s := &send{timeout: time.Minute, limit: 100, next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
+			resp, err := s.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
 			if tc.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("err = %v, want %q", err, tc.says)
@@ -56,7 +58,7 @@ func TestAnswersAreWhole(t *testing.T) {
 
 // Whether the time limit ran out or the caller gave up is told apart.
 func TestWhoEndedARequest(t *testing.T) {
-	hang := roundTrip(func(req *http.Request) (*http.Response, error) {
+	hang := transporttest.Server(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	})
@@ -73,7 +75,7 @@ func TestWhoEndedARequest(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tc.patience)
 				defer cancel()
 				s := &send{timeout: 10 * time.Second, limit: 100, next: hang}
-				_, err := s.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
+				_, err := s.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
 				if err == nil || err.Error() != tc.want {
 					t.Errorf("err = %v, want %q", err, tc.want)
 				}

@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"bufio"
@@ -10,11 +10,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
 // raw is a transport to a server that answers every request with the same bytes.
 func raw(reply string) http.RoundTripper {
-	t := newTransport().(*http.Transport)
+	t := newNetwork().(*http.Transport)
 	t.DisableKeepAlives = true
 	t.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		mine, theirs := net.Pipe()
@@ -47,7 +49,7 @@ func TestRawAnswers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.Me(t.Context())
+				_, err = c.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, "/v1/users/me", ""))
 				if text := fmt.Sprint(err); !strings.Contains(text, tc.says) || strings.Contains(text, secret) {
 					t.Errorf("err = %v, want one that says %q, and not the token", err, tc.says)
 				}
@@ -58,8 +60,8 @@ func TestRawAnswers(t *testing.T) {
 
 // A short word in the place of a token must not be taken out of everything.
 func TestShortTokenStays(t *testing.T) {
-	r := &redact{token: "OPEN", next: roundTrip(func(*http.Request) (*http.Response, error) { return reply(200, `"OPEN"`), nil })}
-	resp, err := r.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+	r := &redact{token: "OPEN", next: transporttest.Server(func(*http.Request) (*http.Response, error) { return transporttest.Reply(200, `"OPEN"`), nil })}
+	resp, err := r.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"cmp"
@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// Stats says what a client has sent and what it has yet to send.
+// Stats says what a transport has sent, and who waits to send more.
 type Stats struct {
 	// Requests counts what was sent, by endpoint and status, in a fixed order.
 	Requests []Count
-	// Waiting counts who waits for a permit, by lane.
+	// Waiting counts the requests that wait for a permit, by lane.
 	Waiting map[Lane]int
-	// Permits is how many requests could be sent at once at this moment, of Burst.
+	// Permits is how many requests could be sent at once at this moment, and Burst is
+	// the most that ever can.
 	Permits, Burst int
 	// PausedUntil is the end of the last pause that Notion asked for, by this
 	// machine's clock; zero if there was none.
@@ -26,7 +27,7 @@ type Stats struct {
 
 // Count is how often requests to one endpoint were answered with one status.
 type Count struct {
-	// Endpoint is the kind of request: "pages.update".
+	// Endpoint is the kind of request, such as "pages.update".
 	Endpoint string
 	// Status is that of the answer; zero if there was none.
 	Status int
@@ -34,10 +35,10 @@ type Count struct {
 }
 
 // Stats returns the numbers at this moment.
-func (c *Client) Stats() Stats {
-	s := Stats{Requests: c.meter.counts(), Waiting: make(map[Lane]int, lanes)}
-	waiting, until := c.permits.waiting()
-	s.Permits, s.Burst = c.permits.room()
+func (t *Transport) Stats() Stats {
+	s := Stats{Requests: t.meter.counts(), Waiting: make(map[Lane]int, lanes)}
+	waiting, until := t.permits.waiting()
+	s.Permits, s.Burst = t.permits.room()
 	for lane, n := range waiting {
 		s.Waiting[Lane(lane)] = n
 	}
@@ -62,8 +63,10 @@ func (m *measured) RoundTrip(req *http.Request) (*http.Response, error) {
 		status = answered.Status
 	}
 	m.meter.add(endpoint(req.Method, req.URL.Path), status)
-	m.meter.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status,
-		"lane", laneOf(req.Context()), "took", time.Since(start), "err", err)
+	if ctx := req.Context(); m.meter.log.Enabled(ctx, slog.LevelDebug) {
+		m.meter.log.Debug("request", "method", req.Method, "path", req.URL.Path, "status", status,
+			"lane", laneOf(ctx), "took", time.Since(start), "err", err)
+	}
 	return resp, err
 }
 
@@ -72,7 +75,7 @@ type meter struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	n  map[Count]int // keyed with N zero
+	n  map[Count]int // how often; the N of a key is zero
 }
 
 func newMeter(log *slog.Logger) *meter { return &meter{log: log, n: make(map[Count]int)} }
@@ -97,8 +100,8 @@ func (m *meter) counts() []Count {
 	return counts
 }
 
-// endpoint names the kind of a request after the collection, as "pages", and what
-// is done with it.
+// endpoint names the kind of a request after the collection and what is done with it,
+// as in "pages.update".
 func endpoint(method, path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
 	switch {

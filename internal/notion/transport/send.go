@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"bytes"
@@ -10,13 +10,17 @@ import (
 	"time"
 )
 
-// answerLimit is the size above which an answer is not believed. A hundred rows,
-// each with every text as long as Notion lets it be, stay below.
-const answerLimit = 64 << 20
-
-// headerLimit is the same for the header of an answer, which net/http would
-// otherwise take ten megabytes of.
-const headerLimit = 256 << 10
+const (
+	// answerLimit is the most bytes that an answer may have. A hundred rows, each
+	// with every text as long as Notion lets it be, stay below.
+	answerLimit = 64 << 20
+	// headerLimit is the most bytes that the header of an answer may have. The
+	// default of net/http is ten megabytes.
+	headerLimit = 256 << 10
+	// expected is the most that is set aside for an answer because its header says
+	// that it is so long. A longer one takes more as it comes.
+	expected = 1 << 20
+)
 
 // errNoAnswer is behind the error of a request that used up its time limit.
 var errNoAnswer = errors.New("no answer")
@@ -44,33 +48,24 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, s.limit+1))
+	var body bytes.Buffer
+	if said := resp.ContentLength; said > 0 {
+		body.Grow(int(min(said, expected)) + bytes.MinRead) // or it grows once more to find the end
+	}
+	n, err := body.ReadFrom(io.LimitReader(resp.Body, s.limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer broke off: %w", err)
-	case int64(len(body)) > s.limit:
+	case n > s.limit:
 		return nil, fmt.Errorf("the answer is longer than %d bytes", s.limit)
 	}
-	return withBody(resp, body), nil
+	return WithBody(resp, body.Bytes()), nil
 }
 
-// withBody returns resp with another body.
-func withBody(resp *http.Response, body []byte) *http.Response {
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	resp.ContentLength = int64(len(body))
-	return resp
-}
-
-// closeBody does what a RoundTripper owes a request that it does not pass on.
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
-	}
-}
-
-// newTransport returns a transport that notices a dead connection, as after the
-// machine was suspended, sooner than by requests that time out one after another.
-func newTransport() http.RoundTripper {
+// newNetwork returns a transport that connects to the network. It notices a
+// connection that is dead, as after the machine was suspended, by pings. Without them,
+// one request after another would use up its time limit first.
+func newNetwork() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 10
 	t.MaxResponseHeaderBytes = headerLimit

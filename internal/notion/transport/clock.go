@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"net/http"
@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// tell lets the clock hear what time an answer says it is, and tells whoever made
-// the request.
-type tell struct {
+// hear lets the clock hear what time an answer says it is.
+type hear struct {
 	next  http.RoundTripper
 	clock *clock
 }
 
-func (t *tell) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := t.clock.local()
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
@@ -21,17 +20,18 @@ func (t *tell) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		t.clock.hear(date, sent, t.clock.local())
-		exchangeOf(req.Context()).date = date
 	}
 	return resp, nil
 }
 
-// clock estimates Notion's time. It starts out with this machine's time and moves
-// as little as it takes to agree with each answer. An answer of date D, which is
-// cut to the second, says that it was at least D when it was received and less
-// than D plus a second when its request was sent, or a little later; so the
-// estimate comes to within a second and a request's time after the first answer,
-// and closer with every further one.
+// clock estimates Notion's time. It starts out with this machine's time. With each
+// answer it moves as little as it takes to agree with it.
+//
+// The Date of an answer is cut to the second: an answer of date D was made at D, or less
+// than a second later. So Notion's time was D or later when the answer was received, and
+// earlier than D plus a second when its request was sent. After the first answer the estimate is
+// right to within a second and the time that the request took. It gets closer with
+// every further answer.
 type clock struct {
 	started time.Time // what monotonic readings count from
 
@@ -58,9 +58,9 @@ func (c *clock) local() instant {
 	return instant{wall: now.Round(0), mono: now.Sub(c.started)}
 }
 
-// since is how much time passed between two moments. The wall clock may be set
-// back, which the monotonic clock does not see; the monotonic clock stands still
-// while the machine is suspended, which the wall clock does not. A wall clock set
+// since is how much time passed between two moments: the longer time of the two that
+// the clocks say. The wall clock says too little when it was set back. The monotonic
+// clock says too little when the machine was suspended. A wall clock that was set
 // forward is believed until the next answer.
 func (i instant) since(earlier instant) time.Duration {
 	return max(i.mono-earlier.mono, i.wall.Sub(earlier.wall))

@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// tolerated is how many reads in a row may fail before Notion counts as down.
-	// It does not as long as they are all for the same thing: that may be broken.
+	// tolerated is how many reads in a row may fail before Notion counts as down. They
+	// must not all be for the same thing: that alone may be broken.
 	tolerated = 3
 	// firstSilence is how long nothing is sent then; it doubles with every try
 	// that fails, up to longestSilence.
@@ -19,11 +19,12 @@ const (
 	longestSilence = 30 * time.Second
 )
 
-// breaker fails requests at once, unsent, while Notion is down: nobody waits for
-// time limits and retries only to be told what is known. Now and then it lets one
-// read through, to see whether Notion is back. That is never one of several
-// requests whose permits were taken together, because an agent waits for those.
-// What tells is reads: a write that fails may be refused for what it says.
+// breaker fails requests at once, unsent, while Notion is down. Otherwise each caller
+// would wait for time limits and retries only to be told what is known.
+//
+// Now and then it lets one read through, to see whether Notion is back. That read is
+// never one with permits that were taken together, because an agent waits for those.
+// Only reads show whether Notion is down: a write may be refused for what it says.
 type breaker struct {
 	next http.RoundTripper
 	log  *slog.Logger
@@ -31,7 +32,7 @@ type breaker struct {
 	mu       sync.Mutex
 	failures int    // of reads, since the last good answer
 	path     string // of the first of them
-	several  bool   // others were for something else
+	several  bool   // others had another path
 	silences int    // since the last good answer
 	since    time.Time
 	last     error
@@ -56,30 +57,28 @@ func (e *downError) Is(target error) bool { return target == errHeldBack }
 func (e *downError) retryAfter() time.Duration { return e.left }
 
 func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
-	mayTry := isRead(req) && grantOf(req.Context()) == nil
-	try, err := b.admit(mayTry)
-	if err != nil {
+	mayTry := isRead(req) && !HasPermits(req.Context())
+	try, down := b.admit(mayTry)
+	if down != nil {
 		closeBody(req)
-		failed := unsent(req, err)
-		failed.RetryAfter = err.left
-		return nil, failed
+		return nil, Unsent(req, down)
 	}
-	resp, rerr := b.next.RoundTrip(req)
-	b.note(req, rerr, try)
-	return resp, rerr
+	resp, err := b.next.RoundTrip(req)
+	b.note(req, err, try)
+	return resp, err
 }
 
-// check says whether Notion is down.
+// check returns an error if Notion is down.
 func (b *breaker) check() error {
-	if _, err := b.admit(false); err != nil {
-		return err
+	if _, down := b.admit(false); down != nil {
+		return down
 	}
 	return nil
 }
 
-// admit lets a request through, or says why not. try is set if it is the one that
-// is to find out whether Notion is back.
-func (b *breaker) admit(mayTry bool) (try bool, err *downError) {
+// admit lets a request through, or says why not. try is set if the request is the one
+// that is to find out whether Notion is back.
+func (b *breaker) admit(mayTry bool) (try bool, down *downError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until.IsZero() {
@@ -101,7 +100,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 		b.trying = false
 	}
 	switch {
-	case answered(err):
+	case works(err):
 		if !b.until.IsZero() {
 			b.log.Info("Notion is back", "after", time.Since(b.since).Round(time.Second))
 		}
@@ -123,12 +122,12 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 	}
 }
 
-// answered reports whether a request that ended so had an answer from a Notion
-// that works, whatever it said.
-func answered(err error) bool {
+// works reports whether a request that ended so was answered by a Notion that works,
+// whatever the answer said.
+func works(err error) bool {
 	var said *APIError
 	if errors.As(err, &said) {
-		return said.rateLimited() || said.Status < 500 && said.Code != ""
+		return said.RateLimited() || said.Status < 500 && said.Code != ""
 	}
 	return err == nil
 }

@@ -1,9 +1,8 @@
-package notion
+package transport
 
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,67 +13,62 @@ import (
 const (
 	// window is the time over which Notion counts requests.
 	window = time.Minute
-	// jitterAllowance is by how much the times that two requests take to get to
-	// Notion may differ: as much longer the window may be at this end.
+	// jitterAllowance makes up for requests that take different times to get to
+	// Notion: 60 seconds there may be so much more at this end.
 	jitterAllowance = 1500 * time.Millisecond
-	// grantPatience is how long a pause those wait for who take permits together:
-	// whoever waits for them is better told to come back.
-	grantPatience = 5 * time.Second
-	// grantLife is how long permits taken together are kept for their taker.
-	grantLife = 5 * time.Second
 )
 
 // permits hands out the permits to send. In no window of a minute are more of
 // them used than Notion allows, wherever the window begins.
 //
-// A token bucket that holds b and is filled at r a second lets b + r·t pass in a
-// time t; here that is to be 60 times the rate in a minute and the allowance for
-// jitter. The sum must hold for the moments at which permits are used, not for
-// those at which they are handed out. Permits that are handed out and not used,
-// or given back, are therefore counted as if they were still in the bucket: it is
-// made smaller by as many.
+// A token bucket that holds b tokens and is filled at r a second lets b + r·t requests
+// pass in a time t. Here that is to be 60 times the rate, where t is a minute and the
+// allowance for jitter. The sum must hold for the moments at which permits are used,
+// not for those at which they are handed out. A permit that was handed out and is not
+// used yet, or was given back, is therefore counted as if it were still in the bucket:
+// the bucket is made smaller by one for each of them.
 type permits struct {
+	jitter jitter
+
 	mu     sync.Mutex
 	burst  int
 	bucket *rate.Limiter
-	spare  int // given back unused, outside the bucket
-	grants map[*grant]struct{}
+	spare  int // permits that were given back unused
+	held   int // permits that grants hold
 	queues [lanes][]*waiter
-	passed [lanes]int // permits that went to others while somebody waited in the lane
+	passed [lanes]int // permits that went to other lanes while somebody waited in this one
 	until  time.Time  // the end of the pause
-	pauses int        // pauses since the last good answer
+	pauses int        // since the last good answer
 	wake   *time.Timer
 }
 
-// waiter stands in line for n permits. Those that it does not use at once become
-// its grant's.
+// waiter stands in line for n permits.
 type waiter struct {
-	n        int
-	use      int
-	grant    *grant
-	patience time.Duration // how long a pause it waits for
-	until    time.Time     // when its context ends; zero for never
-	done     chan error
+	n     int
+	use   int       // of them, those used at once
+	grant *grant    // holds the others; nil if there are none
+	until time.Time // it leaves if a pause lasts longer than that; zero for never
+	done  chan error
 }
 
-func newPermits(perSecond float64, burst int) (*permits, error) {
+func newPermits(perSecond float64, burst int, j jitter) (*permits, error) {
 	refill, err := refillOf(perSecond, burst)
 	if err != nil {
 		return nil, err
 	}
-	return &permits{
-		burst:  burst,
-		bucket: rate.NewLimiter(refill, burst),
-		grants: make(map[*grant]struct{}),
-	}, nil
+	return &permits{jitter: j, burst: burst, bucket: rate.NewLimiter(refill, burst)}, nil
 }
 
 // refillOf is how fast the bucket is filled.
 func refillOf(perSecond float64, burst int) (rate.Limit, error) {
 	allowed := perSecond * window.Seconds()
-	if !(perSecond > 0) || burst < 2 || float64(burst) >= allowed {
-		return 0, fmt.Errorf("a rate of %g requests a second in bursts of %d: want bursts of at least 2, for a claim's read and write, and of less than a minute's requests, see notion.rate and notion.burst",
-			perSecond, burst)
+	switch {
+	case !(perSecond > 0):
+		return 0, fmt.Errorf("a rate of %g requests a second: set notion.rate to a number above zero", perSecond)
+	case burst < 2:
+		return 0, fmt.Errorf("a burst of %d requests: set notion.burst to 2 or more, for the read and the write of a claim", burst)
+	case float64(burst) >= allowed:
+		return 0, fmt.Errorf("a burst of %d requests where notion.rate allows %g a minute: set notion.burst to less than that", burst, allowed)
 	}
 	return rate.Limit((allowed - float64(burst)) / (window + jitterAllowance).Seconds()), nil
 }
@@ -91,6 +85,7 @@ func (p *permits) setRate(perSecond float64, burst int) error {
 	now := time.Now()
 	p.burst = burst
 	p.bucket.SetLimitAt(now, refill)
+	p.turnAway(now)
 	p.settle(now)
 	return nil
 }
@@ -106,22 +101,22 @@ func (p *permits) room() (now, most int) {
 	return p.spare + max(0, int(p.bucket.TokensAt(moment))), p.burst
 }
 
-// admit returns when a request may be sent, or why it may not.
-func (p *permits) admit(ctx context.Context, patience time.Duration) error {
+// admit returns when a request may be sent, or why it may not. until is the latest end
+// of a pause that the request waits for; zero if it waits for any.
+func (p *permits) admit(ctx context.Context, until time.Time) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	p.mu.Lock()
-	now := time.Now()
-	p.expire(now)
-	w := &waiter{n: 1, use: 1, patience: patience}
+	w := &waiter{n: 1, use: 1, until: until}
 	if g := grantOf(ctx); g != nil && g.left > 0 {
-		if g.live {
+		if now := time.Now(); g.held && !p.until.After(now) {
 			g.spend()
 			p.settle(now)
 			p.mu.Unlock()
 			return nil
 		}
+		g.giveBack()
 		w.n, w.grant = g.left, g
 	}
 	return p.wait(ctx, w)
@@ -130,8 +125,8 @@ func (p *permits) admit(ctx context.Context, patience time.Duration) error {
 // wait stands in line until w is served. It is called with p.mu held and
 // returns without.
 func (p *permits) wait(ctx context.Context, w *waiter) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		w.until = deadline
+	if end, ok := ctx.Deadline(); ok && (w.until.IsZero() || end.Before(w.until)) {
+		w.until = end
 	}
 	if err := p.refuse(w, time.Now()); err != nil {
 		p.mu.Unlock()
@@ -153,10 +148,7 @@ func (p *permits) wait(ctx context.Context, w *waiter) error {
 	select {
 	case err := <-w.done: // it was served while it turned away
 		if err == nil {
-			p.spare += w.use
-			if w.grant != nil {
-				w.grant.void()
-			}
+			p.spare += w.use // its grant gives back the others
 		}
 	default:
 		p.leave(lane, w)
@@ -172,27 +164,43 @@ func (p *permits) leave(lane Lane, w *waiter) {
 	}
 }
 
-// check says whether there is a pause that nobody waits for whom somebody waits for.
+// check returns an error if there is a pause that is too long to be waited for while
+// somebody else is waiting.
 func (p *permits) check() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refuse(&waiter{patience: grantPatience}, time.Now())
+	now := time.Now()
+	return p.refuse(&waiter{n: 1, until: now.Add(impatience)}, now)
 }
 
-// refuse says whether there is a pause that w will not wait for.
+// refuse says why w will not get its permits, or not in time. It returns nil if there is
+// no reason.
 func (p *permits) refuse(w *waiter, now time.Time) error {
-	left := p.until.Sub(now)
-	if left <= 0 || left <= w.patience && (w.until.IsZero() || !w.until.Before(p.until)) {
-		return nil
+	if w.n < 1 || w.n > p.burst {
+		return fmt.Errorf("not sent: %d requests in a row were asked for, and notion.burst allows 1 to %d", w.n, p.burst)
 	}
-	return &pausedError{left}
+	if p.until.After(now) && !w.until.IsZero() && p.until.After(w.until) {
+		return &pausedError{p.until.Sub(now)}
+	}
+	return nil
+}
+
+// turnAway sends those away who will not get their permits, or not in time.
+func (p *permits) turnAway(now time.Time) {
+	for lane, queue := range p.queues {
+		for _, w := range slices.Clone(queue) {
+			if err := p.refuse(w, now); err != nil {
+				p.leave(Lane(lane), w)
+				w.done <- err
+			}
+		}
+	}
 }
 
 // serve hands out what permits there are, and sees to it that somebody comes back
 // for the rest.
 func (p *permits) serve() {
 	now := time.Now()
-	p.expire(now)
 	for {
 		lane, w := p.first()
 		if w == nil {
@@ -215,16 +223,16 @@ func (p *permits) serve() {
 			}
 		}
 		if w.grant != nil {
-			w.grant.hold(w.n-w.use, now.Add(grantLife))
-			p.resize(now)
+			w.grant.hold(w.n - w.use)
 		}
+		p.resize(now)
 		w.done <- nil
 	}
 }
 
 // first returns who is to be served next: whoever waits in the most urgent lane,
-// unless a lower one is due. If several lanes can come due at the same moment the
-// lower ones give way, and come due as many permits earlier.
+// unless it is the turn of a lower one. If it could be the turn of several lower lanes
+// at the same moment, the lowest ones are served a few permits earlier, one each.
 func (p *permits) first() (Lane, *waiter) {
 	for lane, queue := range p.queues {
 		if len(queue) == 0 {
@@ -241,32 +249,23 @@ func (p *permits) first() (Lane, *waiter) {
 	return 0, nil
 }
 
-// take takes n permits, or says when to come back.
+// take takes n permits, or says when to come back. While grants hold too many of them,
+// that is never: whoever gives one back calls serve.
 func (p *permits) take(now time.Time, n int) time.Duration {
 	spare := min(n, p.spare)
 	if n > spare {
 		r := p.bucket.ReserveN(now, n-spare)
-		if !r.OK() { // more is held by grants than leaves room
-			return p.nextExpiry().Sub(now)
-		}
 		if left := r.DelayFrom(now); left > 0 {
 			r.CancelAt(now)
 			return left
 		}
 	}
 	p.spare -= spare
-	p.resize(now)
 	return 0
 }
 
 // resize makes the bucket smaller by what is outside it.
-func (p *permits) resize(now time.Time) {
-	outside := p.spare
-	for g := range p.grants {
-		outside += g.left
-	}
-	p.bucket.SetBurstAt(now, p.burst-outside)
-}
+func (p *permits) resize(now time.Time) { p.bucket.SetBurstAt(now, p.burst-p.spare-p.held) }
 
 // settle follows a change of what is outside the bucket.
 func (p *permits) settle(now time.Time) {
@@ -274,13 +273,14 @@ func (p *permits) settle(now time.Time) {
 	p.serve()
 }
 
-// callBack has serve called again after some time, or not at all if that is zero.
+// callBack has serve called again after some time, or not at all if that is zero or
+// for ever.
 func (p *permits) callBack(after time.Duration) {
 	if p.wake != nil {
 		p.wake.Stop()
 		p.wake = nil
 	}
-	if after > 0 {
+	if after > 0 && after < rate.InfDuration {
 		p.wake = time.AfterFunc(after, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -289,9 +289,9 @@ func (p *permits) callBack(after time.Duration) {
 	}
 }
 
-// pause holds everything back for d, and a little longer so that those whom
-// Notion told the same do not all come back at the same moment. If d is zero it
-// is made up. It returns how long the pause will be.
+// pause holds everything back for d, and a little longer, so that those whom Notion
+// told the same do not all come back at the same moment. If d is zero, the length
+// grows from one pause to the next. It returns how long the pause will be.
 func (p *permits) pause(d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,20 +300,10 @@ func (p *permits) pause(d time.Duration) time.Duration {
 	}
 	p.pauses++
 	now := time.Now()
-	if until := now.Add(d + rand.N(d/10+1)); until.After(p.until) {
+	if until := now.Add(p.jitter.after(d)); until.After(p.until) {
 		p.until = until
 	}
-	for g := range p.grants {
-		g.void()
-	}
-	for lane, queue := range p.queues {
-		for _, w := range slices.Clone(queue) {
-			if err := p.refuse(w, now); err != nil {
-				p.leave(Lane(lane), w)
-				w.done <- err
-			}
-		}
-	}
+	p.turnAway(now)
 	p.serve()
 	return p.until.Sub(now)
 }

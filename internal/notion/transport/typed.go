@@ -1,10 +1,9 @@
-package notion
+package transport
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -13,12 +12,12 @@ import (
 	"dibs/internal/claim"
 )
 
-// SendError is a request that has no answer: it was not sent, or the answer did
-// not come.
+// SendError is the error of a request that has no answer, or none that can be read: it
+// was not sent, the answer did not come, or it made no sense.
 type SendError struct {
 	Method string
 	Path   string
-	// Landed says whether a write took effect all the same. Of a read it says nothing.
+	// Landed says whether a write took effect all the same. It means nothing for a read.
 	Landed claim.Landed
 	// RetryAfter is how long to wait before trying again; zero if that is not known.
 	RetryAfter time.Duration
@@ -29,35 +28,40 @@ func (e *SendError) Error() string { return fmt.Sprintf("%s %s: %v", e.Method, e
 
 func (e *SendError) Unwrap() error { return e.Err }
 
-// unsent is the error of a request that was held back.
-func unsent(req *http.Request, err error) *SendError {
-	return &SendError{Method: req.Method, Path: req.URL.Path, Landed: claim.LandedNo, Err: err}
+func (e *SendError) retryAfter() time.Duration { return e.RetryAfter }
+
+// Unsent is the error of a request that was not sent.
+func Unsent(req *http.Request, err error) *SendError {
+	return &SendError{Method: req.Method, Path: req.URL.Path, Landed: claim.LandedNo, RetryAfter: RetryAfter(err), Err: err}
 }
 
-// typed passes good answers on and turns everything else into an *APIError or a
-// *SendError. The library would lose most of what an error says.
+// Unread is the error of a request whose answer was good, and cannot be read.
+func Unread(req *http.Request, err error) *SendError {
+	return &SendError{Method: req.Method, Path: req.URL.Path, Landed: claim.LandedUnknown, Err: err}
+}
+
+// typed passes good answers on, and turns everything else into an *APIError or a
+// *SendError.
 type typed struct{ next http.RoundTripper }
 
 func (t *typed) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := context.Cause(req.Context()); err != nil {
 		closeBody(req)
-		return nil, unsent(req, err)
+		return nil, Unsent(req, err)
 	}
 	ctx, fate := traced(req.Context())
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, &SendError{Method: req.Method, Path: req.URL.Path, Landed: fate.landed(), Err: err}
 	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	body, err := Body(resp)
 	if err != nil {
-		return nil, &SendError{Method: req.Method, Path: req.URL.Path, Err: err}
+		return nil, Unread(req, err)
 	}
-	// The library takes no other status for success either.
 	if resp.StatusCode != http.StatusOK || !json.Valid(body) {
 		return nil, newAPIError(req, resp, body)
 	}
-	return withBody(resp, body), nil
+	return WithBody(resp, body), nil
 }
 
 // fate follows how far a request gets.
@@ -71,9 +75,8 @@ func traced(ctx context.Context) (context.Context, *fate) {
 	}), f
 }
 
-// landed is what can be said of a write whose request failed: it cannot have
-// landed if a connection was asked for and never came. A transport that does not
-// say what it does leaves it open.
+// landed says what is known of a write whose request failed. It cannot have landed if
+// there never was a connection. A transport that does not tell leaves it open.
 func (f *fate) landed() claim.Landed {
 	if f.asked.Load() && !f.connected.Load() {
 		return claim.LandedNo

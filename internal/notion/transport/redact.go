@@ -1,24 +1,27 @@
-package notion
+package transport
 
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 )
 
-// redact takes the token out of whatever comes back: a server that repeats it,
-// in an error or as the title of a page, must not bring it into logs, the journal
+// redact takes the token out of whatever comes back. A server may repeat it, in an
+// error or as the title of a page. It must not get from there into logs, the journal
 // or another database.
 type redact struct {
 	next  http.RoundTripper
 	token string
+
+	once    sync.Once
+	pattern *regexp.Regexp // see escaped
 }
 
-// shortestToken is the length from which on a token is one: what is shorter is
-// made up for a server of one's own, and may be a word of any page.
+// shortestToken is the length of the shortest token that is taken out. A shorter one is
+// made up, for a server of one's own, and may be a word of any page.
 const shortestToken = 7
 
 // redacted stands where the token stood.
@@ -35,8 +38,7 @@ func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
+	body, err := Body(resp)
 	if err != nil {
 		return nil, fmt.Errorf("the answer broke off: %w", err)
 	}
@@ -46,20 +48,25 @@ func (r *redact) RoundTrip(req *http.Request) (*http.Response, error) {
 			values[i] = strings.ReplaceAll(values[i], r.token, redacted)
 		}
 	}
-	body = bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))
+	if bytes.Contains(body, []byte(r.token)) {
+		body = bytes.ReplaceAll(body, []byte(r.token), []byte(redacted))
+	}
 	if bytes.Contains(body, []byte(`\u00`)) {
 		body = r.escaped().ReplaceAll(body, []byte(redacted))
 	}
-	return withBody(resp, body), nil
+	return WithBody(resp, body), nil
 }
 
 // escaped finds the token in JSON, which can write any character as its number.
 func (r *redact) escaped() *regexp.Regexp {
-	var pattern strings.Builder
-	for _, c := range []byte(r.token) {
-		fmt.Fprintf(&pattern, `(?:%s|\\u00(?i:%02x))`, regexp.QuoteMeta(string(rune(c))), c)
-	}
-	return regexp.MustCompile(pattern.String())
+	r.once.Do(func() {
+		var pattern strings.Builder
+		for _, c := range []byte(r.token) {
+			fmt.Fprintf(&pattern, `(?:%s|\\u00(?i:%02x))`, regexp.QuoteMeta(string(rune(c))), c)
+		}
+		r.pattern = regexp.MustCompile(pattern.String())
+	})
+	return r.pattern
 }
 
 // redactedError is an error whose text held the token.

@@ -1,47 +1,53 @@
-package notion
+package transport
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// tries is how often a read is sent at most, patience how often if it is not
-// answered at all: each time costs the whole time limit, and an agent may be waiting.
 const (
-	tries    = 4
-	patience = 2
+	// tries is how often a read is sent at most.
+	tries = 4
+	// silentTries is how often a read is sent at most if it gets no answer at all. Each
+	// of them costs the whole time limit, and an agent may be waiting.
+	silentTries = 2
 )
 
-// retry sends a failed read again. It never sends a write again: one that failed
-// may have landed, and only whoever made it can find out. The body is made anew
-// for every sending; what the transport has read of the last one is gone.
+// retry sends a failed read again. It never sends a write again: a write that failed
+// may have landed, and only whoever made it can find out. Every sending gets a new
+// body, because the network has used up the last one.
 type retry struct {
-	next http.RoundTripper
-	base time.Duration // wait before the second try; it doubles with every further one
+	next   http.RoundTripper
+	base   time.Duration // the wait before the second try; it doubles with every further one
+	jitter jitter
 }
 
 func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	// The caller's patience counts from here, over all tries.
+	until := pausesUntil(ctx)
 	resp, err := r.next.RoundTrip(req)
 	if err == nil || !isRead(req) || (req.Body != nil && req.GetBody == nil) {
 		return resp, err
 	}
-	ctx := req.Context()
+	ctx = waitingUntil(ctx, until)
 	silent := 0
 	for try := 1; try < tries && temporary(err); try++ {
 		if errors.Is(err, errNoAnswer) {
-			if silent++; silent == patience {
+			if silent++; silent == silentTries {
 				break
 			}
 		}
-		if !sleep(ctx, jitter(r.base<<(try-1))) {
+		// After a rate limit there is a pause. It ends at a time of its own, and whoever
+		// will not wait so long is told so at once.
+		if !rateLimited(err) && !sleep(ctx, r.jitter.around(r.base<<(try-1))) {
 			// What Notion said tells more than that time ran out.
 			return nil, err
 		}
-		grantOf(ctx).restart()
+		grantOf(ctx).startOver()
 		again := req.Clone(ctx)
 		if req.GetBody != nil {
 			body, bodyErr := req.GetBody()
@@ -72,22 +78,15 @@ func temporary(err error) bool {
 			http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return true
 		}
-		return answered.rateLimited() && !answered.blocked()
+		return answered.RateLimited() && !answered.Blocked()
 	}
 	var failed *SendError
 	return errors.As(err, &failed) && !errors.Is(err, errHeldBack) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// jitter spreads d out, so that those who failed together do not come back together.
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return d/2 + rand.N(d)
-}
-
-// sleep reports whether it slept for d; it does not start if ctx ends sooner.
+// sleep waits for d and reports whether it did. If ctx ends sooner, it does not even
+// begin.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return false

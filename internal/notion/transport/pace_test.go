@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"context"
@@ -11,19 +11,21 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
 // limited answers the first request with a rate limit, then everything.
-func limited(status int, body string, headers ...string) (roundTrip, func() []time.Time) {
+func limited(status int, body string, headers ...string) (transporttest.Server, func() []time.Time) {
 	var mu sync.Mutex
 	var sent []time.Time
 	return func(*http.Request) (*http.Response, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if sent = append(sent, time.Now()); len(sent) == 1 {
-			return reply(status, body, headers...), nil
+			return transporttest.Reply(status, body, headers...), nil
 		}
-		return reply(200, "{}"), nil
+		return transporttest.Reply(200, "{}"), nil
 	}, func() []time.Time { mu.Lock(); defer mu.Unlock(); return sent }
 }
 
@@ -38,27 +40,27 @@ func TestRetryAfterPausesEverything(t *testing.T) {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				if _, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, "")); err == nil {
+				if _, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")); err == nil {
 					t.Fatal("no error from a limited request")
 				}
 
 				var group sync.WaitGroup
 				for _, ctx := range []context.Context{t.Context(), InLane(t.Context(), LaneSync)} {
 					group.Go(func() { // reads wait
-						if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+						if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
 							t.Errorf("a read: %v", err)
 						}
 					})
 				}
 				group.Go(func() { // and so does the entry of a log
-					if _, err := p.RoundTrip(request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}")); err != nil {
+					if _, err := p.RoundTrip(transporttest.Request(t, InLane(t.Context(), LaneLog), http.MethodPost, "/v1/pages", "{}")); err != nil {
 						t.Errorf("a log entry: %v", err)
 					}
 				})
 				for _, req := range []*http.Request{ // a write does not, nor what an agent waits for
-					request(t, t.Context(), http.MethodPatch, pagePath, "{}"),
-					request(t, granted, http.MethodPatch, pagePath, "{}"),
-					request(t, granted, http.MethodGet, pagePath, ""),
+					transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"),
+					transporttest.Request(t, granted, http.MethodPatch, transporttest.PagePath, "{}"),
+					transporttest.Request(t, granted, http.MethodGet, transporttest.PagePath, ""),
 				} {
 					_, err := p.RoundTrip(req)
 					var failed *SendError
@@ -68,15 +70,15 @@ func TestRetryAfterPausesEverything(t *testing.T) {
 					}
 				}
 				// Nor does what a person waits for.
-				for _, ctx := range []context.Context{Impatient(t.Context()), withoutGrant(granted), Patient(t.Context(), time.Minute)} {
-					if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+				for _, ctx := range []context.Context{Impatient(t.Context()), WithoutPermits(granted), Patient(t.Context(), time.Minute)} {
+					if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); !errors.Is(err, errHeldBack) {
 						t.Errorf("a read of somebody who waits: %v", err)
 					}
 				}
 				// Nor does what would be too late.
 				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if _, err := p.RoundTrip(request(t, soon, http.MethodGet, pagePath, "")); !errors.Is(err, errHeldBack) {
+				if _, err := p.RoundTrip(transporttest.Request(t, soon, http.MethodGet, transporttest.PagePath, "")); !errors.Is(err, errHeldBack) {
 					t.Errorf("a read without the time to wait: %v", err)
 				}
 				if took := time.Since(start); took != 0 {
@@ -105,13 +107,13 @@ func TestPauseReachesThoseWhoWait(t *testing.T) {
 		var group sync.WaitGroup
 		start := time.Now()
 		group.Go(func() {
-			_, err := p.RoundTrip(request(t, t.Context(), http.MethodPatch, pagePath, "{}"))
+			_, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
 			if !errors.Is(err, errHeldBack) || time.Since(start) != 0 {
 				t.Errorf("a write: %v after %s", err, time.Since(start))
 			}
 		})
 		group.Go(func() {
-			_, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			_, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
 			if err != nil || time.Since(start) < time.Minute {
 				t.Errorf("a read: %v after %s", err, time.Since(start))
 			}
@@ -128,7 +130,7 @@ func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, sent := limited(502, "")
 		p := paced(t, 3, 10, server)
-		chain := &retry{next: p, base: 500 * time.Millisecond}
+		chain := &retry{next: p, base: 500 * time.Millisecond, jitter: halfway}
 		ctx, err := p.permits.grant(t.Context(), 2)
 		if err != nil {
 			t.Fatal(err)
@@ -136,17 +138,17 @@ func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
 		var others sync.WaitGroup
 		for range 30 {
 			others.Go(func() {
-				if err := p.permits.admit(t.Context(), anyPause); err != nil {
+				if err := p.permits.admit(t.Context(), time.Time{}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		synctest.Wait()
-		if _, err := chain.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+		if _, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
 			t.Fatal(err)
 		}
 		read := time.Now()
-		if _, err := chain.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}")); err != nil {
+		if _, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}")); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(read); waited != 0 || len(sent()) != 3 {
@@ -158,28 +160,28 @@ func TestRetriedReadKeepsThePermitOfItsWrite(t *testing.T) {
 
 func TestLengthOfPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		blocked := apiError("rate_limited", "no", map[string]any{"rate_limit_reason": reasonBlocked})
-		answer := reply(429, "")
+		blocked := transporttest.Failure("rate_limited", "no", map[string]any{"rate_limit_reason": reasonBlocked})
+		answer := transporttest.Reply(429, "")
 		p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { return answer, nil })
 		for i, tc := range []struct {
 			answer *http.Response
 			want   time.Duration
 		}{
-			{reply(429, ""), 5 * time.Second},
-			{reply(429, ""), 10 * time.Second},
-			{reply(529, "", "Retry-After", "soon"), 20 * time.Second},
-			{reply(200, "{}"), 0},
-			{reply(429, ""), 5 * time.Second},
-			{reply(429, blocked), time.Minute},
-			{reply(429, blocked, "Retry-After", "120"), 2 * time.Minute},
-			{reply(429, ""), 40 * time.Second},
-			{reply(429, ""), time.Minute},
-			{reply(429, ""), time.Minute},
+			{transporttest.Reply(429, ""), 5 * time.Second},
+			{transporttest.Reply(429, ""), 10 * time.Second},
+			{transporttest.Reply(529, "", "Retry-After", "soon"), 20 * time.Second},
+			{transporttest.Reply(200, "{}"), 0},
+			{transporttest.Reply(429, ""), 5 * time.Second},
+			{transporttest.Reply(429, blocked), time.Minute},
+			{transporttest.Reply(429, blocked, "Retry-After", "120"), 2 * time.Minute},
+			{transporttest.Reply(429, ""), 40 * time.Second},
+			{transporttest.Reply(429, ""), time.Minute},
+			{transporttest.Reply(429, ""), time.Minute},
 		} {
 			answer = tc.answer
-			p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
+			p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, ""))
 			start := time.Now()
-			if err := p.permits.admit(t.Context(), anyPause); err != nil {
+			if err := p.permits.admit(t.Context(), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(start); took < tc.want || took > tc.want+tc.want/10+400*time.Millisecond {

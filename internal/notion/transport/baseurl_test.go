@@ -1,8 +1,10 @@
-package notion
+package transport
 
 import (
 	"net/http"
 	"testing"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
 func TestBaseURL(t *testing.T) {
@@ -17,11 +19,11 @@ func TestBaseURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, host := "", ""
-		chain := &baseURL{base: base, next: roundTrip(func(req *http.Request) (*http.Response, error) {
+		chain := &baseURL{base: base, next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
 			got, host = req.URL.String(), req.Host
-			return reply(200, "{}"), nil
+			return transporttest.Reply(200, "{}"), nil
 		})}
-		req := request(t, t.Context(), http.MethodGet, tc.url, "")
+		req := transporttest.Request(t, t.Context(), http.MethodGet, tc.url, "")
 		before := req.URL.String()
 		if _, err := chain.RoundTrip(req); err != nil {
 			t.Fatal(err)

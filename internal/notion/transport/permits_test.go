@@ -1,10 +1,11 @@
-package notion
+package transport
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -15,12 +16,17 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+
+	"dibs/internal/notion/transport/transporttest"
 )
 
+// halfway is the jitter that has no luck in it.
+func halfway(n time.Duration) time.Duration { return n / 2 }
+
 // paced is a paced transport in front of a server that answers everything.
-func paced(t *testing.T, perSecond float64, burst int, server roundTrip) *pace {
+func paced(t *testing.T, perSecond float64, burst int, server transporttest.Server) *pace {
 	t.Helper()
-	permits, err := newPermits(perSecond, burst)
+	permits, err := newPermits(perSecond, burst, halfway)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,13 +37,13 @@ func paced(t *testing.T, perSecond float64, burst int, server roundTrip) *pace {
 func drain(t *testing.T, p *pace, n int) {
 	t.Helper()
 	for range n {
-		if _, err := p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, "")); err != nil {
+		if _, err := p.RoundTrip(transporttest.Request(t, t.Context(), http.MethodGet, transporttest.PagePath, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func fine(*http.Request) (*http.Response, error) { return reply(200, "{}"), nil }
+func fine(*http.Request) (*http.Response, error) { return transporttest.Reply(200, "{}"), nil }
 
 // Whatever the load, no window of 60 seconds sees more requests than the rate
 // allows, also when requests take different times to arrive and permits are used
@@ -63,7 +69,7 @@ func TestNoWindowSeesTooManyRequests(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					arrivals = append(arrivals, time.Now())
-					return reply(200, "{}"), nil
+					return transporttest.Reply(200, "{}"), nil
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
 				defer cancel()
@@ -84,7 +90,7 @@ func TestNoWindowSeesTooManyRequests(t *testing.T) {
 								time.Sleep(some(8 * time.Second))
 							}
 							for range some(3) {
-								p.RoundTrip(request(t, use, http.MethodGet, pagePath, ""))
+								p.RoundTrip(transporttest.Request(t, use, http.MethodGet, transporttest.PagePath, ""))
 							}
 							done()
 							if some(10) == 0 { // a quiet time, in which the bucket fills
@@ -125,7 +131,7 @@ func TestBurstThenSteady(t *testing.T) {
 		t.Run(fmt.Sprint(held, " held"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sent := 0
-				p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { sent++; return reply(200, "{}"), nil })
+				p := paced(t, 3, 10, func(*http.Request) (*http.Response, error) { sent++; return transporttest.Reply(200, "{}"), nil })
 				var grants []context.Context
 				for range held {
 					ctx, err := p.permits.grant(t.Context(), 2)
@@ -134,10 +140,10 @@ func TestBurstThenSteady(t *testing.T) {
 					}
 					grants = append(grants, ctx)
 				}
-				time.Sleep(grantLife - time.Nanosecond)
+				time.Sleep(5 * time.Second)
 				for _, ctx := range grants {
-					p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
-					p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, ""))
+					p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
+					p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
 				}
 				if sent != 2*held {
 					t.Fatalf("sent %d with permits, want %d", sent, 2*held)
@@ -145,7 +151,7 @@ func TestBurstThenSteady(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), window+jitterAllowance)
 				defer cancel()
 				for {
-					if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
+					if _, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, "")); err != nil {
 						break
 					}
 				}
@@ -169,7 +175,7 @@ func order(t *testing.T, p *pace, want int, waiting map[Lane]int) []Lane {
 	for lane, n := range waiting {
 		for range n {
 			group.Go(func() {
-				if err := p.permits.admit(InLane(ctx, lane), anyPause); err != nil {
+				if err := p.permits.admit(InLane(ctx, lane), time.Time{}); err != nil {
 					return
 				}
 				mu.Lock()
@@ -218,82 +224,6 @@ func TestLowerLaneHasWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestPermitsTakenTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		drain(t, p, 10)
-		ctx, err := p.permits.grant(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		// Others who wait do not come between.
-		go p.RoundTrip(request(t, t.Context(), http.MethodGet, pagePath, ""))
-		synctest.Wait()
-		if _, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("two requests with permits took %s, want no wait", took)
-		}
-		if _, err := p.RoundTrip(request(t, ctx, http.MethodGet, pagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < 300*time.Millisecond {
-			t.Errorf("a third request had to wait %s only, want a permit of its own", took)
-		}
-	})
-}
-
-func TestUnusedPermitsComeBack(t *testing.T) {
-	// Each takes the whole burst and leaves it unused.
-	for name, leave := range map[string]func(cancel context.CancelFunc){
-		"when the context ends": func(cancel context.CancelFunc) { cancel(); synctest.Wait() },
-		"after a while":         func(context.CancelFunc) { time.Sleep(grantLife) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := paced(t, 3, 10, fine)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				ctx, err := p.permits.grant(ctx, 10)
-				if err != nil {
-					t.Fatal(err)
-				}
-				leave(cancel)
-				start := time.Now()
-				drain(t, p, 10)
-				if took := time.Since(start); took != 0 {
-					t.Errorf("ten requests took %s, want none to wait", took)
-				}
-				if got := grantOf(ctx).live; got {
-					t.Error("the permits are still held")
-				}
-			})
-		})
-	}
-}
-
-// Permits that are held and not used make the others wait, but not for ever.
-func TestHeldPermitsAreNotHandedOutTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := paced(t, 3, 10, fine)
-		for range 5 {
-			if _, err := p.permits.grant(t.Context(), 2); err != nil {
-				t.Fatal(err)
-			}
-		}
-		start := time.Now()
-		drain(t, p, 1)
-		if took := time.Since(start); took != grantLife {
-			t.Errorf("the request waited %s, want until the first permits expired, %s", took, grantLife)
-		}
-	})
-}
-
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := paced(t, 3, 10, fine)
@@ -302,7 +232,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		var group sync.WaitGroup
 		for range 50 {
 			group.Go(func() {
-				_, err := p.RoundTrip(request(t, ctx, http.MethodPatch, pagePath, "{}"))
+				_, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}"))
 				var failed *SendError
 				if !errors.As(err, &failed) || failed.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
 					t.Errorf("err = %v, want one that says that it did not land", err)
@@ -338,7 +268,7 @@ func TestPermitOfThoseWhoTurnAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
-			if err := p.permits.admit(ctx, anyPause); !errors.Is(err, context.Canceled) {
+			if err := p.permits.admit(ctx, time.Time{}); !errors.Is(err, context.Canceled) {
 				t.Errorf("err = %v, want that of the context", err)
 			}
 		})
@@ -362,12 +292,16 @@ func TestRatesThatMakeNoSense(t *testing.T) {
 	for _, tc := range []struct {
 		perSecond float64
 		burst     int
-	}{{0, 10}, {-1, 10}, {3, 1}, {3, 0}, {0.1, 10}, {3, 180}} {
-		if _, err := newPermits(tc.perSecond, tc.burst); err == nil || !strings.Contains(err.Error(), "notion.rate") {
-			t.Errorf("newPermits(%g, %d): err = %v, want one that names the setting", tc.perSecond, tc.burst, err)
+		names     string
+	}{
+		{0, 10, "notion.rate"}, {-1, 10, "notion.rate"}, {math.NaN(), 10, "notion.rate"},
+		{3, 1, "notion.burst"}, {3, 0, "notion.burst"}, {0.1, 10, "notion.burst"}, {3, 180, "notion.burst"},
+	} {
+		if _, err := newPermits(tc.perSecond, tc.burst, halfway); err == nil || !strings.Contains(err.Error(), tc.names) {
+			t.Errorf("newPermits(%g, %d): err = %v, want one that names %s", tc.perSecond, tc.burst, err, tc.names)
 		}
 	}
-	p, err := newPermits(3, 10)
+	p, err := newPermits(3, 10, halfway)
 	if err != nil {
 		t.Fatal(err)
 	}

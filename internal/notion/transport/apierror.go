@@ -1,7 +1,8 @@
-package notion
+package transport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,25 +13,27 @@ import (
 	"unicode"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
-// APIError is an answer other than a good one, whatever form it had: Notion's
-// JSON, a page of HTML from the edge in front of it, or nothing.
+// APIError is an answer other than a good one. It may be Notion's JSON, a page of HTML
+// from the edge in front of Notion, or empty.
 type APIError struct {
 	Method string
 	Path   string
 	Status int
 	// Code is Notion's, and stable; empty if the answer was not Notion's.
 	Code string
-	// Message is Notion's wording, or what the answer was instead.
+	// Message is Notion's wording. If the answer was not Notion's, it says what it was.
 	Message string
-	// RequestID is what Notion's support asks for; that of the edge if the answer was its.
+	// RequestID is what Notion's support asks for. For an answer of the edge it is the
+	// edge's own.
 	RequestID string
 	// AdditionalData is what else Notion said.
 	AdditionalData map[string]any
 	// RetryAfter is how long Notion asked to be left alone; zero if it did not say.
 	RetryAfter time.Duration
-	// Landed says whether a write took effect all the same. Of a read it says nothing.
+	// Landed says whether a write took effect all the same. It means nothing for a read.
 	Landed claim.Landed
 }
 
@@ -46,37 +49,36 @@ func (e *APIError) Error() string {
 	return s
 }
 
-// The codes and reasons that something depends on.
-const (
-	codeValidation = "validation_error"
-	// reasonBlocked is the rate limit reason of a connection that Notion has shut
-	// out; asking again does not help and is not wanted.
-	reasonBlocked = "public_api_request_blocked"
-	// multipleSources is the error type of a database that has several data sources,
-	// where version 2022-06-28 knows of one only.
-	multipleSources = "multiple_data_sources_for_database"
-)
+// reasonBlocked is the rate limit reason of a connection that Notion has shut out.
+// Asking again does not help and is not wanted.
+const reasonBlocked = "public_api_request_blocked"
 
-// several reports whether a database has several data sources, and none was named.
-func (e *APIError) several() bool { return e.data("error_type") == multipleSources }
-
-func (e *APIError) data(key string) string {
+// Data is a text in AdditionalData; empty if there is none of that key.
+func (e *APIError) Data(key string) string {
 	s, _ := e.AdditionalData[key].(string)
 	return s
 }
 
-// rateLimited reports whether Notion asked for a pause.
-func (e *APIError) rateLimited() bool {
+// RateLimited reports whether Notion asked for a pause.
+func (e *APIError) RateLimited() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == statusOverload
 }
 
-func (e *APIError) blocked() bool { return e.data("rate_limit_reason") == reasonBlocked }
+// Blocked reports whether Notion has shut this connection out.
+func (e *APIError) Blocked() bool { return e.Data("rate_limit_reason") == reasonBlocked }
+
+// rateLimited reports whether a request failed because Notion asked for a pause.
+func rateLimited(err error) bool {
+	var answered *APIError
+	return errors.As(err, &answered) && answered.RateLimited()
+}
+
+func (e *APIError) retryAfter() time.Duration { return e.RetryAfter }
 
 // statusOverload is Notion's 529, service_overload, which net/http has no name for.
 const statusOverload = 529
 
-// newAPIError reads an answer. The status decides: an answer of the edge has
-// nothing else to go by.
+// newAPIError reads an answer that is not a good one.
 func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError {
 	e := &APIError{Method: req.Method, Path: req.URL.Path, Status: resp.StatusCode}
 	var said struct {
@@ -87,7 +89,7 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 		AdditionalData map[string]any `json:"additional_data"`
 	}
 	if err := json.Unmarshal(body, &said); err == nil && said.Object == "error" {
-		e.Code, e.Message = oneLine(said.Code), oneLine(said.Message)
+		e.Code, e.Message = OneLine(said.Code), OneLine(said.Message)
 		e.RequestID, e.AdditionalData = said.RequestID, said.AdditionalData
 	} else {
 		e.Message = describe(resp, body)
@@ -96,8 +98,8 @@ func newAPIError(req *http.Request, resp *http.Response, body []byte) *APIError 
 			e.RequestID = resp.Header.Get("Cf-Ray")
 		}
 	}
-	e.RequestID = oneLine(e.RequestID)
-	e.RetryAfter = retryAfter(resp.Header, e.AdditionalData)
+	e.RequestID = OneLine(e.RequestID)
+	e.RetryAfter = askedToWait(resp.Header, e.AdditionalData)
 	e.Landed = e.landed()
 	return e
 }
@@ -120,32 +122,26 @@ func describe(resp *http.Response, body []byte) string {
 	return what
 }
 
-// oneLine folds a message into one line of a length that a log can bear, of
-// characters that do nothing to a terminal.
-func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || unicode.IsSpace(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
+// OneLine makes a text of a server's fit for an error: one line of at most 500
+// characters, none of which does anything to a terminal.
+func OneLine(s string) string {
+	s = task.OneLine(s, unicode.ReplacementChar)
 	if r := []rune(s); len(r) > 500 {
 		s = string(r[:500]) + "…"
 	}
 	return s
 }
 
-// landed says what the answer says about a write.
+// landed is what the answer says about a write.
 func (e *APIError) landed() claim.Landed {
 	switch {
 	case e.Status >= 500 && e.saved():
 		return claim.LandedYes
-	case e.rateLimited():
+	case e.RateLimited():
 		return claim.LandedNo
 	case e.Status >= 500, e.Status < 300,
 		e.Status == http.StatusRequestTimeout,
-		// A conflict has been answered to writes that landed.
+		// Notion has been seen to answer a write that landed like this.
 		e.Status == http.StatusConflict:
 		return claim.LandedUnknown
 	default:
@@ -153,10 +149,10 @@ func (e *APIError) landed() claim.Landed {
 	}
 }
 
-// saved reports whether Notion says that it saved the write and only could not
-// build the answer. Guidance on retrying alone does not say so: a query gets some, too.
+// saved reports whether Notion says that it saved the write, and only could not build
+// the answer. That there is guidance on retrying does not say so: a query gets some, too.
 func (e *APIError) saved() bool {
-	if e.data("committed_resource_id") != "" {
+	if e.Data("committed_resource_id") != "" {
 		return true
 	}
 	guidance, ok := e.AdditionalData["retry_guidance"].([]any)
@@ -165,9 +161,9 @@ func (e *APIError) saved() bool {
 
 var wasSaved = regexp.MustCompile(`(?i)\b(was|has been) saved\b|\bthe saved change\b`)
 
-// retryAfter reads how long to wait from the header, in seconds or as a date, or
-// else from the answer's body.
-func retryAfter(h http.Header, data map[string]any) time.Duration {
+// askedToWait is how long Notion asked to be left alone; zero if it did not say. The
+// header says it in seconds or as a date. If it does not, the body may.
+func askedToWait(h http.Header, data map[string]any) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {
 		value, _ = data["retry_after"].(string)

@@ -1,4 +1,4 @@
-package notion
+package transport
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// baseURL sends requests to a server other than the one the library knows.
+// baseURL sends requests to the configured server, whichever server they name.
 type baseURL struct {
 	next http.RoundTripper
 	base *url.URL
@@ -15,7 +15,7 @@ type baseURL struct {
 func (b *baseURL) RoundTrip(req *http.Request) (*http.Response, error) {
 	to := b.base.JoinPath(req.URL.EscapedPath())
 	to.RawQuery = req.URL.RawQuery
-	req = req.Clone(req.Context())
+	req = req.WithContext(req.Context())
 	req.URL, req.Host = to, to.Host
 	return b.next.RoundTrip(req)
 }
@@ -24,10 +24,10 @@ func parseBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is not a base URL: want http or https, a host, and perhaps a path, see notion.base_url", s)
+		return nil, fmt.Errorf("notion.base_url is %q: set it to http:// or https:// with a host and perhaps a path, such as %s", s, DefaultBaseURL)
 	}
 	if u.Path == "" {
-		u.Path = "/" // or JoinPath makes a relative path, which HTTP/2 does not take
+		u.Path = "/" // else JoinPath makes a relative path, which HTTP/2 does not take
 	}
 	return u, nil
 }

@@ -1,0 +1,105 @@
+package transport
+
+import (
+	"context"
+	"time"
+)
+
+// grant is a number of permits that were taken together, for the requests made with
+// one context. It is guarded by the mutex of its permits.
+type grant struct {
+	permits *permits
+	ctx     context.Context // its end gives back what is left
+	until   time.Time       // until when its requests wait for the end of a pause
+	left    int             // permits that its requests have yet to use
+	held    bool            // whether those are held; else the next request takes them anew
+	unwatch func() bool     // ends the watch over ctx, while they are held
+}
+
+type grantKey struct{}
+
+// grantOf returns the grant of the context, or nil.
+func grantOf(ctx context.Context) *grant {
+	g, _ := ctx.Value(grantKey{}).(*grant)
+	return g
+}
+
+// HasPermits reports whether ctx comes from Transport.Permit.
+func HasPermits(ctx context.Context) bool { return grantOf(ctx) != nil }
+
+// WithoutPermits returns a context whose requests do not use the permits of ctx, but
+// wait for their own. They wait for the end of a pause as long as those of ctx do.
+func WithoutPermits(ctx context.Context) context.Context {
+	g := grantOf(ctx)
+	if g == nil {
+		return ctx
+	}
+	return context.WithValue(waitingUntil(ctx, g.until), grantKey{}, (*grant)(nil))
+}
+
+// grant waits for n permits and returns a context that carries them.
+func (p *permits) grant(ctx context.Context, n int) (context.Context, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	g := &grant{permits: p, ctx: ctx, until: time.Now().Add(impatience)}
+	p.mu.Lock()
+	if err := p.wait(ctx, &waiter{n: n, grant: g, until: g.until}); err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, grantKey{}, g), nil
+}
+
+// hold keeps n permits for the grant, until they are used or its context ends.
+func (g *grant) hold(n int) {
+	g.left = n
+	if n == 0 {
+		return
+	}
+	g.held = true
+	g.permits.held += n
+	g.unwatch = context.AfterFunc(g.ctx, func() {
+		g.permits.mu.Lock()
+		defer g.permits.mu.Unlock()
+		g.giveBack()
+		g.permits.serve()
+	})
+}
+
+// spend uses one of the permits that are held.
+func (g *grant) spend() {
+	g.left--
+	g.permits.held--
+	if g.left == 0 {
+		g.release()
+	}
+}
+
+// giveBack gives back the permits that are held, if any. The next request takes as
+// many anew, so that nothing waits between it and those that follow.
+func (g *grant) giveBack() {
+	if g.held {
+		g.permits.held -= g.left
+		g.permits.spare += g.left
+		g.release()
+	}
+}
+
+func (g *grant) release() {
+	g.held = false
+	g.unwatch()
+}
+
+// startOver prepares the grant, if there is one, for a request that is sent again: it
+// takes its own permit anew, together with those that are left. To hold on to those
+// while it waits could make everybody wait for each other.
+func (g *grant) startOver() {
+	if g == nil {
+		return
+	}
+	g.permits.mu.Lock()
+	defer g.permits.mu.Unlock()
+	g.giveBack()
+	g.left++
+	g.permits.serve()
+}

@@ -1,0 +1,127 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// DefaultBaseURL is Notion's own server.
+const DefaultBaseURL = "https://api.notion.com"
+
+// Options configures a Transport. All fields are optional.
+type Options struct {
+	// Token is the secret that authorizes the requests. The transport takes it out of
+	// whatever comes back.
+	Token string
+	// BaseURL is the server, with http or https and perhaps a path to put before
+	// every request's. The default is https://api.notion.com.
+	BaseURL string
+	// Rate is how many requests a second may be sent, as an average over any
+	// window of 60 seconds. The default is 3.
+	Rate float64
+	// Burst is how many of them may be sent at once. The default is 10.
+	Burst int
+	// Timeout is how long a request may take, from its sending to the end of the
+	// answer; waiting for a permit does not count. The default is 10 seconds.
+	Timeout time.Duration
+	// Transport sends the requests. The default is one that connects to the network.
+	Transport http.RoundTripper
+	// Log gets a line for every request, at debug level, and for every pause.
+	Log *slog.Logger
+	// Jitter returns a random length of time from zero up to, and without, n, which is
+	// positive. It makes the waits between tries and the pauses of different lengths. It
+	// must be safe for concurrent use. The default is truly random.
+	Jitter func(n time.Duration) time.Duration
+}
+
+// Transport carries requests to Notion. It implements http.RoundTripper; what it
+// returns is a good answer, an *APIError or a *SendError. It is safe for concurrent
+// use, and a process should have one only for each token, since Notion counts the
+// requests of a token.
+type Transport struct {
+	chain   http.RoundTripper
+	permits *permits
+	breaker *breaker
+	meter   *meter
+	clock   *clock
+}
+
+// New returns a transport. It sends nothing.
+func New(o Options) (*Transport, error) {
+	base, err := parseBaseURL(cmp.Or(o.BaseURL, DefaultBaseURL))
+	if err != nil {
+		return nil, err
+	}
+	jitter := jitter(o.Jitter)
+	if jitter == nil {
+		jitter = rand.N[time.Duration]
+	}
+	permits, err := newPermits(cmp.Or(o.Rate, 3), cmp.Or(o.Burst, 10), jitter)
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("notion.timeout is %s: set it to a length of time above zero, such as 10s", o.Timeout)
+	}
+	if o.Transport == nil {
+		o.Transport = newNetwork()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t := &Transport{permits: permits, meter: newMeter(o.Log), clock: newClock()}
+	var chain http.RoundTripper
+	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
+	chain = &redact{next: chain, token: o.Token}
+	chain = &baseURL{next: chain, base: base}
+	chain = &hear{next: chain, clock: t.clock}
+	chain = &typed{next: chain}
+	chain = &measured{next: chain, meter: t.meter}
+	chain = &pace{next: chain, permits: t.permits, log: o.Log}
+	t.breaker = &breaker{next: chain, log: o.Log}
+	t.chain = &retry{next: t.breaker, base: 500 * time.Millisecond, jitter: jitter}
+	return t, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.chain.RoundTrip(req)
+}
+
+// Now is the best estimate of Notion's time. It goes by the Date headers of the
+// answers, and by the time that has passed since. Before the first answer it is this
+// machine's time.
+func (t *Transport) Now() time.Time { return t.clock.now() }
+
+// Down says since when nothing is sent because Notion is down, and why. It returns nil
+// as long as Notion is up, as far as is known.
+func (t *Transport) Down() error { return t.breaker.check() }
+
+// Paused says when a pause that Notion asked for ends. It returns nil if there is no
+// pause, or one that ends within a few seconds.
+func (t *Transport) Paused() error { return t.permits.check() }
+
+// SetRate changes Options.Rate and Options.Burst.
+func (t *Transport) SetRate(perSecond float64, burst int) error {
+	return t.permits.setRate(perSecond, burst)
+}
+
+// Permit waits until n requests may be sent with nothing waiting between them,
+// and returns a context that carries those permits: a request made with it is
+// sent at once. It fails at once while Notion is down, or while a pause of more than
+// a few seconds lasts; RetryAfter says when to try again.
+//
+// Whoever takes permits must end ctx when done: that gives back those that were not
+// used, and until then nobody else can have them. A request that comes after that waits
+// in line again.
+func (t *Transport) Permit(ctx context.Context, n int) (context.Context, error) {
+	if err := t.breaker.check(); err != nil {
+		return nil, err
+	}
+	return t.permits.grant(ctx, n)
+}
