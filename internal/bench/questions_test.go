@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/client"
 )
 
 // held is how many live claims there are while questions are asked.
