@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/metrics": {"internal/claim"},
 	"internal/ready":   {"internal/agenda", "internal/task"},
 	"internal/service": {},
-	"internal/broker":  {"internal/claim", "internal/feed", "internal/sweep", "internal/task"},
+	"internal/broker":  {"internal/claim", "internal/feed", "internal/mirror", "internal/sweep", "internal/task"},
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/task", "internal/worklog"},

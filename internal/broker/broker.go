@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/sweep"
 	"dibs/internal/task"
 )
@@ -17,9 +18,15 @@ import (
 type Mirror interface {
 	// Tasks yields all tasks, in the order in which they are offered.
 	Tasks() iter.Seq[task.Task]
-	Task(id task.ID) (task.Task, bool)
-	// SyncedAt is Notion's time of the last sync; zero if there was none.
-	SyncedAt() time.Time
+	// Task returns one task; ok is false if the mirror does not have it.
+	Task(id task.ID) (t task.Task, ok bool)
+	// Standing says how far the mirror can be relied on.
+	Standing() mirror.Standing
+	// Sync brings the mirror up to date, with the whole board if full is set.
+	Sync(ctx context.Context, full bool) (mirror.Result, error)
+	// Closed says why no task may be claimed at present; nil if any may. Nor is one
+	// swept then: when a lease ends may not be known.
+	Closed() error
 }
 
 // Journal is the local record.
@@ -48,18 +55,10 @@ type Config struct {
 	Feed    Feed
 	// Now is Notion's time.
 	Now func() time.Time
-	// Sync brings the mirror up to date, with the whole board if full is set.
-	Sync func(ctx context.Context, full bool) (Synced, error)
-	// StaleAfter is how long after a sync the mirror counts as out of date. It does
-	// so at once when a sync failed, as Failing tells.
-	StaleAfter time.Duration
-	Failing    func() bool
-	// Closed says why no task may be claimed at present; nil if any may. Nor is one
-	// swept then: when a lease ends may not be known.
-	Closed func() error
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
-	// Report fills in the parts of the status that the broker does not know.
+	// Report adds to the status what the broker does not know: who the daemon is, how it
+	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *Status) error
 	Log    *slog.Logger
 }
@@ -72,10 +71,6 @@ type Broker struct {
 	feed    Feed
 	now     func() time.Time
 	report  func(context.Context, *Status) error
-	sync    func(ctx context.Context, full bool) (Synced, error)
-	stale   time.Duration
-	failing func() bool
-	shut    func() error // see Config.Closed
 	log     *slog.Logger
 	ahead   atomic.Int64 // see Local
 
@@ -94,7 +89,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	return &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
-		agents: c.Agents, report: c.Report, sync: c.Sync, stale: c.StaleAfter, failing: c.Failing, shut: c.Closed, log: c.Log,
+		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -109,7 +104,7 @@ func (b *Broker) Changed() { b.changed.fire() }
 
 // Sweep puts the tasks with a stale claim back to OPEN.
 func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
-	if err := b.shut(); err != nil {
+	if err := b.mirror.Closed(); err != nil {
 		return nil, err
 	}
 	reopened, err := sweep.Run(ctx, b.claimer, sweep.Plan(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
@@ -125,23 +120,15 @@ func (b *Broker) Sweep(ctx context.Context) ([]Swept, error) {
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (Synced, error) {
-	done, err := b.sync(ctx, full)
+	r, err := b.mirror.Sync(ctx, full)
+	done := Synced{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: ageOf(b.mirror.Standing())}
 	for range b.mirror.Tasks() {
 		done.Tasks++
 	}
-	done.Age = b.age()
 	return done, err
 }
 
-// age says how old the mirror is.
-func (b *Broker) age() Age {
-	a := Age{SyncedAt: b.mirror.SyncedAt()}
-	if !a.SyncedAt.IsZero() {
-		a.Old = max(0, b.now().Sub(a.SyncedAt))
-	}
-	a.Stale = a.SyncedAt.IsZero() || a.Old > b.stale || b.failing()
-	return a
-}
+func ageOf(s mirror.Standing) Age { return Age{SyncedAt: s.SyncedAt, Old: s.Old, Stale: s.Stale} }
 
 // Log returns events of the local record, oldest first.
 func (b *Broker) Log(ctx context.Context, f LogFilter) ([]claim.Event, error) {
@@ -156,9 +143,15 @@ func (b *Broker) Status(ctx context.Context) (Status, error) {
 	board := b.board()
 	p := b.claimer.Policy()
 	s := Status{
-		Mirror:   MirrorStatus{Age: board.age},
+		Mirror:   MirrorStatus{Age: ageOf(board.standing)},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
+	}
+	if p := board.standing.Progress; p != nil {
+		s.Mirror.Syncing = &Progress{Read: p.Read, Of: p.Of}
+	}
+	if err := b.mirror.Closed(); err != nil {
+		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
 	for t := range board.tasks {
 		s.Mirror.Tasks++
