@@ -7,23 +7,25 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
-// board is the mirror and the claims held here.
+// board is the mirror and the claims held here: what is in its fields as of the moment
+// when it was made, and what it asks the mirror and the claimer for as of now.
 type board struct {
 	Mirror
-	tasks   iter.Seq[task.Task] // of one moment, in the order in which they are offered
-	claimer *claim.Claimer
-	age     api.Age
-	now     time.Time
-	policy  claim.Policy
+	standing mirror.Standing
+	tasks    iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	claimer  *claim.Claimer
+	now      time.Time
+	policy   claim.Policy
 }
 
 func (b *Broker) board() *board {
 	return &board{
-		Mirror: b.mirror, tasks: b.mirror.Tasks(), claimer: b.claimer,
-		age: b.age(), now: b.now(), policy: b.claimer.Policy(),
+		Mirror: b.mirror, standing: b.mirror.Standing(), tasks: b.mirror.Tasks(), claimer: b.claimer,
+		now: b.now(), policy: b.claimer.Policy(),
 	}
 }
 
@@ -35,15 +37,15 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
-// occupied returns the claim held here that keeps a task from everybody else; one
-// that has gone stale does not.
+// occupied returns the claim of this daemon that keeps a task from everybody else, if
+// there is one. A claim that has gone stale does not keep anybody from it.
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	c, taken := bd.claimer.On(id)
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
-// ready reports whether a claim on t would get past the pre-flight, for all
-// that is known here: t is OPEN, nobody holds it and nothing blocks it.
+// ready reports whether a claim on t would pass the pre-flight if Notion shows what the
+// mirror shows: t is OPEN, nobody holds it and nothing blocks it.
 func (bd *board) ready(t task.Task) bool {
 	if t.Status != task.Open {
 		return false
@@ -68,7 +70,7 @@ func (bd *board) view(t task.Task) View {
 // Tasks lists the tasks that f selects, in the order in which they are offered.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
-	out := Listing{Age: bd.age, Tasks: []View{}}
+	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
 	for t := range bd.tasks {
 		switch {
 		case t.Trashed,
