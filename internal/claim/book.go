@@ -92,18 +92,6 @@ func (b *book) get(id ID) (Claim, bool) {
 	return c, ok
 }
 
-// all returns every live claim, oldest first.
-func (b *book) all() []Claim {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	out := make([]Claim, 0, len(b.claims))
-	for _, c := range b.claims {
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(x, y Claim) int { return cmp.Compare(x.ID, y.ID) })
-	return out
-}
-
 // on returns the claims on a task, oldest first.
 func (b *book) on(id task.ID) []Claim {
 	b.mu.RLock()

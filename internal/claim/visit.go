@@ -109,7 +109,7 @@ func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.Write
 var errNoEffect = errors.New("was acknowledged without taking effect")
 
 // errSlow is the error of a write that was not sent because the window was over.
-var errSlow = errors.New("Notion answered more slowly")
+var errSlow = errors.New("the page was read more slowly")
 
 // write sends w, unless the window is over, and returns the page as the answer
 // showed it. The error is nil if the write is seen. A write is seen through even
