@@ -6,9 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/task"
+
+	"github.com/tidwall/btree"
 )
 
 // index holds the rows of the mirror in memory, so that a question costs neither
@@ -17,9 +20,12 @@ import (
 type index struct {
 	mu   sync.RWMutex
 	rows map[task.ID]*row
-	// order has the tasks as they are offered. Neither it nor the tasks are
-	// changed once they are in it; a change replaces them.
-	order []*task.Task
+	// order has the tasks in the order in which they are offered. A task is never
+	// changed once it is in there; a new one takes its place.
+	order *btree.BTreeG[*task.Task]
+	// offered is a copy of order that never changes, and shares most of it. Readers
+	// go through it without a lock.
+	offered atomic.Pointer[btree.BTreeG[*task.Task]]
 }
 
 // row is a task as of its last reading.
@@ -35,7 +41,11 @@ type row struct {
 type stamp int64
 
 func newIndex(tasks []task.Task) *index {
-	x := &index{rows: make(map[task.ID]*row, len(tasks))}
+	before := func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }
+	x := &index{
+		rows:  make(map[task.ID]*row, len(tasks)),
+		order: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), // mu guards it
+	}
 	changes := make([]task.Change, len(tasks))
 	for i, t := range tasks {
 		changes[i].After = t
@@ -61,15 +71,9 @@ func (x *index) len() int {
 
 // all yields the tasks of this moment, in the order in which they are offered.
 func (x *index) all() iter.Seq[task.Task] {
-	x.mu.RLock()
-	order := x.order
-	x.mu.RUnlock()
+	offered := x.offered.Load()
 	return func(yield func(task.Task) bool) {
-		for _, t := range order {
-			if !yield(*t) {
-				return
-			}
-		}
+		offered.Scan(func(t *task.Task) bool { return yield(*t) })
 	}
 }
 
@@ -129,43 +133,25 @@ func (x *index) readSince(id task.ID, s stamp) bool {
 
 // take makes the changes, with x.mu held.
 func (x *index) take(changed []task.Change, gone []task.ID) {
-	drop := make(map[*task.Task]bool, len(changed)+len(gone))
 	for _, id := range gone {
 		if r := x.rows[id]; r != nil {
-			drop[r.task] = true
+			x.order.Delete(r.task)
 			delete(x.rows, id)
 		}
 	}
-	add := make([]*task.Task, 0, len(changed))
 	for _, c := range changed {
 		r := x.rows[c.After.ID]
+		after := c.After // on its own, or it would keep all its predecessors
 		if r == nil {
 			r = &row{}
 			x.rows[c.After.ID] = r
-		} else {
-			drop[r.task] = true
+		} else if task.Before(*r.task, after) != 0 { // it moves
+			x.order.Delete(r.task)
 		}
-		after := c.After // on its own, or it would keep all its predecessors
 		r.task = &after
-		add = append(add, r.task)
+		x.order.Set(r.task)
 	}
-	x.order = merge(x.order, drop, add)
-}
-
-// merge returns an ordered list without what is dropped and with what is added.
-func merge(order []*task.Task, drop map[*task.Task]bool, add []*task.Task) []*task.Task {
-	slices.SortFunc(add, func(a, b *task.Task) int { return task.Before(*a, *b) })
-	out := make([]*task.Task, 0, len(order)+len(add))
-	for _, t := range order {
-		if drop[t] {
-			continue
-		}
-		for len(add) > 0 && task.Before(*add[0], *t) < 0 {
-			out, add = append(out, add[0]), add[1:]
-		}
-		out = append(out, t)
-	}
-	return append(out, add...)
+	x.offered.Store(x.order.Copy())
 }
 
 // doubts reports whether t, a query's row, contradicts the page as it was read
