@@ -7,23 +7,24 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
 // board is the mirror and the claims held here.
 type board struct {
 	Mirror
-	tasks   iter.Seq[task.Task] // of one moment, in the order in which they are offered
-	claimer *claim.Claimer
-	age     api.Age
-	now     time.Time
-	policy  claim.Policy
+	standing mirror.Standing
+	tasks    iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	claimer  *claim.Claimer
+	now      time.Time
+	policy   claim.Policy
 }
 
 func (b *Broker) board() *board {
 	return &board{
-		Mirror: b.mirror, tasks: b.mirror.Tasks(), claimer: b.claimer,
-		age: b.age(), now: b.now(), policy: b.claimer.Policy(),
+		Mirror: b.mirror, standing: b.mirror.Standing(), tasks: b.mirror.Tasks(), claimer: b.claimer,
+		now: b.now(), policy: b.claimer.Policy(),
 	}
 }
 
@@ -68,7 +69,7 @@ func (bd *board) view(t task.Task) View {
 // Tasks lists the tasks that f selects, in the order in which they are offered.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
-	out := Listing{Age: bd.age, Tasks: []View{}}
+	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
 	for t := range bd.tasks {
 		switch {
 		case t.Trashed,

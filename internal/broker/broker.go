@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
@@ -17,9 +18,15 @@ import (
 type Mirror interface {
 	// Tasks yields all tasks, in the order in which they are offered.
 	Tasks() iter.Seq[task.Task]
-	Task(id task.ID) (task.Task, bool)
-	// SyncedAt is Notion's time of the last sync; zero if there was none.
-	SyncedAt() time.Time
+	// Task returns one task; ok is false if the mirror does not have it.
+	Task(id task.ID) (t task.Task, ok bool)
+	// Standing says how far the mirror can be relied on.
+	Standing() mirror.Standing
+	// Sync brings the mirror up to date, with the whole board if full is set.
+	Sync(ctx context.Context, full bool) (mirror.Result, error)
+	// Closed says why no task may be claimed at present; nil if any may. Nor is one
+	// swept then: when a lease ends may not be known.
+	Closed() error
 }
 
 // Journal is the local record.
@@ -48,18 +55,10 @@ type Config struct {
 	Feed    Feed
 	// Now is Notion's time.
 	Now func() time.Time
-	// Sync brings the mirror up to date, with the whole board if full is set.
-	Sync func(ctx context.Context, full bool) (api.Sync, error)
-	// StaleAfter is how long after a sync the mirror counts as out of date. It does
-	// so at once when a sync failed, as Failing tells.
-	StaleAfter time.Duration
-	Failing    func() bool
-	// Closed says why no task may be claimed at present; nil if any may. Nor is one
-	// swept then: when a lease ends may not be known.
-	Closed func() error
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
-	// Report fills in the parts of the status that the broker does not know.
+	// Report adds to the status what the broker does not know: who the daemon is, how it
+	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
 	Log    *slog.Logger
 }
@@ -72,10 +71,6 @@ type Broker struct {
 	feed    Feed
 	now     func() time.Time
 	report  func(context.Context, *api.Status) error
-	sync    func(ctx context.Context, full bool) (api.Sync, error)
-	stale   time.Duration
-	failing func() bool
-	shut    func() error // see Config.Closed
 	log     *slog.Logger
 	ahead   atomic.Int64 // see Local
 
@@ -94,7 +89,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	return &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
-		agents: c.Agents, report: c.Report, sync: c.Sync, stale: c.StaleAfter, failing: c.Failing, shut: c.Closed, log: c.Log,
+		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -109,23 +104,15 @@ func (b *Broker) Changed() { b.changed.fire() }
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
-	done, err := b.sync(ctx, full)
+	r, err := b.mirror.Sync(ctx, full)
+	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: ageOf(b.mirror.Standing())}
 	for range b.mirror.Tasks() {
 		done.Tasks++
 	}
-	done.Age = b.age()
 	return done, err
 }
 
-// age says how old the mirror is.
-func (b *Broker) age() api.Age {
-	synced := b.mirror.SyncedAt()
-	if synced.IsZero() {
-		return api.NewAge(synced, 0, true)
-	}
-	old := max(0, b.now().Sub(synced))
-	return api.NewAge(synced, old, old > b.stale || b.failing())
-}
+func ageOf(s mirror.Standing) api.Age { return api.NewAge(s.SyncedAt, s.Old, s.Stale) }
 
 // Log returns entries of the local record, oldest first.
 func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
@@ -140,9 +127,15 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	board := b.board()
 	p := b.claimer.Policy()
 	s := api.Status{
-		Mirror:   api.MirrorStatus{Age: board.age},
+		Mirror:   api.MirrorStatus{Age: ageOf(board.standing)},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
+	}
+	if p := board.standing.Progress; p != nil {
+		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)
+	}
+	if err := b.mirror.Closed(); err != nil {
+		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
 	for t := range board.tasks {
 		s.Mirror.Tasks++

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
@@ -87,8 +87,8 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 		if err != nil {
 			return claim.Claim{}, err
 		}
-		if age := b.age(); done == nil && age.Stale {
-			return claim.Claim{}, b.nothingKnown(age)
+		if s := b.mirror.Standing(); done == nil && s.Stale {
+			return claim.Claim{}, nothingKnown(s)
 		}
 		if done == nil {
 			return claim.Claim{}, &claim.Denied{
@@ -110,15 +110,15 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 	}
 }
 
-// nothingKnown denies the next task although there may be one: Notion has not been
-// heard of for too long.
-func (b *Broker) nothingKnown(age api.Age) *claim.Denied {
+// nothingKnown denies the next task because the mirror has none that is ready, and is
+// out of date: there may be one in Notion.
+func nothingKnown(s mirror.Standing) *claim.Denied {
 	d := &claim.Denied{
 		Code: claim.CodeNotionUnavailable, RetryAfter: recheck,
 		Detail: "the board is being read for the first time, see `dibs status`; try again later, or wait for a task",
 	}
-	if !age.SyncedAt.IsZero() {
-		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", age.Old().Round(time.Second))
+	if !s.SyncedAt.IsZero() {
+		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", s.Old.Round(time.Second))
 	}
 	return d
 }

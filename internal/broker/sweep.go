@@ -16,7 +16,7 @@ import (
 // to OPEN, so that a dead agent never keeps a task for good, and says which it were.
 // With an error, those were reopened all the same.
 func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
-	if err := b.shut(); err != nil {
+	if err := b.mirror.Closed(); err != nil {
 		return nil, err
 	}
 	swept, err := sweep(ctx, b.claimer, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()))

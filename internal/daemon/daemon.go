@@ -67,17 +67,11 @@ type Daemon struct {
 	logLevel  *slog.LevelVar
 
 	// owed wakes the delivery of log entries, due the steps that claims are owed,
-	// news the telling of events, and leases the warnings of leases that end.
-	owed, due, news, leases chan struct{}
+	// news the telling of events, leases the warnings of leases that end, and synced
+	// the first check of the claims held.
+	owed, due, news, leases, synced chan struct{}
 
-	listed atomic.Bool // the mirror has seen the whole board
-	lacked atomic.Bool // since it was read as a whole, the database lacked something
-	begun  bool        // agents are told of what happens; for tellLoop only
-
-	first chan struct{} // closed when the first sync is over
-
-	mu      sync.Mutex
-	failure string // the last failure to sync, empty once it works again
+	begun bool // agents are told of what happens; for tellLoop only
 
 	cleanup []func() error
 }
@@ -89,7 +83,10 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		owed: make(chan struct{}, 1), due: make(chan struct{}, 1), news: make(chan struct{}, 1), leases: make(chan struct{}, 1), logLevel: o.LogLevel,
+		logLevel: o.LogLevel,
+	}
+	for _, loop := range []*chan struct{}{&d.owed, &d.due, &d.news, &d.leases, &d.synced} {
+		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
 	defer func() {
@@ -119,17 +116,18 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.journal.Close)
-	logs, err := d.connect(ctx, o.Transport)
+	logs, down, err := d.connect(ctx, o.Transport)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.build(ctx, logs); err != nil {
+	if err := d.build(ctx, logs, down); err != nil {
 		return nil, err
 	}
 	if err := d.claimer.Recover(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.begin(ctx); err != nil {
+	d.cleanup = append(d.cleanup, d.mirror.Close)
+	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
 	for _, w := range d.tasks.Warnings() {
@@ -139,17 +137,17 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 }
 
 // connect opens the three databases, which checks token, sharing and schema. It does
-// not wait for the end of a long pause that Notion asks for.
-func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[claim.Log]worklog.Writer, error) {
+// not wait for the end of a long pause that Notion asks for. down says why the tasks
+// database is as an earlier run knew it; nil if it is as Notion says.
+func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]worklog.Writer, down, err error) {
 	c := d.config
-	var err error
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	workspace.Choose(d.notion, c.Databases)
-	known, err := d.journal.Meta(ctx, metaSchema)
+	known, err := mirror.Schema(ctx, d.journal)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	asking := notion.Impatient(ctx)
 	if known != "" {
@@ -157,10 +155,10 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 		asking, cancel = context.WithTimeoutCause(asking, connectWait, errConnect)
 		defer cancel()
 	}
-	if err := d.openTasks(ctx, asking, known); err != nil {
-		return nil, fmt.Errorf("databases.tasks: %w", err)
+	if down, err = d.openTasks(ctx, asking, known); err != nil {
+		return nil, nil, fmt.Errorf("databases.tasks: %w", err)
 	}
-	logs := make(map[claim.Log]worklog.Writer)
+	logs = make(map[claim.Log]worklog.Writer)
 	for _, db := range []struct {
 		log     claim.Log
 		key, id string
@@ -169,17 +167,18 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (map[
 		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
 	} {
 		if logs[db.log], err = d.openLog(asking, db.id, known != ""); err != nil {
-			return nil, fmt.Errorf("%s: %w", db.key, err)
+			return nil, nil, fmt.Errorf("%s: %w", db.key, err)
 		}
 	}
-	return logs, nil
+	return logs, down, nil
 }
 
-// build makes the parts that talk to each other.
-func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (err error) {
+// build makes the parts that talk to each other. down is as of connect.
+func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
 	changed := func() { d.broker.Changed() } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
-		Source: source{d.tasks}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, OnChange: changed, Log: d.log,
+		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
+		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -195,7 +194,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.blockers, Closed: d.tasks.Broken, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
+		Blockers: d.mirror.Blockers, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
 		Stored: func(claim.Claim) { wake(d.leases) }, Log: d.log,
 	})
 	if err != nil {
@@ -204,8 +203,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer) (
 	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
-		Agents: agentsOf(d.config), Report: d.report, Sync: d.asked, Log: d.log,
-		StaleAfter: staleAfter + 2*d.config.Sync.Interval, Failing: d.failing, Closed: d.tasks.Broken,
+		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
@@ -226,7 +224,8 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	}
 }
 
-// interval is how often the mirror is brought up to date.
+// interval is how often the mirror is brought up to date, and anything else that may
+// have failed is tried again.
 func (d *Daemon) interval() time.Duration { return d.live.Load().Sync.Interval }
 
 // wake has a loop look again, now or as soon as it is done with what it does.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/task"
 	"dibs/internal/workspace"
 )
@@ -52,12 +54,22 @@ func (d *Daemon) Reload(c config.Config) error {
 	if d.logLevel != nil {
 		d.logLevel.Set(c.Log.Severity())
 	}
+	d.mirror.SetInterval(c.Sync.Interval)
 	d.live.Store(&c)
 	if err := d.reschedule(before.Schedule, c.Schedule); err != nil {
 		return err // which cannot be: both are valid
 	}
 	d.log.Info("the configuration has changed", "keys", changed)
 	return nil
+}
+
+// agentsOf returns the agents of a configuration in the terms of the broker.
+func agentsOf(c config.Config) []broker.Agent {
+	var out []broker.Agent
+	for _, a := range c.Agents {
+		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs})
+	}
+	return out
 }
 
 // chooseWait is how long a reload waits to hear from Notion whether the tasks are in
@@ -94,7 +106,7 @@ func (d *Daemon) choose(before, after config.Databases) error {
 		}
 		return fmt.Errorf("databases.tasks_source: %w", err)
 	}
-	return d.keepSchema(ctx)
+	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
 // hasHeld checks that the data source that is named has all tasks that are held, or
@@ -127,6 +139,6 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 // Alive reports whether the daemon can do anything at all: whether the journal,
 // on which everything depends, can be read in time.
 func (d *Daemon) Alive(ctx context.Context) error {
-	_, err := d.journal.Meta(ctx, metaSchema)
+	_, err := mirror.Schema(ctx, d.journal)
 	return err
 }

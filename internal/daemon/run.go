@@ -8,10 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
-	"dibs/internal/notion"
 )
 
 // drainTime is how long a stopping daemon waits for the requests it is serving,
@@ -35,7 +33,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		return err
 	}
 	var loops sync.WaitGroup
-	loops.Go(func() { d.syncLoop(work) })
+	loops.Go(func() { d.mirror.Run(work) })
+	loops.Go(func() { d.checkHeld(work) })
 	loops.Go(func() { d.dueLoop(work) })
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
@@ -82,144 +81,56 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// syncLoop keeps the mirror up to date, and after each sync looks after the
-// claims held here.
-func (d *Daemon) syncLoop(ctx context.Context) {
-	checked := false
-	check := func() {
-		if checked {
+// checkHeld reads the pages of the claims held here, once: anything may have happened
+// to them while no daemon ran. If that fails, it is tried again after a sync.
+func (d *Daemon) checkHeld(ctx context.Context) {
+	for {
+		err := d.guard(ctx, true)
+		if err == nil || ctx.Err() != nil {
 			return
 		}
-		err := d.guard(ctx, true)
-		if checked = err == nil; !checked && ctx.Err() == nil {
-			d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+		select {
+		case <-d.synced:
+		case <-ctx.Done():
+			return
 		}
 	}
-	check()
-	select {
-	case <-d.first:
-	case <-ctx.Done():
-	}
-	for wait := d.interval(); sleep(ctx, wait); {
-		err := d.sync(ctx, false)
-		if err == nil {
-			check()
-		}
-		wait = d.nextSync(err)
-	}
 }
 
-// nextSync is how long after a sync that ended so the next one is made. One that
-// fails because Notion is down is repeated as soon as it makes sense: it is how the
-// daemon finds out that Notion is back.
-func (d *Daemon) nextSync(err error) time.Duration {
-	var failed *claim.StoreError
-	if errors.As(err, &failed) && failed.RetryAfter > 0 {
-		return min(max(failed.RetryAfter, time.Second), d.interval())
-	}
-	return d.interval()
-}
-
-// listPatience is how long a pause the reading of the whole board waits for, which
-// would else begin anew: the minute over which Notion counts requests, and some.
-const listPatience = 75 * time.Second
-
-// sync is the sync of every interval. One that a pause keeps from being made fails:
-// the tasks are out of date then.
-func (d *Daemon) sync(ctx context.Context, full bool) error {
-	if full || !d.listed.Load() {
-		ctx = notion.Patient(ctx, listPatience)
-	} else {
-		ctx = notion.Impatient(ctx)
-	}
-	_, err := d.pull(ctx, full)
-	return err
-}
-
-// asked is a sync that somebody waits for.
-func (d *Daemon) asked(ctx context.Context, full bool) (api.Sync, error) {
-	if err := d.notion.Paused(); err != nil { // another sync, which it would wait for, may be waiting for the end
-		return api.Sync{}, err
-	}
-	return d.resync(notion.Impatient(ctx), full)
-}
-
-// resync is a sync that somebody or the schedule asked for. A full one reads the
-// schema, too: not every change of it shows in the tasks.
-func (d *Daemon) resync(ctx context.Context, full bool) (api.Sync, error) {
-	if full {
-		if err := d.tasks.Check(ctx); err != nil {
-			d.note(err)
-			return api.Sync{}, err
-		}
-	}
-	result, err := d.pull(ctx, full)
-	return api.Sync{
-		Full: result.Full, Read: result.Read, Changed: len(result.Changed), Gone: len(result.Gone),
-	}, err
-}
-
-// pull brings the mirror up to date and looks after the claims held here: by their
-// pages if the tasks cannot be asked for, unless nothing can be asked of Notion.
-func (d *Daemon) pull(ctx context.Context, full bool) (mirror.Result, error) {
-	said := d.failing()
-	result, err := d.refresh(ctx, full)
+// afterSync looks after claims by what a sync has read: those held here, and those
+// abandoned whose writes arrived after all.
+func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	// What ended a claim is told together with the claim's end.
 	defer wake(d.news)
-	if err == nil {
-		return result, d.guard(ctx, false)
-	}
-	if d.notion.Down() == nil && d.notion.Paused() == nil {
-		if gerr := d.guard(ctx, true); gerr != nil && !said && ctx.Err() == nil {
-			d.log.Warn("held claims could not be looked after", "error", gerr)
-		}
-	}
-	return result, err
-}
-
-// refresh brings the mirror up to date.
-func (d *Daemon) refresh(ctx context.Context, full bool) (mirror.Result, error) {
-	// Whether it is Notion that is down or the query that fails, something else has
-	// to tell: claims need no query, and go on in the latter case.
-	if d.failing() {
-		if err := d.tasks.Check(ctx); err != nil {
-			d.note(err)
-			return mirror.Result{}, err
-		}
-	}
-	// What the database lacked meanwhile shows in the end in tasks that nobody edited.
-	lacking := d.tasks.Broken() != nil
-	result, err := d.mirror.Sync(ctx, full || d.lacked.Load() && !lacking)
-	if unavailable(err) && !d.failing() {
-		if down := d.tasks.Check(ctx); down != nil {
-			err = down
-		}
-	}
-	d.note(err)
-	if err != nil {
-		return result, err
-	}
-	if lacking = lacking || d.tasks.Broken() != nil; lacking || result.Full {
-		d.lacked.Store(lacking)
-	}
-	if result.Full {
-		if err := d.keepSchema(ctx); err != nil {
-			return result, err
-		}
-	}
-	for _, c := range result.Changed {
-		sighted, err := d.claimer.Sighted(ctx, c.After.Token)
+	var errs []error
+	for _, t := range r.Changed {
+		sighted, err := d.claimer.Sighted(ctx, t.Token)
 		if err != nil {
-			return result, err
+			errs = append(errs, err)
+			break // it is the journal that fails
 		}
 		if sighted {
 			wake(d.due)
 		}
 	}
-	if result.Full {
-		d.listed.Store(true)
+	err := errors.Join(append(errs, d.guard(ctx, false))...)
+	if err == nil {
+		wake(d.synced)
 	}
-	return result, nil
+	return err
+}
+
+// afterFailedSync looks after the claims held here by their pages, unless nothing can
+// be asked of Notion.
+func (d *Daemon) afterFailedSync(ctx context.Context, again bool) {
+	defer wake(d.news)
+	if d.notion.Down() != nil || d.notion.Paused() != nil {
+		return
+	}
+	if err := d.guard(ctx, true); err != nil && !again && ctx.Err() == nil {
+		d.log.Warn("held claims could not be looked after", "error", err)
+	}
 }
 
 // guard compares the held claims with the mirror, or, if pages is set, with
@@ -290,6 +201,3 @@ func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
 		timer.Stop()
 	}
 }
-
-// sleep waits for d and reports whether ctx is still going.
-func sleep(ctx context.Context, d time.Duration) bool { return await(ctx, nil, d) }

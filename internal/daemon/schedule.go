@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/notion"
 
 	"github.com/robfig/cron/v3"
 )
@@ -34,7 +33,7 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {
-			_, err := d.resync(notion.Patient(ctx, listPatience), true)
+			_, err := d.mirror.SyncAll(ctx)
 			return err
 		},
 		"prune": func(ctx context.Context) error {

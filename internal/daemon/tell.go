@@ -36,7 +36,7 @@ func (d *Daemon) tellLoop(ctx context.Context) {
 // the protocol is at work on: busy says that there are such. The first time it
 // tells nobody: what the whole board showed then had been there before.
 func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
-	if !d.listed.Load() {
+	if !d.mirror.Listed() {
 		return false, nil // the mirror has yet to see the whole board
 	}
 	if !d.begun {

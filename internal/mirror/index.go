@@ -3,8 +3,6 @@ package mirror
 import (
 	"iter"
 	"maps"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,29 +26,16 @@ type index struct {
 	offered atomic.Pointer[btree.BTreeG[*task.Task]]
 }
 
-// row is a task as of its last reading.
-type row struct {
-	task *task.Task
-	read stamp
-	// page is when the page itself was last read, rather than a query's row, by
-	// this machine's clock; zero if it never was.
-	page time.Time
-}
-
-// stamp orders readings: one that was begun later has a higher one.
-type stamp int64
-
 func newIndex(tasks []task.Task) *index {
 	before := func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }
 	x := &index{
 		rows:  make(map[task.ID]*row, len(tasks)),
 		order: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), // mu guards it
 	}
-	changes := make([]task.Change, len(tasks))
-	for i, t := range tasks {
-		changes[i].After = t
+	for _, t := range tasks {
+		x.set(t)
 	}
-	x.take(changes, nil)
+	x.publish()
 	return x
 }
 
@@ -77,50 +62,44 @@ func (x *index) all() iter.Seq[task.Task] {
 	}
 }
 
-// compare marks those of the tasks that are as known as read at s, and returns
-// the changes of the others. A task of which there is a later reading is left
-// alone, and so is one that a query shows as it was before its last edit. pages
-// says that pages were read, not a query's rows.
-func (x *index) compare(tasks []task.Task, s stamp, pages bool) (changed []task.Change) {
+// compare returns those readings that show something new. The tasks of others that are
+// not outdated count as read from now on.
+func (x *index) compare(read []reading) (news []reading) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, t := range tasks {
-		known := x.rows[t.ID]
-		switch {
-		case known == nil:
-			changed = append(changed, task.Change{After: t})
-		case known.read > s || !pages && t.Edited.Before(known.task.Edited):
-		case same(*known.task, t):
-			known.read = s
-			if pages {
-				known.page = time.Now()
-			}
-		default:
-			changed = append(changed, task.Change{Before: known.task, After: t})
+	for _, r := range read {
+		known := x.rows[r.ID]
+		switch judge(known, r) {
+		case changed:
+			news = append(news, r)
+		case confirmed:
+			known.mark(r)
 		}
 	}
-	return changed
+	return news
 }
 
-// put takes over changes that were read at s.
-func (x *index) put(changed []task.Change, s stamp, pages bool) {
+// put takes over what was read.
+func (x *index) put(read []reading) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.take(changed, nil)
-	for _, c := range changed {
-		r := x.rows[c.After.ID]
-		r.read = s
-		if pages {
-			r.page = time.Now()
-		}
+	for _, r := range read {
+		x.set(r.Task).mark(r)
 	}
+	x.publish()
 }
 
 // remove drops tasks.
 func (x *index) remove(ids []task.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.take(nil, ids)
+	for _, id := range ids {
+		if r := x.rows[id]; r != nil {
+			x.order.Delete(r.task)
+			delete(x.rows, id)
+		}
+	}
+	x.publish()
 }
 
 // readSince reports whether there is a reading of the task at s or later.
@@ -131,32 +110,26 @@ func (x *index) readSince(id task.ID, s stamp) bool {
 	return r != nil && r.read >= s
 }
 
-// take makes the changes, with x.mu held.
-func (x *index) take(changed []task.Change, gone []task.ID) {
-	for _, id := range gone {
-		if r := x.rows[id]; r != nil {
-			x.order.Delete(r.task)
-			delete(x.rows, id)
-		}
+// set puts a task into its row, which it returns, and into the order. x.mu is held.
+func (x *index) set(t task.Task) *row {
+	known := x.rows[t.ID]
+	if known == nil {
+		known = &row{}
+		x.rows[t.ID] = known
+	} else if task.Before(*known.task, t) != 0 { // it moves
+		x.order.Delete(known.task)
 	}
-	for _, c := range changed {
-		r := x.rows[c.After.ID]
-		after := c.After // on its own, or it would keep all its predecessors
-		if r == nil {
-			r = &row{}
-			x.rows[c.After.ID] = r
-		} else if task.Before(*r.task, after) != 0 { // it moves
-			x.order.Delete(r.task)
-		}
-		r.task = &after
-		x.order.Set(r.task)
-	}
-	x.offered.Store(x.order.Copy())
+	known.task = &t
+	x.order.Set(known.task)
+	return known
 }
 
-// doubts reports whether t, a query's row, contradicts the page as it was read
-// since then. Within the minute to which Notion keeps the time of an edit, nothing
-// in them tells which one is newer.
+// publish shows the changes to those who go through all tasks. x.mu is held.
+func (x *index) publish() { x.offered.Store(x.order.Copy()) }
+
+// doubts reports whether t, a query's row, shows something else than the page did when
+// it was read, if that was after since. Nothing in the two tells which one is newer if
+// their last edits were in the same minute, to which Notion keeps that time.
 func (x *index) doubts(t task.Task, since time.Time) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -186,13 +159,4 @@ func (x *index) page(id task.ID) time.Time {
 		return r.page
 	}
 	return time.Time{}
-}
-
-// same reports whether two readings show the same.
-func same(a, b task.Task) bool {
-	if !slices.Equal(a.DependsOn, b.DependsOn) {
-		return false
-	}
-	a.DependsOn, b.DependsOn = nil, nil
-	return reflect.DeepEqual(a, b)
 }

@@ -72,6 +72,15 @@ func (b *board) Get(_ context.Context, id task.ID) (claim.Reading, error) {
 
 func (b *board) Now() time.Time { return time.Now() }
 
+// Nothing is ever wrong with its schema, and there are no pauses.
+func (b *board) Check(context.Context) error { return nil }
+func (b *board) Broken() error               { return nil }
+func (b *board) Known() string               { return "" }
+func (b *board) Paused() error               { return nil }
+
+func (b *board) Patient(ctx context.Context, _ time.Duration) context.Context { return ctx }
+func (b *board) Impatient(ctx context.Context) context.Context                { return ctx }
+
 // storage keeps nothing: no test here restarts.
 type storage struct{}
 
@@ -97,12 +106,12 @@ func newMirror(t *testing.T, b *board) *mirror.Mirror {
 // pull brings the mirror up to date, and returns the titles that changed.
 func pull(t *testing.T, m *mirror.Mirror) (titles []string) {
 	t.Helper()
-	result, err := m.Sync(t.Context(), false)
+	result, err := m.RunOnce(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range result.Changed {
-		titles = append(titles, c.After.Title)
+		titles = append(titles, c.Title)
 	}
 	return titles
 }

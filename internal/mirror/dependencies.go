@@ -1,0 +1,88 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Blockers returns the dependencies of t that are not COMPLETED, for somebody who
+// waits for the answer. A dependency that the mirror does not have is read. While
+// tasks may not be claimed, see Closed, the error says why: pages may not show all
+// their dependencies then.
+func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
+	if err := m.Closed(); err != nil {
+		return nil, err
+	}
+	ctx = m.source.Impatient(ctx)
+	var failed error
+	out := task.Unfinished(t, func(id task.ID) (task.Status, bool) {
+		known, ok := m.Task(id)
+		if !ok {
+			var err error
+			if known, ok, err = m.fetch(ctx, id); err != nil {
+				failed = err
+			}
+		}
+		return known.Status, ok && !known.Trashed
+	})
+	return out, failed
+}
+
+// lookUp reads the dependencies of unfinished tasks that the mirror does not have:
+// those finished long ago.
+func (m *Mirror) lookUp(ctx context.Context) error {
+	lookups := 0
+	for t := range m.Tasks() {
+		if t.Status.Finished() {
+			continue
+		}
+		for _, id := range t.DependsOn {
+			if _, known := m.Task(id); known || m.isAbsent(id) {
+				continue
+			}
+			if lookups++; lookups > maxLookups {
+				return nil
+			}
+			if _, _, err := m.fetch(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch reads a page that no query lists. ok is false if Notion shows no such
+// task; that is remembered until the next full sync.
+func (m *Mirror) fetch(ctx context.Context, id task.ID) (t task.Task, ok bool, err error) {
+	if m.isAbsent(id) {
+		return task.Task{}, false, nil
+	}
+	r, err := m.source.Get(ctx, id)
+	switch {
+	case isKind(err, claim.NotFound):
+		m.mu.Lock()
+		m.absent[id] = struct{}{}
+		m.mu.Unlock()
+		return task.Task{}, false, nil
+	case err != nil:
+		return task.Task{}, false, err
+	}
+	m.Observe(r)
+	return r.Task, true, nil
+}
+
+func (m *Mirror) isAbsent(id task.ID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, absent := m.absent[id]
+	return absent
+}
+
+// isKind reports whether err is of that kind.
+func isKind(err error, kind claim.StoreErrorKind) bool {
+	var failed *claim.StoreError
+	return errors.As(err, &failed) && failed.Kind == kind
+}

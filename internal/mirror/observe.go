@@ -1,0 +1,95 @@
+package mirror
+
+import (
+	"context"
+	"slices"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// pages are what was observed since the storage began to take over the pages before
+// them. They are taken over together.
+type pages struct {
+	last  map[task.ID]reading
+	taken bool // for whoever has taken Mirror.applying
+}
+
+func newPages() *pages { return &pages{last: make(map[task.ID]reading)} }
+
+// Observe takes over a page that was read or written just now. When it returns, the
+// page is in the storage, unless that failed, which is logged.
+func (m *Mirror) Observe(r claim.Reading) {
+	m.mu.Lock()
+	mine := m.seen
+	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
+	m.mu.Unlock()
+	if m.take(mine) {
+		m.onChange()
+	}
+}
+
+// take takes over pages, unless somebody who observed one of them has done so while
+// this one waited. It reports whether this changed anything.
+func (m *Mirror) take(p *pages) bool {
+	m.applying <- struct{}{}
+	defer func() { <-m.applying }()
+	if p.taken {
+		return false
+	}
+	m.mu.Lock()
+	m.seen = newPages()
+	m.mu.Unlock()
+	p.taken = true
+	read := make([]reading, 0, len(p.last))
+	for _, r := range p.last {
+		read = append(read, r)
+	}
+	changed, err := m.put(context.Background(), read)
+	if err != nil {
+		for id := range p.last {
+			m.log.Warn("the mirror could not take over a page", "task", id, "error", err)
+		}
+	}
+	return len(changed) > 0
+}
+
+// apply takes over what was read, and returns the tasks that are new or different.
+func (m *Mirror) apply(ctx context.Context, read ...reading) ([]task.Task, error) {
+	m.applying <- struct{}{}
+	defer func() { <-m.applying }()
+	return m.put(ctx, read)
+}
+
+// put is apply for whoever has taken m.applying.
+func (m *Mirror) put(ctx context.Context, read []reading) ([]task.Task, error) {
+	news := m.rows.compare(read)
+	if len(news) == 0 {
+		return nil, nil
+	}
+	tasks := make([]task.Task, len(news))
+	for i, r := range news {
+		tasks[i] = r.Task
+	}
+	if err := m.storage.PutTasks(ctx, tasks); err != nil {
+		return nil, err
+	}
+	m.rows.put(news)
+	return tasks, nil
+}
+
+// remove removes tasks of which there is no reading at s or later.
+func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp) error {
+	m.applying <- struct{}{}
+	defer func() { <-m.applying }()
+	// Somebody may have come upon one meanwhile.
+	remove = slices.DeleteFunc(remove, func(id task.ID) bool { return m.rows.readSince(id, s) })
+	if len(remove) == 0 {
+		return nil
+	}
+	if err := m.storage.DeleteTasks(ctx, remove); err != nil {
+		return err
+	}
+	m.rows.remove(remove)
+	return nil
+}

@@ -1,0 +1,72 @@
+package mirror
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// reading is a task as it was read.
+type reading struct {
+	task.Task
+	at stamp
+	// page says that the page itself was read, rather than a query's row.
+	page bool
+}
+
+// stamp orders readings: one that was begun later has a higher one.
+type stamp int64
+
+// next begins a reading.
+func (m *Mirror) next() stamp { return stamp(m.stamp.Add(1)) }
+
+// row is a task as of its last reading.
+type row struct {
+	task *task.Task
+	read stamp
+	// page is when the page itself was last read, by this machine's clock; zero if
+	// it never was.
+	page time.Time
+}
+
+// mark notes that the task was read.
+func (w *row) mark(r reading) {
+	w.read = r.at
+	if r.page {
+		w.page = time.Now()
+	}
+}
+
+// verdict is what a reading means for the mirror.
+type verdict int
+
+const (
+	outdated verdict = iota // it says nothing: something later is known
+	confirmed
+	changed
+)
+
+// judge compares a reading with what is known of its task; nil is nothing. A query
+// may show a task as it was before its last edit.
+func judge(known *row, r reading) verdict {
+	switch {
+	case known == nil:
+		return changed
+	case known.read > r.at, !r.page && r.Edited.Before(known.task.Edited):
+		return outdated
+	case same(*known.task, r.Task):
+		return confirmed
+	}
+	return changed
+}
+
+// same reports whether two readings show the same.
+func same(a, b task.Task) bool {
+	if !slices.Equal(a.DependsOn, b.DependsOn) {
+		return false
+	}
+	a.DependsOn, b.DependsOn = nil, nil
+	return reflect.DeepEqual(a, b)
+}

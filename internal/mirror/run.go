@@ -1,0 +1,92 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// firstWait is how long Begin waits for the first sync. A board of usual size is
+// read by then, so that the first agent to come is not told half the story; of a
+// larger one Standing says how far it has been read.
+const firstWait = 5 * time.Second
+
+// Begin starts the first sync, and waits a few seconds for it; it goes on when Begin
+// has returned. The error is the sync's, unless Notion cannot be reached and there are
+// tasks of an earlier run: these have to do. If Config.Failure says so already, Begin
+// does not wait.
+func (m *Mirror) Begin(ctx context.Context) error {
+	known := func() bool { return !m.Standing().SyncedAt.IsZero() }
+	hopeless := m.failing() && known()
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	m.stop = stop
+	var err error
+	go func() {
+		defer close(m.first)
+		_, err = m.RunOnce(work)
+	}()
+	if hopeless {
+		return nil
+	}
+	wait := time.NewTimer(firstWait)
+	defer wait.Stop()
+	select {
+	case <-m.first:
+		if isKind(err, claim.Unavailable) && known() {
+			return nil
+		}
+		return err
+	case <-wait.C:
+		m.log.Info("the tasks are still being read; serving meanwhile")
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Run makes a sync every interval, from the end of the first one on, until ctx ends.
+// Begin must have been called.
+func (m *Mirror) Run(ctx context.Context) {
+	select {
+	case <-m.first:
+	case <-ctx.Done():
+	}
+	for wait := m.nextSync(nil); sleep(ctx, wait); {
+		_, err := m.RunOnce(ctx) // which has noted the error
+		wait = m.nextSync(err)
+	}
+}
+
+// nextSync is how long after a sync that ended so the next one is made. One that
+// fails because Notion is down is repeated as soon as it makes sense: it is how the
+// daemon finds out that Notion is back.
+func (m *Mirror) nextSync(err error) time.Duration {
+	interval := time.Duration(m.interval.Load())
+	var failed *claim.StoreError
+	if errors.As(err, &failed) && failed.RetryAfter > 0 {
+		return min(max(failed.RetryAfter, time.Second), interval)
+	}
+	return interval
+}
+
+// Close ends the first sync, if it is still under way.
+func (m *Mirror) Close() error {
+	if m.stop != nil {
+		m.stop()
+		<-m.first
+	}
+	return nil
+}
+
+// sleep waits for d and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

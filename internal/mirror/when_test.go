@@ -1,0 +1,281 @@
+package mirror_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/mirror"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script is a tasks database in which things go wrong, and which notes what it is
+// asked, how many seconds after the start.
+type script struct {
+	board
+	began  time.Time
+	took   time.Duration // of a query
+	down   error         // what queries and the schema fail with
+	query  error         // what queries alone fail with
+	broken error
+	pause  error
+	asked  []string
+}
+
+func (s *script) note(what string) {
+	s.asked = append(s.asked, fmt.Sprintf("%s at %.0f", what, time.Since(s.began).Seconds()))
+}
+
+// answer waits for as long as a query takes.
+func (s *script) answer(ctx context.Context) error {
+	select {
+	case <-time.After(s.took):
+		return errors.Join(s.down, s.query)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *script) List(ctx context.Context, _ time.Time, read func(int)) ([]task.Task, error) {
+	s.note("list" + patience(ctx))
+	read(1)
+	return s.seen(), s.answer(ctx)
+}
+
+func (s *script) EditedSince(ctx context.Context, t time.Time) ([]task.Task, error) {
+	s.note("edited" + patience(ctx))
+	return nil, s.answer(ctx)
+}
+
+func (s *script) Check(context.Context) error {
+	s.note("check")
+	return s.down
+}
+
+func (s *script) Broken() error { return s.broken }
+func (s *script) Paused() error { return s.pause }
+
+type patienceKey struct{}
+
+func patience(ctx context.Context) string {
+	words, _ := ctx.Value(patienceKey{}).(string)
+	return words
+}
+
+func (s *script) Patient(ctx context.Context, _ time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, ", patiently")
+}
+
+func (s *script) Impatient(ctx context.Context) context.Context {
+	return context.WithValue(ctx, patienceKey{}, "")
+}
+
+// mirror returns a mirror of s that syncs every ten seconds, and notes what it says.
+func (s *script) mirror(t *testing.T, kept mirror.Storage, failure error) *mirror.Mirror {
+	t.Helper()
+	s.began = time.Now()
+	m, err := mirror.New(t.Context(), mirror.Config{
+		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure, OnChange: func() {},
+		Synced: func(_ context.Context, r mirror.Result) error {
+			s.note(fmt.Sprintf("synced %v", r.Full))
+			return nil
+		},
+		Unsynced: func(_ context.Context, again bool) { s.note(fmt.Sprintf("unsynced %v", again)) },
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// told compares what was asked and said since the last time.
+func (s *script) told(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, s.asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s.asked = nil
+}
+
+// run has the mirror run for as long as the test.
+func run(t *testing.T, m *mirror.Mirror) {
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+}
+
+// earlier is the storage of an earlier run.
+type earlier struct{ storage }
+
+func (earlier) Meta(_ context.Context, key string) (string, error) {
+	return map[string]string{"mirror.synced": "2026-11-20T09:00:00Z", "notion.tasks": "the schema"}[key], nil
+}
+
+func unavailable(after time.Duration) *claim.StoreError {
+	return &claim.StoreError{Kind: claim.Unavailable, RetryAfter: after, Err: errors.New("down")}
+}
+
+// TestOutage has Notion go away and come back.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		m := s.mirror(t, storage{}, nil)
+		if err := m.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, m)
+		time.Sleep(15 * time.Second)
+		s.told(t, "list, patiently at 0", "synced true at 0", "edited at 10", "synced false at 10")
+		if got := m.Standing(); got.Stale || got.Failure != nil || got.Old != 5*time.Second {
+			t.Errorf("standing = %+v", got)
+		}
+
+		s.down = unavailable(3 * time.Second)
+		time.Sleep(10 * time.Second)
+		s.told(t, "edited at 20", "check at 20", "unsynced false at 20", "check at 23", "unsynced true at 23")
+		if got := m.Standing(); !got.Stale || got.Failure == nil || got.Old != 15*time.Second {
+			t.Errorf("standing = %+v", got)
+		}
+		s.down = nil
+		time.Sleep(3 * time.Second)
+		s.told(t, "check at 26", "edited at 26", "synced false at 26")
+
+		// Queries alone that fail are no reason to come back early.
+		s.query = errors.New("a query that is refused")
+		time.Sleep(20 * time.Second)
+		s.told(t, "edited at 36", "unsynced false at 36", "check at 46", "edited at 46", "unsynced true at 46")
+		s.query = nil
+		time.Sleep(10 * time.Second)
+		if got := m.Standing(); got.Stale || got.Failure != nil {
+			t.Errorf("standing = %+v", got)
+		}
+	})
+}
+
+// TestStale has no sync come to an end for too long.
+func TestStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		m := s.mirror(t, storage{}, nil)
+		if got := m.Standing(); !got.Stale || !got.SyncedAt.IsZero() || m.Listed() {
+			t.Errorf("at first, standing = %+v, listed = %v", got, m.Listed())
+		}
+		if err := m.Begin(t.Context()); err != nil || !m.Listed() {
+			t.Fatalf("listed = %v, %v", m.Listed(), err)
+		}
+		time.Sleep(140 * time.Second) // two minutes, and two intervals
+		if m.Standing().Stale {
+			t.Error("stale too early")
+		}
+		time.Sleep(time.Second)
+		if !m.Standing().Stale {
+			t.Error("not stale")
+		}
+	})
+}
+
+// TestSyncInAPause has somebody ask for a sync while Notion asked to be left alone.
+func TestSyncInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{pause: unavailable(time.Minute)}
+		m := s.mirror(t, storage{}, nil)
+		for _, full := range []bool{true, false} {
+			if _, err := m.Sync(t.Context(), full); !errors.Is(err, s.pause) {
+				t.Errorf("err = %v, want %v", err, s.pause)
+			}
+		}
+		s.told(t)
+		s.pause = nil
+		if r, err := m.Sync(t.Context(), true); err != nil || !r.Full {
+			t.Errorf("sync = %+v, %v", r, err)
+		}
+		s.told(t, "check at 0", "list at 0", "synced true at 0")
+		if _, err := m.SyncAll(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.told(t, "check at 0", "list, patiently at 0", "synced true at 0")
+	})
+}
+
+// TestSchemaIsWholeAgain has tasks read while the schema lacks something.
+func TestSchemaIsWholeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		m := s.mirror(t, storage{}, nil)
+		once := func() (full bool) {
+			r, err := m.RunOnce(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			return r.Full
+		}
+		got := []bool{once(), once()}
+		s.broken = errors.New("a property is gone")
+		got = append(got, once(), once())
+		if m.Closed() == nil {
+			t.Error("tasks may be claimed")
+		}
+		if _, err := m.Blockers(t.Context(), task.Task{}); !errors.Is(err, s.broken) {
+			t.Errorf("blockers: %v, want %v", err, s.broken)
+		}
+		s.broken = nil
+		got = append(got, once(), once())
+		if want := []bool{true, false, false, false, true, false}; !slices.Equal(got, want) {
+			t.Errorf("the board was read as a whole: %v, want %v", got, want)
+		}
+	})
+}
+
+// TestBegin has the first sync take its time, or fail.
+func TestBegin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script  script
+		kept    mirror.Storage
+		failure error
+		took    time.Duration
+		fails   bool
+	}{
+		"quick":                      {script: script{took: time.Second}, kept: storage{}, took: time.Second},
+		"slow":                       {script: script{took: time.Minute}, kept: storage{}, took: 5 * time.Second},
+		"fails":                      {script: script{down: unavailable(0)}, kept: storage{}, fails: true},
+		"fails, with tasks":          {script: script{down: unavailable(0)}, kept: earlier{}},
+		"refused, with tasks":        {script: script{query: errors.New("refused")}, kept: earlier{}, fails: true},
+		"known to fail":              {script: script{took: time.Second}, kept: storage{}, failure: unavailable(0), took: time.Second},
+		"known to fail, with tasks":  {script: script{took: time.Second}, kept: earlier{}, failure: unavailable(0)},
+		"slow, with tasks of before": {script: script{took: time.Minute}, kept: earlier{}, took: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &tt.script
+				m := s.mirror(t, tt.kept, tt.failure)
+				err := m.Begin(t.Context())
+				if took := time.Since(s.began); (err != nil) != tt.fails || took != tt.took {
+					t.Errorf("took %v: %v; want %v, fails = %v", took, err, tt.took, tt.fails)
+				}
+				synctest.Wait()
+				if p := m.Standing().Progress; (p != nil) != (tt.script.took > tt.took) || p != nil && p.Read != 1 {
+					t.Errorf("progress = %+v", p)
+				}
+				if err := m.Close(); err != nil || time.Since(s.began) != tt.took {
+					t.Errorf("closed after %v: %v", time.Since(s.began), err)
+				}
+			})
+		})
+	}
+}
