@@ -11,7 +11,8 @@ import (
 	"dibs/internal/task"
 )
 
-// board is the mirror and the claims held here.
+// board is the mirror and the claims held here: what is in its fields as of the moment
+// when it was made, and what it asks the mirror and the claimer for as of now.
 type board struct {
 	Mirror
 	standing mirror.Standing
@@ -36,15 +37,15 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
-// occupied returns the claim held here that keeps a task from everybody else; one
-// that has gone stale does not.
+// occupied returns the claim of this daemon that keeps a task from everybody else, if
+// there is one. A claim that has gone stale does not keep anybody from it.
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	c, taken := bd.claimer.On(id)
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
-// ready reports whether a claim on t would get past the pre-flight, for all
-// that is known here: t is OPEN, nobody holds it and nothing blocks it.
+// ready reports whether a claim on t would pass the pre-flight if Notion shows what the
+// mirror shows: t is OPEN, nobody holds it and nothing blocks it.
 func (bd *board) ready(t task.Task) bool {
 	if t.Status != task.Open {
 		return false

@@ -34,9 +34,9 @@ type Journal interface {
 	claim.Ledger
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
-	// Log returns the events that f chooses, oldest first.
+	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
-	// BindRequest notes for which claim the request with that key was made.
+	// BindRequest notes that the request with that idempotency key made that claim.
 	BindRequest(ctx context.Context, key string, id claim.ID) error
 }
 
@@ -95,11 +95,12 @@ func New(c Config) *Broker {
 	}
 }
 
-// Close ends the waiting, for tasks and for events: whoever waits for a task is
-// denied what it waits for.
+// Close ends all waiting: whoever waits for a task gets the denial of its last try, and
+// whoever waits for events gets ErrStopping.
 func (b *Broker) Close() { b.close() }
 
-// Changed wakes those who wait for a task: something about one has changed.
+// Changed wakes those who wait for a task. It is to be called whenever one may have
+// become claimable.
 func (b *Broker) Changed() { b.changed.fire() }
 
 // Sync brings the mirror up to date, with the whole board if full is set.

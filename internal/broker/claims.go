@@ -11,12 +11,12 @@ import (
 	"dibs/internal/task"
 )
 
-// recheck is how often a waiting request looks again although nothing was heard
-// of: a lease may have run out meanwhile.
+// recheck is how often a waiting request looks again even if nothing seems to have
+// changed: a lease may have run out.
 const recheck = 15 * time.Second
 
-// Claim gets the agent a task: the one it names, or the first ready one. The
-// error is a *claim.Denied if there is none to be had, also after waiting.
+// Claim gets the agent a task: the one it names, or the first ready one. The error is a
+// *claim.Denied if it did not get one in the time it was ready to wait.
 func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
 		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
@@ -59,9 +59,9 @@ func passing(d *claim.Denied) bool {
 	return true
 }
 
-// try makes one round. After the first, a task by name is asked for again only
-// when nobody here has it and the mirror shows it claimable, so that waiting costs
-// no requests and leaves no trace.
+// try makes one attempt at what r asks for. If it is not the first and r names a task, it
+// does so only when nobody here has the task and the mirror shows that it can be claimed:
+// waiting costs no requests and leaves no trace.
 func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, error) {
 	if r.Task == "" {
 		return b.next(ctx, r)
@@ -123,9 +123,9 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 	return d
 }
 
-// pick chooses the first ready task that nobody here is after, so that agents
-// of one daemon do not get into each other's way. done frees the choice; it is
-// nil if there is none.
+// pick chooses the first ready task that was not tried and that no other request has
+// picked, so that agents of one daemon do not get into each other's way. done gives up
+// the choice, and must be called; it is nil if there is no such task.
 func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task, done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,8 +148,8 @@ func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task,
 func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
-		// Should the daemon be killed before it answers, a retry of the request
-		// finds out by this what became of it.
+		// If the daemon is killed before it answers, a retry of the request finds the
+		// claim by this.
 		if err := b.journal.BindRequest(ctx, r.Key, id); err != nil {
 			return claim.Claim{}, err
 		}
@@ -162,9 +162,9 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Cla
 	return cl, err
 }
 
-// Renew notes that the claim's agent is alive. See claim.Claimer.Renew. While
-// Notion cannot be reached and the lease has not ended, the error is an *OwedError:
-// the lease ends when it did before, unless Notion is back by then.
+// Renew notes that the claim's agent is alive. See claim.Claimer.Renew. While Notion cannot
+// be reached and the lease has not ended, the error is an *OwedError: the renewal is
+// written when Notion is back, and if that is too late, the lease ends when it would have.
 func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	cl, err := b.Lookup(ctx, r)
 	if err != nil {
@@ -192,8 +192,8 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 	return cl, err
 }
 
-// Lookup finds the claim that r means. A task id means the claim that has the
-// task, or else its agent's last one on it. The error is claim.ErrUnknownClaim,
+// Lookup finds the claim that r means. A task id means the claim that has the task now,
+// or, if none has, the last one on it, of r.Agent if that is given. The error is claim.ErrUnknownClaim,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
 // another agent's.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {

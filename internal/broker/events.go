@@ -22,7 +22,7 @@ type FeedFilter struct {
 	Limit           int // zero: all
 }
 
-// Feed is what agents are told, with increasing ids.
+// Feed is what agents are told: events whose ids increase.
 type Feed interface {
 	// Feed returns the events that f selects, in the order of their ids.
 	Feed(ctx context.Context, f FeedFilter) ([]feed.Event, error)
@@ -34,7 +34,7 @@ type Feed interface {
 // Page is a part of the feed.
 type Page struct {
 	Events []feed.Event
-	// Next is after which id to go on.
+	// Next is the id after which to read on.
 	Next int64
 }
 
@@ -44,9 +44,9 @@ var ErrStopping = errors.New("the daemon is stopping")
 // Told wakes those who wait for events: there is a new one.
 func (b *Broker) Told() { b.told.fire() }
 
-// Events returns the first events that f selects, in their order; if there are
-// none, it waits for one for at most that long. Events asked for that are no
-// longer kept, or that never were, are made up for by one of kind feed.Gap. The
+// Events returns the first events that f selects, in the order of their ids. If there is
+// none, it waits for one, for at most that long. If f.After is an event that is no longer
+// kept, or that never was, the first event is one of kind feed.Gap, which says so. The
 // error is ErrStopping if the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (Page, error) {
 	var page Page
@@ -58,8 +58,8 @@ func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Durati
 	return page, err
 }
 
-// await calls look until it is done: again whenever there is a new event, and
-// for the last time when the wait is over.
+// await calls look until it is done: at once, then whenever there is a new event, and for
+// the last time when the wait is over.
 func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (done bool, err error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -104,7 +104,7 @@ func (b *Broker) page(ctx context.Context, f FeedFilter) (Page, error) {
 	return Page{Events: append(events, more...), Next: next}, nil
 }
 
-// gap tells a reader of what it has missed.
+// gap returns an event that says which ones a reader has missed.
 func (b *Broker) gap(after, last, pruned int64) feed.Event {
 	e := feed.Event{ID: pruned, At: b.now(), Kind: feed.Gap}
 	if after > last {
@@ -115,9 +115,9 @@ func (b *Broker) gap(after, last, pruned int64) feed.Event {
 	return e
 }
 
-// Watch returns the claim that r means once it has ended or something was told
-// of it after that event, and at the latest when the wait is over, with that
-// event, if there is one. The error is as of Lookup, or ErrStopping.
+// Watch waits until the claim that r means has ended, or the feed has an event of it, other
+// than that it was claimed, with an id above after. It returns the claim and that event,
+// or no event if the wait was over before. The error is one of Lookup's, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
 	if after == api.EventsFuture {
 		last, _, err := b.feed.FeedBounds(ctx)
@@ -151,8 +151,8 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	return cl, event, err
 }
 
-// lastOf returns the event of the end of a claim: what the protocol said of it,
-// else what was said last. It is nil if that is no longer kept.
+// lastOf returns the event that tells best how a claim ended: the protocol's own, if there
+// is one, else the last event of the claim. It is nil if neither is kept any longer.
 func (b *Broker) lastOf(ctx context.Context, id claim.ID) (*feed.Event, error) {
 	events, err := b.feed.Feed(ctx, FeedFilter{Claim: id})
 	var end *feed.Event

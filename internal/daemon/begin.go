@@ -24,7 +24,7 @@ func unavailable(err error) bool {
 // answered yet.
 const connectWait = 5 * time.Second
 
-// errConnect is the cause of requests that took longer.
+// errConnect is why a request that takes longer is cut off.
 var errConnect = fmt.Errorf("no answer within %s", connectWait)
 
 // openTasks opens the tasks database: as Notion, asked with the context asking, says
@@ -44,15 +44,16 @@ func (d *Daemon) openTasks(ctx, asking context.Context, known string) (down, err
 		return nil, err
 	}
 	if known != "" && d.config.Databases.TasksSource != "" && d.tasks.Known() != known {
-		if err := d.hasHeld(notion.Impatient(ctx), d.config.Databases); err != nil { // another one may be named than last time
+		// The configuration may name another data source than last time.
+		if err := d.hasHeld(notion.Impatient(ctx), d.config.Databases); err != nil {
 			return nil, err
 		}
 	}
 	return down, mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// openLog opens a log database. If Notion cannot be reached, and an earlier run
-// could use it, it is read once Notion can be.
+// openLog opens a log database. If Notion cannot be reached and an earlier run could use
+// the database, its schema is read later, when Notion answers again.
 func (d *Daemon) openLog(ctx context.Context, id string, earlier bool) (worklog.Writer, error) {
 	log, err := d.notion.Log(ctx, id)
 	if unavailable(err) && earlier {

@@ -66,20 +66,19 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// owed wakes the delivery of log entries, due the steps that claims are owed,
-	// news the telling of events, leases the warnings of leases that end, and synced
-	// the first check of the claims held.
+	// Each wakes one loop: owed drainLoop, due dueLoop, news tellLoop, leases warnLoop,
+	// and synced checkHeld.
 	owed, due, news, leases, synced chan struct{}
 
-	begun bool // agents are told of what happens; for tellLoop only
+	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
 	cleanup []func() error
 }
 
 // Start takes the socket and the state directory, which no other daemon may be
-// using, checks the databases, and begins to read the tasks. When it returns, Run
-// must be called, or Close. Errors are fit to be shown to a person. If Notion
-// cannot be reached, the state of an earlier run has to do.
+// using, checks the databases, and begins to read the tasks. If Notion cannot be
+// reached, it goes on with what an earlier run knew. The caller must call Run or Close
+// next. Errors are written for the person who starts the daemon.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
@@ -212,8 +211,8 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	return nil
 }
 
-// policyOf is the protocol's policy under this configuration. The grace has to
-// outlast the interval at which holders look at their claims.
+// policyOf returns the protocol's policy under this configuration. A voided claim must
+// stay visible for longer than holders take to look at theirs: that is the grace.
 func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
 		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: c.Claim.Settle,
@@ -224,11 +223,11 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	}
 }
 
-// interval is how often the mirror is brought up to date, and anything else that may
-// have failed is tried again.
+// interval is the time between two syncs, and before what has failed is tried again.
 func (d *Daemon) interval() time.Duration { return d.live.Load().Sync.Interval }
 
-// wake has a loop look again, now or as soon as it is done with what it does.
+// wake makes a loop go round once more: now if it waits, else as soon as it has finished
+// what it is doing.
 func wake(loop chan<- struct{}) {
 	select {
 	case loop <- struct{}{}:
@@ -236,8 +235,8 @@ func wake(loop chan<- struct{}) {
 	}
 }
 
-// openToOthers reports whether users other than its owner can open a socket, which
-// takes the permission to write. Whoever made it, perhaps systemd, decided that.
+// openToOthers reports whether users other than its owner can open a socket. That takes
+// the permission to write it, which whoever made the socket has set: systemd, perhaps.
 func openToOthers(addr net.Addr) bool {
 	path := addr.String()
 	if strings.HasPrefix(path, "@") {
@@ -257,7 +256,7 @@ func (d *Daemon) closeListener() error {
 // Addr is where the daemon listens.
 func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
 
-// Close gives up what Start took, in reverse order. Run does so by itself.
+// Close gives up what Start took, in reverse order. Run calls it when it ends.
 func (d *Daemon) Close() error {
 	var errs []error
 	for i := len(d.cleanup) - 1; i >= 0; i-- {

@@ -12,9 +12,9 @@ import (
 	"dibs/internal/metrics"
 )
 
-// ledger is the journal in the terms of the protocol and the broker. It counts
-// what is stored, and calls whoever delivers log entries as soon as there may be
-// new ones.
+// ledger is the journal in the terms of the protocol and the broker. It counts what is
+// stored for the metrics, and calls stored when there may be log entries to deliver or
+// events to tell.
 type ledger struct {
 	*journal.Journal
 	metrics *metrics.Metrics
@@ -41,7 +41,8 @@ func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
 	return err
 }
 
-// Log returns the newest events that f chooses, or those after one, oldest first.
+// Log returns the events that f chooses, oldest first: the newest ones, or, with f.After,
+// the first ones after that.
 func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
 	newest := f.After == ""
 	events, err := l.Events(ctx, journal.EventFilter{

@@ -13,7 +13,7 @@ import (
 	"dibs/internal/metrics"
 )
 
-// measured is the broker, with the requests for claims counted.
+// measured is the broker; it counts and times the requests for claims.
 type measured struct {
 	*broker.Broker
 	metrics *metrics.Metrics
@@ -26,8 +26,8 @@ func (m measured) Claim(ctx context.Context, r broker.Request) (claim.Claim, err
 	return cl, err
 }
 
-// listenForScrapes listens where metrics.listen says, if it says so: on this
-// machine only, whatever name it says it by.
+// listenForScrapes listens at the address metrics.listen, if there is one. It refuses an
+// address that other machines can reach, whatever name stands for it.
 func (d *Daemon) listenForScrapes(ctx context.Context) error {
 	address := d.config.Metrics.Listen
 	if address == "" {
@@ -52,7 +52,7 @@ func (d *Daemon) listenForScrapes(ctx context.Context) error {
 	return nil
 }
 
-// standing reads for a scrape how things stand.
+// standing returns the numbers that are read anew for every scrape.
 func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 	status, err := d.broker.Status(ctx)
 	if err != nil {

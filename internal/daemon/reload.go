@@ -22,9 +22,9 @@ var reloadable = []string{
 	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level",
 }
 
-// Reload changes the configuration of the running daemon to c, which must be
-// valid. If anything in it cannot change while the daemon runs, nothing does. New
-// intervals count from the end of those that are running.
+// Reload changes the configuration of the running daemon to c, which must be valid. If c
+// changes anything that cannot change while the daemon runs, Reload changes nothing and
+// says so. An interval that is running ends when it would have.
 func (d *Daemon) Reload(c config.Config) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -72,13 +72,13 @@ func agentsOf(c config.Config) []broker.Agent {
 	return out
 }
 
-// chooseWait is how long a reload waits to hear from Notion whether the tasks are in
-// the data source that is named now.
+// chooseWait is how long a reload waits to hear from Notion whether the data source that
+// it names has the tasks.
 const chooseWait = time.Minute
 
-// choose goes by what is said now of the databases' data sources. The tasks cannot
-// move from one to another under the claims: one that is not there, or does not have
-// what is held, or cannot have tasks, changes nothing.
+// choose makes the client use the data sources that the configuration names now. It
+// refuses another data source for the tasks, and changes nothing, if that does not exist,
+// lacks a task that is held here, or has not the properties of a task.
 func (d *Daemon) choose(before, after config.Databases) error {
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
@@ -109,9 +109,9 @@ func (d *Daemon) choose(before, after config.Databases) error {
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 
-// hasHeld checks that the data source that is named has all tasks that are held, or
-// of which Notion has yet to be told that they are done: none of another one would be
-// found again.
+// hasHeld checks that the data source that db names for the tasks has all those that are
+// held here, and those that are done and Notion has yet to be told so. A task of another
+// data source would never be found again.
 func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
 	if err != nil {
@@ -136,8 +136,8 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 	return nil
 }
 
-// Alive reports whether the daemon can do anything at all: whether the journal,
-// on which everything depends, can be read in time.
+// Alive returns an error if the daemon can do nothing at all, because the journal, on
+// which everything depends, cannot be read before ctx ends.
 func (d *Daemon) Alive(ctx context.Context) error {
 	_, err := mirror.Schema(ctx, d.journal)
 	return err

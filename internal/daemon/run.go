@@ -12,13 +12,13 @@ import (
 	"dibs/internal/mirror"
 )
 
-// drainTime is how long a stopping daemon waits for the requests it is serving,
-// and then for the log entries it owes. Both are safe in the journal if the time
-// is not enough.
+// drainTime is how long a stopping daemon waits for the requests it is serving, and
+// then once more for the log entries it has yet to deliver. What is not done by then is
+// in the journal, for the next run.
 const drainTime = 10 * time.Second
 
 // Run serves agents until ctx ends, then stops: it takes no new requests,
-// finishes those it is serving, and delivers what it owes, as far as the time
+// finishes those it is serving, and delivers what it owes to Notion, as far as drainTime
 // allows. It returns nil after an orderly stop.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
@@ -42,7 +42,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer stopDraining()
 	loops.Go(func() { d.drainLoop(drain, work.Done()) })
 	schedule.Start()
-	// A daemon that never runs for as long as the schedule waits prunes, too.
+	// A daemon that is always stopped before the schedule has it prune prunes, too.
 	loops.Go(schedule.run["prune"])
 
 	served := make(chan error, 1)
@@ -81,8 +81,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// checkHeld reads the pages of the claims held here, once: anything may have happened
-// to them while no daemon ran. If that fails, it is tried again after a sync.
+// checkHeld guards the claims held here by their pages, once: anything may have happened
+// to them while no daemon ran. If that fails, it tries again after the next sync that
+// succeeds.
 func (d *Daemon) checkHeld(ctx context.Context) {
 	for {
 		err := d.guard(ctx, true)
@@ -101,7 +102,7 @@ func (d *Daemon) checkHeld(ctx context.Context) {
 // afterSync looks after claims by what a sync has read: those held here, and those
 // abandoned whose writes arrived after all.
 func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
-	// What ended a claim is told together with the claim's end.
+	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
 	var errs []error
 	for _, t := range r.Changed {
@@ -133,8 +134,8 @@ func (d *Daemon) afterFailedSync(ctx context.Context, again bool) {
 	}
 }
 
-// guard compares the held claims with the mirror, or, if pages is set, with
-// their pages, and renews those that are due.
+// guard compares each claim held here with its task as the mirror has it, or, if pages is
+// set, with its page, and then renews the claims whose renewal is due.
 func (d *Daemon) guard(ctx context.Context, pages bool) error {
 	var errs []error
 	for _, cl := range d.claimer.Claims("") {
@@ -155,15 +156,15 @@ func (d *Daemon) guard(ctx context.Context, pages bool) error {
 			continue
 		}
 		same := func(other error) bool { return other.Error() == err.Error() }
-		if err != nil && !slices.ContainsFunc(errs, same) { // what is wrong with the board is so for every claim
+		if err != nil && !slices.ContainsFunc(errs, same) { // every claim meets the same fault of the board
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
 }
 
-// dueLoop takes the steps that claims are owed when they are due, and at once
-// when an abandoned claim has turned up.
+// dueLoop takes the steps that claims are owed as they become due. It is woken when the
+// late write of an abandoned claim has turned up.
 func (d *Daemon) dueLoop(ctx context.Context) {
 	for wait := time.Duration(0); await(ctx, d.due, wait); {
 		next, err := d.claimer.RunDue(ctx)
@@ -177,8 +178,8 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 	}
 }
 
-// drainLoop delivers log entries as they come up, and once more when the rest
-// of the daemon has stopped.
+// drainLoop delivers log entries as soon as there are any, and for the last time when
+// the rest of the daemon has stopped.
 func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
 	for last := false; ; {
 		if _, err := d.drainer.RunOnce(ctx); err != nil && ctx.Err() == nil {

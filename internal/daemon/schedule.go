@@ -11,14 +11,14 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// jobs are what runs by the clock.
+// jobs are what the daemon does at the times of its schedule.
 type jobs struct {
 	*cron.Cron
-	run map[string]func()
-	ids map[string]cron.EntryID // of those that are on the schedule
+	run map[string]func()       // by their keys in the configuration
+	ids map[string]cron.EntryID // of those that are on the schedule, by the same keys
 }
 
-// newJobs returns the jobs, on their schedule, which has yet to be started.
+// newJobs returns the jobs, which run at their times once Start is called.
 func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	j := &jobs{
 		Cron: cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger))),

@@ -7,22 +7,22 @@ import (
 	"dibs/internal/task"
 )
 
-// tellBatch is how many tasks are told of in one transaction. Others who write
-// to the journal, claims above all, get their turn in between.
+// tellBatch is how many tasks' news one transaction of the journal adds to the feed.
+// Others who write to the journal, claims above all, get their turn in between.
 const tellBatch = 200
 
-// tellRetry is when to look again at tasks that the protocol was at work on.
+// tellRetry is how long after tell passed over busy tasks it is called again.
 const tellRetry = time.Second
 
-// tellLoop tells agents what became of tasks, as soon as there may be something.
+// tellLoop adds to the feed what became of tasks, whenever that may be something new.
 func (d *Daemon) tellLoop(ctx context.Context) {
 	for {
 		busy, err := d.tell(ctx)
-		d.broker.Told() // also of what the protocol recorded, which is told already
+		d.broker.Told() // the protocol may have added to the feed itself
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("agents could not be told what happened", "error", err)
 		}
-		wait := time.Hour // what changes tasks wakes the loop
+		wait := time.Hour // whoever changes a task wakes the loop
 		if busy {
 			wait = tellRetry
 		}
@@ -32,12 +32,13 @@ func (d *Daemon) tellLoop(ctx context.Context) {
 	}
 }
 
-// tell tells of every task that changed since it was told of, except those that
-// the protocol is at work on: busy says that there are such. The first time it
-// tells nobody: what the whole board showed then had been there before.
+// tell compares every task that has changed with what agents were told of it last, and
+// adds the difference to the feed. It passes over tasks that the protocol is at work on,
+// and returns busy if there are any. The very first time it adds nothing to the feed: the
+// tasks were like that before the daemon came.
 func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 	if !d.mirror.Listed() {
-		return false, nil // the mirror has yet to see the whole board
+		return false, nil // only with the whole board is it known what has changed
 	}
 	if !d.begun {
 		if d.begun, err = d.journal.Begun(ctx); err != nil {
@@ -64,7 +65,7 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 			if d.begun {
 				err = d.claimer.Between(ids, tell)
 			} else {
-				err = tell(ids) // nobody is told
+				err = tell(ids) // this only takes note of them
 			}
 			if err != nil {
 				return busy, err
@@ -78,11 +79,11 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// warnLoop warns agents of leases that are about to end.
+// warnLoop warns agents whose leases are about to end.
 func (d *Daemon) warnLoop(ctx context.Context) {
 	for {
 		next, err := d.claimer.Warn(ctx)
-		wait := time.Hour // claims and renewals wake the loop
+		wait := time.Hour // every claim and every renewal wakes the loop
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("agents could not be warned that their leases end", "error", err)
 			wait = d.interval()

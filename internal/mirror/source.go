@@ -8,8 +8,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Source is the tasks database in Notion. Notion may ask to be left alone for a
-// while, which is a pause: how long a one a read waits for is up to its context.
+// Source is the tasks database in Notion. When Notion asks to be left alone for a while,
+// that is a pause. The context of a read says how long a pause it waits for, see Patient.
 type Source interface {
 	// List lists all tasks that are neither COMPLETED nor CANCELLED, and the
 	// finished ones edited at since or later. It tells read, now and then, how
