@@ -25,6 +25,7 @@ import (
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
@@ -174,7 +175,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 
 // build makes the parts that talk to each other. down is as of connect.
 func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
-	changed := func() { d.broker.Changed() } // the broker is made last
+	changed := func([]task.ID) { d.broker.Changed() } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
 		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Log: d.log,

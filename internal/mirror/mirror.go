@@ -31,8 +31,9 @@ type Config struct {
 	// Failure says why Notion could not be reached just now; nil if it could. It
 	// counts as a sync that failed.
 	Failure error
-	// OnChange is called whenever a task changed.
-	OnChange func()
+	// OnChange is called with the tasks that have changed, appeared or left. Those of one
+	// sync come together, when it has ended.
+	OnChange func(ids []task.ID)
 	// Synced, if set, is called after every sync that succeeded, before the one who
 	// asked for it goes on. If it fails, the one who asked gets its error.
 	Synced func(context.Context, Result) error
@@ -49,7 +50,7 @@ type Mirror struct {
 	storage  Storage
 	keep     time.Duration
 	stale    time.Duration // how long after the last sync the mirror counts as out of date
-	onChange func()
+	onChange func(ids []task.ID)
 	synced   func(context.Context, Result) error
 	unsynced func(ctx context.Context, again bool)
 	log      *slog.Logger

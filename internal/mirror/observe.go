@@ -24,18 +24,18 @@ func (m *Mirror) Observe(r claim.Reading) {
 	mine := m.seen
 	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
 	m.mu.Unlock()
-	if m.take(mine) {
-		m.onChange()
+	if ids := m.take(mine); len(ids) > 0 {
+		m.onChange(ids)
 	}
 }
 
 // take takes over pages, unless somebody who observed one of them has done so while
-// this one waited. It reports whether this changed anything.
-func (m *Mirror) take(p *pages) bool {
+// this one waited. It returns the tasks that this changed.
+func (m *Mirror) take(p *pages) []task.ID {
 	m.applying <- struct{}{}
 	defer func() { <-m.applying }()
 	if p.taken {
-		return false
+		return nil
 	}
 	m.mu.Lock()
 	m.seen = newPages()
@@ -51,7 +51,7 @@ func (m *Mirror) take(p *pages) bool {
 			m.log.Warn("the mirror could not take over a page", "task", id, "error", err)
 		}
 	}
-	return len(changed) > 0
+	return ids(changed)
 }
 
 // apply takes over what was read, and returns the tasks that are new or different.
@@ -78,8 +78,17 @@ func (m *Mirror) put(ctx context.Context, read []reading) ([]task.Task, error) {
 	return tasks, nil
 }
 
+// ids returns the ids of tasks.
+func ids(tasks []task.Task) []task.ID {
+	out := make([]task.ID, len(tasks))
+	for i, t := range tasks {
+		out[i] = t.ID
+	}
+	return out
+}
+
 // remove removes tasks of which there is no reading at s or later.
-func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp) error {
+func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp, result *Result) error {
 	m.applying <- struct{}{}
 	defer func() { <-m.applying }()
 	// Somebody may have come upon one meanwhile.
@@ -91,5 +100,6 @@ func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp) error {
 		return err
 	}
 	m.rows.remove(remove)
+	result.removed = append(result.removed, remove...)
 	return nil
 }

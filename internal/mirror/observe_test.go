@@ -39,7 +39,7 @@ func TestPagesSeenTogetherAreStoredTogether(t *testing.T) {
 				var changes atomic.Int64
 				s := &slow{err: failure}
 				m, err := mirror.New(t.Context(), mirror.Config{
-					Source: &board{}, Storage: s, Keep: time.Hour, OnChange: func() { changes.Add(1) },
+					Source: &board{}, Storage: s, Keep: time.Hour, OnChange: func(ids []task.ID) { changes.Add(int64(len(ids))) },
 					Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 				})
 				if err != nil {
@@ -62,8 +62,8 @@ func TestPagesSeenTogetherAreStoredTogether(t *testing.T) {
 				if took := time.Since(began); took != 2*time.Second || len(s.puts) != 2 || len(s.puts[0]) != 1 || len(s.puts[1]) != pages-1 {
 					t.Errorf("%d transactions in %v, want two in two seconds", len(s.puts), took)
 				}
-				if got, _ := m.Task("7"); failure == nil && (got.Title != "second" || changes.Load() != 2) {
-					t.Errorf("title = %q after %d changes, want what was seen last", got.Title, changes.Load())
+				if got, _ := m.Task("7"); failure == nil && (got.Title != "second" || changes.Load() != pages) {
+					t.Errorf("title = %q, and %d tasks changed; want what was seen last, and %d", got.Title, changes.Load(), pages)
 				}
 			})
 		})

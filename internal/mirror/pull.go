@@ -36,6 +36,8 @@ type Result struct {
 	// Gone has the tasks that the database does not have any more: trashed,
 	// archived, moved, or not shared.
 	Gone []task.Task
+
+	removed []task.ID // from the mirror: those of Gone, and those that it need not keep
 }
 
 // pull brings the mirror up to date: with the whole board if full is set or this
@@ -56,8 +58,8 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	if err == nil {
 		err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano))
 	}
-	if len(result.Changed)+len(result.Gone) > 0 {
-		defer m.onChange()
+	if all := append(ids(result.Changed), result.removed...); len(all) > 0 {
+		defer m.onChange(all)
 	}
 	if err != nil {
 		return result, fmt.Errorf("the tasks could not be synced: %w", err)
@@ -173,20 +175,20 @@ func (m *Mirror) drop(ctx context.Context, listed []task.Task, kept time.Time, a
 			result.Gone = append(result.Gone, t)
 		}
 	}
-	return m.remove(ctx, remove, s)
+	return m.remove(ctx, remove, s, result)
 }
 
 // needed returns the ids of the tasks that unfinished ones depend on.
 func needed(tasks iter.Seq[task.Task]) map[task.ID]bool {
-	ids := make(map[task.ID]bool)
+	on := make(map[task.ID]bool)
 	for t := range tasks {
 		if !t.Status.Finished() {
 			for _, id := range t.DependsOn {
-				ids[id] = true
+				on[id] = true
 			}
 		}
 	}
-	return ids
+	return on
 }
 
 // missed reads the pages of claimed tasks that an incremental query, begun at s, did
@@ -211,7 +213,7 @@ func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, re
 			return err
 		}
 	}
-	return m.remove(ctx, gone, s)
+	return m.remove(ctx, gone, s, result)
 }
 
 // advance notes that n rows have been read.

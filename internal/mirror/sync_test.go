@@ -94,7 +94,7 @@ func (storage) SetMeta(context.Context, string, string) error { return nil }
 func newMirror(t *testing.T, b *board) *mirror.Mirror {
 	t.Helper()
 	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: b, Storage: storage{}, Keep: time.Hour, OnChange: func() {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Source: b, Storage: storage{}, Keep: time.Hour, OnChange: func([]task.ID) {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (s *script) mirror(t *testing.T, kept mirror.Storage, failure error) *mirro
 	t.Helper()
 	s.began = time.Now()
 	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure, OnChange: func() {},
+		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure, OnChange: func([]task.ID) {},
 		Synced: func(_ context.Context, r mirror.Result) error {
 			s.note(fmt.Sprintf("synced %v", r.Full))
 			return nil
