@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,16 +22,20 @@ import (
 // asked, how many seconds after the start.
 type script struct {
 	board
-	began  time.Time
-	took   time.Duration // of a query
-	down   error         // what queries and the schema fail with
-	query  error         // what queries alone fail with
+	began time.Time
+	took  time.Duration // of a query
+
+	mu     sync.Mutex // guards what follows
+	down   error      // what queries and the schema fail with
+	query  error      // what queries alone fail with
 	broken error
 	pause  error
 	asked  []string
 }
 
 func (s *script) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, fmt.Sprintf("%s at %.0f", what, time.Since(s.began).Seconds()))
 }
 
@@ -38,6 +43,8 @@ func (s *script) note(what string) {
 func (s *script) answer(ctx context.Context) error {
 	select {
 	case <-time.After(s.took):
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		return errors.Join(s.down, s.query)
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -57,11 +64,20 @@ func (s *script) EditedSince(ctx context.Context, t time.Time) ([]task.Task, err
 
 func (s *script) Check(context.Context) error {
 	s.note("check")
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.down
 }
 
 func (s *script) Broken() error { return s.broken }
 func (s *script) Paused() error { return s.pause }
+
+// fail sets what everything, and what queries alone fail with.
+func (s *script) fail(down, query error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down, s.query = down, query
+}
 
 type patienceKey struct{}
 
@@ -100,6 +116,9 @@ func (s *script) mirror(t *testing.T, kept mirror.Storage, failure error) *mirro
 // told compares what was asked and said since the last time.
 func (s *script) told(t *testing.T, want ...string) {
 	t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if diff := cmp.Diff(want, s.asked); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -146,22 +165,23 @@ func TestOutage(t *testing.T) {
 			t.Errorf("standing = %+v", got)
 		}
 
-		s.down = unavailable(3 * time.Second)
+		s.fail(unavailable(3*time.Second), nil)
 		time.Sleep(10 * time.Second)
 		s.told(t, "edited at 20", "check at 20", "unsynced false at 20", "check at 23", "unsynced true at 23")
 		if got := m.Standing(); !got.Stale || got.Failure == nil || got.Old != 15*time.Second {
 			t.Errorf("standing = %+v", got)
 		}
-		s.down = nil
+		s.fail(nil, nil)
 		time.Sleep(3 * time.Second)
 		s.told(t, "check at 26", "edited at 26", "synced false at 26")
 
 		// Queries alone that fail are no reason to come back early.
-		s.query = errors.New("a query that is refused")
+		s.fail(nil, errors.New("a query that is refused"))
 		time.Sleep(20 * time.Second)
 		s.told(t, "edited at 36", "unsynced false at 36", "check at 46", "edited at 46", "unsynced true at 46")
-		s.query = nil
+		s.fail(nil, nil)
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if got := m.Standing(); got.Stale || got.Failure != nil {
 			t.Errorf("standing = %+v", got)
 		}
@@ -245,24 +265,24 @@ func TestSchemaIsWholeAgain(t *testing.T) {
 // TestBegin has the first sync take its time, or fail.
 func TestBegin(t *testing.T) {
 	for name, tt := range map[string]struct {
-		script  script
+		script  *script
 		kept    mirror.Storage
 		failure error
 		took    time.Duration
 		fails   bool
 	}{
-		"quick":                      {script: script{took: time.Second}, kept: storage{}, took: time.Second},
-		"slow":                       {script: script{took: time.Minute}, kept: storage{}, took: 5 * time.Second},
-		"fails":                      {script: script{down: unavailable(0)}, kept: storage{}, fails: true},
-		"fails, with tasks":          {script: script{down: unavailable(0)}, kept: earlier{}},
-		"refused, with tasks":        {script: script{query: errors.New("refused")}, kept: earlier{}, fails: true},
-		"known to fail":              {script: script{took: time.Second}, kept: storage{}, failure: unavailable(0), took: time.Second},
-		"known to fail, with tasks":  {script: script{took: time.Second}, kept: earlier{}, failure: unavailable(0)},
-		"slow, with tasks of before": {script: script{took: time.Minute}, kept: earlier{}, took: 5 * time.Second},
+		"quick":                      {script: &script{took: time.Second}, kept: storage{}, took: time.Second},
+		"slow":                       {script: &script{took: time.Minute}, kept: storage{}, took: 5 * time.Second},
+		"fails":                      {script: &script{down: unavailable(0)}, kept: storage{}, fails: true},
+		"fails, with tasks":          {script: &script{down: unavailable(0)}, kept: earlier{}},
+		"refused, with tasks":        {script: &script{query: errors.New("refused")}, kept: earlier{}, fails: true},
+		"known to fail":              {script: &script{took: time.Second}, kept: storage{}, failure: unavailable(0), took: time.Second},
+		"known to fail, with tasks":  {script: &script{took: time.Second}, kept: earlier{}, failure: unavailable(0)},
+		"slow, with tasks of before": {script: &script{took: time.Minute}, kept: earlier{}, took: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &tt.script
+				s := tt.script
 				m := s.mirror(t, tt.kept, tt.failure)
 				err := m.Begin(t.Context())
 				if took := time.Since(s.began); (err != nil) != tt.fails || took != tt.took {
