@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"internal/metrics": {"internal/api", "internal/claim"},
 	"internal/ready":   {"internal/agenda", "internal/task"},
 	"internal/service": {},
-	"internal/broker":  {"internal/api", "internal/claim", "internal/feed", "internal/mirror", "internal/task"},
+	"internal/broker":  {"internal/api", "internal/claim", "internal/feed", "internal/mirror", "internal/ready", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
 	"internal/notion/transport":               {"internal/claim", "internal/task"},

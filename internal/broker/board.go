@@ -23,10 +23,14 @@ type board struct {
 }
 
 func (b *Broker) board() *board {
-	return &board{
-		Mirror: b.mirror, standing: b.mirror.Standing(), tasks: b.mirror.Tasks(), claimer: b.claimer,
-		now: b.now(), policy: b.claimer.Policy(),
-	}
+	bd := b.present()
+	bd.standing, bd.tasks = b.mirror.Standing(), b.mirror.Tasks()
+	return bd
+}
+
+// present is the board for questions about single tasks only.
+func (b *Broker) present() *board {
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy()}
 }
 
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
@@ -47,13 +51,27 @@ func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 // ready reports whether a claim on t would pass the pre-flight if Notion shows what the
 // mirror shows: t is OPEN, nobody holds it and nothing blocks it.
 func (bd *board) ready(t task.Task) bool {
+	ok, _ := bd.judge(t)
+	return ok
+}
+
+// judge is ready, and says when a task that is not may become so by itself, because a
+// lease ends; zero if it will not.
+func (bd *board) judge(t task.Task) (ready bool, again time.Time) {
 	if t.Status != task.Open {
-		return false
+		return false, time.Time{}
 	}
-	if _, taken := bd.occupied(t.ID); taken {
-		return false
+	if c, taken := bd.occupied(t.ID); taken {
+		if c.State == claim.Held {
+			again = c.StaleAt
+		}
+		return false, again
 	}
-	return claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy).Code == ""
+	d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy)
+	if d.Code == claim.CodeHeld {
+		again = bd.policy.StaleAt(t.ClaimedAt, bd.policy.LeaseOf(t))
+	}
+	return d.Code == "", again
 }
 
 func (bd *board) view(t task.Task) View {
@@ -70,6 +88,9 @@ func (bd *board) view(t task.Task) View {
 // Tasks lists the tasks that f selects, in the order in which they are offered.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
+	if f.Ready {
+		bd.tasks = b.ready.Tasks()
+	}
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
 	for t := range bd.tasks {
 		switch {
@@ -89,7 +110,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 
 // Task returns one task of the mirror, or ErrNoTask.
 func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
-	bd := b.board()
+	bd := b.present()
 	t, ok := bd.Task(id)
 	if !ok {
 		return View{}, ErrNoTask

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -18,6 +19,8 @@ import (
 type Mirror interface {
 	// Tasks yields all tasks, in the order in which they are offered.
 	Tasks() iter.Seq[task.Task]
+	// Len is how many there are.
+	Len() int
 	// Task returns one task; ok is false if the mirror does not have it.
 	Task(id task.ID) (t task.Task, ok bool)
 	// Standing says how far the mirror can be relied on.
@@ -67,6 +70,7 @@ type Config struct {
 type Broker struct {
 	claimer *claim.Claimer
 	mirror  Mirror
+	ready   *ready.View
 	journal Journal
 	feed    Feed
 	now     func() time.Time
@@ -84,32 +88,48 @@ type Broker struct {
 	agents []Agent
 }
 
-// New returns a broker.
+// New returns a broker. It has to be told of every change of a task, see Changed, and
+// of every change of a claim, see Claimed.
 func New(c Config) *Broker {
 	closed := make(chan struct{})
-	return &Broker{
+	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
 		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
+	b.ready = ready.New(ready.Config{
+		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
+		Judge: func(t task.Task) (bool, time.Time) { return b.present().judge(t) },
+		Now:   c.Now,
+	})
+	if b.mirror != nil {
+		for t := range b.mirror.Tasks() {
+			b.ready.Changed(t.ID)
+		}
+	}
+	return b
 }
 
 // Close ends all waiting: whoever waits for a task gets the denial of its last try, and
 // whoever waits for events gets ErrStopping.
 func (b *Broker) Close() { b.close() }
 
-// Changed wakes those who wait for a task. It is to be called whenever one may have
-// become claimable.
-func (b *Broker) Changed() { b.changed.fire() }
+// Changed takes note of tasks that have changed in the mirror, and wakes those who wait
+// for one.
+func (b *Broker) Changed(ids ...task.ID) {
+	b.ready.Changed(ids...)
+	b.changed.fire()
+}
+
+// Claimed takes note of a change of a claim, see claim.Config.Stored.
+func (b *Broker) Claimed(c claim.Claim) { b.ready.Claimed(c.Task.ID) }
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 	r, err := b.mirror.Sync(ctx, full)
 	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: ageOf(b.mirror.Standing())}
-	for range b.mirror.Tasks() {
-		done.Tasks++
-	}
+	done.Tasks = b.mirror.Len()
 	return done, err
 }
 
@@ -125,25 +145,20 @@ func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error
 
 // Status returns the state of the daemon.
 func (b *Broker) Status(ctx context.Context) (api.Status, error) {
-	board := b.board()
+	standing := b.mirror.Standing()
 	p := b.claimer.Policy()
 	s := api.Status{
-		Mirror:   api.MirrorStatus{Age: ageOf(board.standing)},
+		Mirror:   api.MirrorStatus{Age: ageOf(standing)},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
 	}
-	if p := board.standing.Progress; p != nil {
+	if p := standing.Progress; p != nil {
 		s.Mirror.Syncing = api.NewSyncProgress(p.Read, p.Of)
 	}
 	if err := b.mirror.Closed(); err != nil {
 		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
-	for t := range board.tasks {
-		s.Mirror.Tasks++
-		if board.ready(t) {
-			s.Mirror.Ready++
-		}
-	}
+	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	for _, c := range b.claimer.Claims("") {
 		if c.State == claim.Held {
 			s.ClaimsHeld++

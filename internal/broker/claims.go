@@ -66,7 +66,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if r.Task == "" {
 		return b.next(ctx, r)
 	}
-	bd := b.board()
+	bd := b.present()
 	t, known := bd.Task(r.Task)
 	if c, taken := bd.occupied(r.Task); taken && !first {
 		return claim.Claim{}, claim.Occupied(c)
@@ -83,10 +83,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 	tried := make(map[task.ID]bool)
 	for {
-		t, done, err := b.pick(ctx, tried)
-		if err != nil {
-			return claim.Claim{}, err
-		}
+		t, done := b.pick(tried)
 		if s := b.mirror.Standing(); done == nil && s.Stale {
 			return claim.Claim{}, nothingKnown(s)
 		}
@@ -126,11 +123,11 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 // pick chooses the first ready task that was not tried and that no other request has
 // picked, so that agents of one daemon do not get into each other's way. done gives up
 // the choice, and must be called; it is nil if there is no such task.
-func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task, done func(), err error) {
+func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	bd := b.board()
-	for t := range bd.tasks {
+	bd := b.present()
+	for t := range b.ready.Tasks() {
 		if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
 			continue
 		}
@@ -139,9 +136,9 @@ func (b *Broker) pick(ctx context.Context, tried map[task.ID]bool) (t task.Task,
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			delete(b.picked, t.ID)
-		}, nil
+		}
 	}
-	return task.Task{}, nil, nil
+	return task.Task{}, nil
 }
 
 // attempt runs the protocol once.

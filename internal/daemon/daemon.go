@@ -175,7 +175,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 
 // build makes the parts that talk to each other. down is as of connect.
 func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
-	changed := func([]task.ID) { d.broker.Changed() } // the broker is made last
+	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
 		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Log: d.log,
@@ -195,7 +195,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
 		Blockers: d.mirror.Blockers, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
-		Stored: func(claim.Claim) { wake(d.leases) }, Log: d.log,
+		Stored: func(c claim.Claim) {
+			d.broker.Claimed(c)
+			wake(d.leases)
+		},
+		Log: d.log,
 	})
 	if err != nil {
 		return err

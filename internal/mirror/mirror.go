@@ -108,6 +108,9 @@ func (m *Mirror) SetInterval(d time.Duration) { m.interval.Store(int64(d)) }
 // Tasks yields all tasks of this moment, in the order in which they are offered.
 func (m *Mirror) Tasks() iter.Seq[task.Task] { return m.rows.all() }
 
+// Len is how many tasks the mirror has.
+func (m *Mirror) Len() int { return m.rows.len() }
+
 // Task returns one task of the mirror.
 func (m *Mirror) Task(id task.ID) (task.Task, bool) { return m.rows.get(id) }
 
