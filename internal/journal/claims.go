@@ -24,7 +24,7 @@ var ErrEnded = errors.New("the claim has ended already")
 // A claim whose reservation was taken over gets it back if nobody has the task
 // by now.
 func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		if err := save(ctx, tx, c, events...); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event
 	return j.failed(err, "saving claim %s", c.ID)
 }
 
-func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Event) error {
+func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) error {
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
@@ -59,13 +59,13 @@ func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Even
 }
 
 // insertClaim inserts the row of a new claim.
-func insertClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func insertClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 	_, err := writeClaim(ctx, tx, c, "")
 	return err
 }
 
 // putClaim inserts or updates the row of c, unless it says that c has ended.
-func putClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 	if c.State == claim.Ended && c.Ended.IsZero() {
 		return errors.New("it is to end, and does not say when")
 	}
@@ -88,7 +88,7 @@ func putClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
 
 // writeClaim inserts the row of c, or does what onConflict says, and returns how
 // many rows it changed.
-func writeClaim(ctx context.Context, tx *sql.Conn, c claim.Claim, onConflict string) (int64, error) {
+func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (int64, error) {
 	body, err := json.Marshal(claimBody{Claim: c, Task: bodyOf(c.Task)})
 	if err != nil {
 		return 0, err
@@ -102,7 +102,7 @@ func writeClaim(ctx context.Context, tx *sql.Conn, c claim.Claim, onConflict str
 
 // sumUpDenials makes one event of the denials recorded against a claim that has
 // just ended.
-func sumUpDenials(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
 	denied, err := collect(ctx, tx, scanString, "SELECT agent FROM events WHERE against = ? ORDER BY agent", c.ID)
 	if err != nil || len(denied) == 0 {
 		return err

@@ -17,7 +17,7 @@ import (
 // agents of what they are to know of them. One that is on record already is left
 // as it is.
 func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		events, err := unrecorded(ctx, tx, events)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
 }
 
 // unrecorded returns those of the events that are not on record.
-func unrecorded(ctx context.Context, tx *sql.Conn, events []claim.Event) ([]claim.Event, error) {
+func unrecorded(ctx context.Context, tx *tx, events []claim.Event) ([]claim.Event, error) {
 	var out []claim.Event
 	for _, e := range events {
 		var known bool
@@ -47,7 +47,7 @@ func unrecorded(ctx context.Context, tx *sql.Conn, events []claim.Event) ([]clai
 
 // insertEvents stores events, and puts the entries that they are to become into
 // the outbox.
-func insertEvents(ctx context.Context, tx *sql.Conn, events ...claim.Event) error {
+func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 	for _, e := range events {
 		body, err := json.Marshal(e)
 		if err != nil {

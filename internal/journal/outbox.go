@@ -92,7 +92,7 @@ var errNotOwed = errors.New("it is not owed, or is being sent already")
 
 // changeItem changes the row of item as set says, if the condition holds.
 func (j *Journal) changeItem(ctx context.Context, item worklog.Item, condition, set string, args ...any) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		n, err := affect(ctx, tx, `
 			UPDATE outbox SET `+set+`
 			 WHERE event = (SELECT seq FROM events WHERE id = ?) AND log = ? AND `+condition, append(args, item.Entry.ID, item.Log)...)
@@ -112,7 +112,7 @@ func text(err error) string {
 }
 
 // recoverOutbox puts into doubt what the last process was sending when it stopped.
-func recoverOutbox(ctx context.Context, tx *sql.Conn) error {
+func recoverOutbox(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+owed+" AND state = 'sending'",
 		"the daemon stopped while it was being sent")
 	return err

@@ -19,7 +19,7 @@ import (
 func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
 			SELECT :task, :claim, :agent, :until
@@ -49,7 +49,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 }
 
 // whyRefused finds out, in the transaction that refused c, why it did.
-func whyRefused(ctx context.Context, tx *sql.Conn, c claim.Claim, now time.Time) (*claim.Refusal, error) {
+func whyRefused(ctx context.Context, tx *tx, c claim.Claim, now time.Time) (*claim.Refusal, error) {
 	holder, err := scanClaim(tx.QueryRowContext(ctx, `
 		SELECT claims.body FROM reservations JOIN claims ON claims.id = reservations.claim_id
 		 WHERE reservations.task_id = ? AND reservations.until > ?`, c.Task.ID, now.UnixMilli()))
