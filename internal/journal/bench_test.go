@@ -2,8 +2,10 @@ package journal_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,8 +27,33 @@ const (
 	benchHistory = 2_000
 )
 
+// benchFile is the file of a journal in use, made once, and the claims that live in it.
+var benchFile struct {
+	once sync.Once
+	data []byte
+	live []claim.Claim
+}
+
 // usedJournal is a journal for a benchmark, and the claims that live in it.
 func usedJournal(b *testing.B) (*journal.Journal, []claim.Claim) {
+	b.Helper()
+	benchFile.once.Do(func() {
+		j, live := makeUsed(b)
+		if err := j.Close(); err != nil {
+			b.Fatal(err)
+		}
+		data, err := os.ReadFile(j.Path())
+		if err != nil {
+			b.Fatal(err)
+		}
+		benchFile.data, benchFile.live = data, live
+	})
+	path := filepath.Join(b.TempDir(), "journal.db")
+	write(b, path, benchFile.data)
+	return open(b, path), benchFile.live
+}
+
+func makeUsed(b *testing.B) (*journal.Journal, []claim.Claim) {
 	b.Helper()
 	j := open(b, filepath.Join(b.TempDir(), "journal.db"))
 	var tasks []task.Task

@@ -81,7 +81,7 @@ func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.
 //
 // Until Begin is called, the tasks are only taken note of.
 func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
-	err = j.write(ctx, func(tx *tx) error {
+	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		more = false
 		for _, id := range ids {
 			marked, err := tell(ctx, tx, id, at)
@@ -303,7 +303,7 @@ func forget(ctx context.Context, tx *tx, id task.ID) error {
 // PruneFeed removes what was told before that time, and what is remembered of
 // tasks that left the mirror before it. It returns how many events that were.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
-	err = j.write(ctx, func(tx *tx) error {
+	err = j.writeAlone(ctx, func(tx *tx) error {
 		// A feed is pruned from its beginning, so that what is left has no holes.
 		n, err := affect(ctx, tx, "DELETE FROM feed WHERE id < coalesce((SELECT min(id) FROM feed WHERE at >= ?), 9223372036854775807)", before.UnixMilli())
 		if err != nil {

@@ -52,7 +52,7 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 // there are no more.
 func (j *Journal) pruneBy(ctx context.Context, query string, before time.Time) (removed int, err error) {
 	for n := int64(pruneStep); n == pruneStep; removed += int(n) {
-		err := j.write(ctx, func(tx *tx) error {
+		err := j.writeAlone(ctx, func(tx *tx) error {
 			var err error
 			n, err = affect(ctx, tx, query, before.UnixMilli(), pruneStep)
 			return err

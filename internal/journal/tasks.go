@@ -11,7 +11,7 @@ import (
 
 // PutTasks puts tasks into the mirror, in the place of those of the same id.
 func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
-	err := j.write(ctx, func(tx *tx) error {
+	err := j.writeMany(ctx, len(tasks), func(tx *tx) error {
 		for _, t := range tasks {
 			body, err := json.Marshal(bodyOf(t))
 			if err != nil {
@@ -31,7 +31,7 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 
 // DeleteTasks removes tasks from the mirror, as far as they are there.
 func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
-	err := j.write(ctx, func(tx *tx) error {
+	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM tasks WHERE id = ?", id); err != nil {
 				return err

@@ -11,7 +11,10 @@ import (
 // nobody waits long for the work of others before the sync that is also theirs.
 const maxGroup = 32
 
-var errClosed = errors.New("the journal is closed")
+var (
+	errClosed    = errors.New("the journal is closed")
+	errUnsettled = errors.New("it was given up, because a fault in another operation ended its transaction")
+)
 
 // writer is the connection that writes, and the queue of those who want it to.
 //
@@ -48,7 +51,9 @@ type operation struct {
 	ctx context.Context
 	run func(tx *tx) error
 	how manner
-	err error // what came of it; for who asked once it is done
+	// err is what came of it, once it is settled.
+	err     error
+	settled bool
 	// woken says that the operation is done, or else that it is its turn to lead.
 	woken     chan bool
 	appointed bool
@@ -115,11 +120,8 @@ func (w *writer) leave(op *operation) bool {
 // lead runs a group, the first of which is the caller's own operation.
 func (w *writer) lead() {
 	group := w.next()
-	// Deferred for the case that an operation panics: the others go on.
+	// Deferred for the case that an operation panics, which must not stop the others.
 	defer w.pass(group)
-	for _, op := range group {
-		op.err = errors.New("an operation committed with it did not end")
-	}
 	w.run(group)
 }
 
@@ -146,6 +148,9 @@ func (w *writer) pass(group []*operation) {
 		w.queue[0].woken <- false
 	}
 	for _, op := range group[1:] {
+		if !op.settled {
+			op.err = errUnsettled
+		}
 		op.woken <- true
 	}
 }
@@ -154,27 +159,35 @@ func (w *writer) pass(group []*operation) {
 func (w *writer) run(group []*operation) {
 	begun := make([]*operation, 0, len(group))
 	for _, op := range group {
-		if op.err = op.ctx.Err(); op.err == nil && w.closed {
-			op.err = errClosed
-		}
-		if op.err == nil {
+		switch err := op.ctx.Err(); {
+		case err != nil:
+			op.settle(err)
+		case w.closed:
+			op.settle(errClosed)
+		default:
 			begun = append(begun, op)
 		}
 	}
 	if len(begun) > 1 && w.together(begun) == nil {
+		for _, op := range begun {
+			op.settle(op.err)
+		}
 		return
 	}
 	for _, op := range begun {
 		if op.how == bare {
-			op.err = op.run(w.tx)
-			continue
+			op.settle(op.run(w.tx))
+		} else {
+			op.settle(w.transact(func() error { return op.run(w.tx) }))
 		}
-		op.err = w.transact(func() error { return op.run(w.tx) })
 	}
 }
 
-// together runs operations in one transaction. It returns an error if nothing of
-// any of them was kept.
+// settle notes what came of op in the end.
+func (op *operation) settle(err error) { op.err, op.settled = err, true }
+
+// together runs operations in one transaction, and sets their errors. It returns
+// an error itself if nothing of any of them was kept.
 func (w *writer) together(ops []*operation) error {
 	return w.transact(func() error {
 		for _, op := range ops {
@@ -240,10 +253,20 @@ func (j *Journal) write(ctx context.Context, fn func(tx *tx) error) error {
 	return j.writer.do(ctx, grouped, fn)
 }
 
-// writeAlone is write for what takes long: nobody else waits for its end more
-// than once, and it fails nobody.
+// writeAlone is write for what takes long: it has a turn for itself.
 func (j *Journal) writeAlone(ctx context.Context, fn func(tx *tx) error) error {
 	return j.writer.do(ctx, alone, fn)
+}
+
+// maxShared is with how many things an operation does not take long yet.
+const maxShared = 16
+
+// writeMany is write or writeAlone, for an operation with n things.
+func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) error {
+	if n > maxShared {
+		return j.writeAlone(ctx, fn)
+	}
+	return j.write(ctx, fn)
 }
 
 // outside runs fn on the connection that writes, outside of any transaction.
