@@ -301,23 +301,20 @@ func forget(ctx context.Context, tx *tx, id task.ID) error {
 }
 
 // PruneFeed removes what was told before that time, and what is remembered of
-// tasks that left the mirror before it. It returns how many events that were.
+// tasks that left the mirror before it. It returns how many events that were, also
+// if it failed on the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
-	err = j.writeAlone(ctx, func(tx *tx) error {
-		// A feed is pruned from its beginning, so that what is left has no holes.
-		n, err := affect(ctx, tx, "DELETE FROM feed WHERE id < coalesce((SELECT min(id) FROM feed WHERE at >= ?), 9223372036854775807)", before.UnixMilli())
-		if err != nil {
-			return err
-		}
-		removed = int(n)
-		_, err = affect(ctx, tx, `
-			DELETE FROM told
-			 WHERE at < ? AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
-			   AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
-		return err
-	})
-	if err != nil {
-		return 0, j.failed(err, "pruning the feed")
+	// A feed is pruned from its beginning, so that what is left has no holes.
+	var first int64
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT min(id) FROM feed WHERE at >= ?), (SELECT max(id) + 1 FROM feed), 0)`, before.UnixMilli()).Scan(&first)
+	if err == nil {
+		removed, err = j.prune(ctx, "feed", "id", "id < ?1", first)
 	}
-	return removed, nil
+	if err == nil {
+		_, err = j.prune(ctx, "told", "task_id", `
+			at < ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
+			AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
+	}
+	return removed, j.failed(err, "pruning the feed")
 }
