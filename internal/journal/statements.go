@@ -20,6 +20,7 @@ type querier interface {
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
+	changed  bool // a statement changed something since this was set to false
 }
 
 // statement returns the compiled query.
@@ -39,7 +40,13 @@ func (t *tx) ExecContext(_ context.Context, query string, args ...any) (sql.Resu
 	if err != nil {
 		return nil, err
 	}
-	return s.ExecContext(context.Background(), args...)
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return nil, err
+	}
+	n, err := result.RowsAffected()
+	t.changed = t.changed || n > 0
+	return result, err
 }
 
 func (t *tx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {

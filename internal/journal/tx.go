@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+
+	"modernc.org/sqlite"
 )
 
 // maxGroup is how many operations are committed together at most, so that
@@ -27,12 +29,13 @@ var (
 //
 // This is as durable as a commit for each. Nobody is told anything before the
 // commit of the group has been synced, not even that an operation was refused,
-// for it may have been refused because of another one in the group. An operation
-// that fails is rolled back to its savepoint, which leaves the others alone. If the
-// group fails as a whole, nothing of it is kept, and each of its operations is
-// run again in a transaction of its own, to fail or not by itself: a foreign key
-// is checked by COMMIT, and a full disk makes SQLite roll back everything.
-// An operation may hence be run twice, and must not build on its first run.
+// for it may have been refused because of another one in the group. A refusal,
+// which is an error of ours before anything was changed, leaves the others alone.
+// After any other error the group is rolled back, and each of its operations is
+// run again in a transaction of its own, to fail or not by itself; so it is if
+// COMMIT fails, which is what checks foreign keys. An operation may hence be run
+// twice, and must not build on its first run. Savepoints would make that rarer
+// still, but have SQLite copy each page anew for every operation that changes it.
 //
 // An operation whose context ends while it waits is given up. Once it is begun it
 // is seen through: to interrupt a statement would roll back the group.
@@ -191,17 +194,12 @@ func (op *operation) settle(err error) { op.err, op.settled = err, true }
 func (w *writer) together(ops []*operation) error {
 	return w.transact(func() error {
 		for _, op := range ops {
-			if err := w.tx.control("SAVEPOINT operation"); err != nil {
-				return err
-			}
-			if op.err = op.run(w.tx); op.err != nil {
-				// Which fails if SQLite has rolled back the whole transaction.
-				if err := w.tx.control("ROLLBACK TO operation"); err != nil {
-					return err
-				}
-			}
-			if err := w.tx.control("RELEASE operation"); err != nil {
-				return err
+			w.tx.changed = false
+			op.err = op.run(w.tx)
+			// An error of SQLite may have rolled back the whole transaction.
+			_, fault := errors.AsType[*sqlite.Error](op.err)
+			if op.err != nil && (fault || w.tx.changed) {
+				return op.err
 			}
 		}
 		return nil

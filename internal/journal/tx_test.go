@@ -150,7 +150,12 @@ func TestOneFailsAlone(t *testing.T) {
 			return err
 		},
 		"and rolls back everything": func(tx *tx) error {
-			return errors.Join(failure, tx.control("ROLLBACK")) // as SQLite does by itself for some errors
+			return errors.Join(failure, tx.script("ROLLBACK")) // as SQLite does by itself for some errors
+		},
+		"and rolls back everything before it has changed anything": func(tx *tx) error {
+			err := tx.script("ROLLBACK")
+			tx.changed = false
+			return errors.Join(err, tx.script("INSERT INTO nothing VALUES (1)"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,6 +175,34 @@ func TestOneFailsAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A refusal does not take its group apart.
+func TestRefusalsShareCommits(t *testing.T) {
+	inLine(t, func(t *testing.T, l *line) {
+		begin := func(fingerprint string) {
+			l.joins(func() error {
+				_, err := l.BeginRequest(t.Context(), "key", fingerprint, time.Now())
+				return err
+			})
+		}
+		l.sets("1")
+		begin("f")
+		begin("g")
+		begin("f")
+		l.sets("2")
+		before := commits(t, l.Path())
+		errs := l.ends()
+		for i, want := range []error{nil, nil, ErrKeyReused, ErrInFlight, nil} {
+			if !errors.Is(errs[i], want) {
+				t.Errorf("number %d: error = %v, want %v", i, errs[i], want)
+			}
+		}
+		l.wants("1", "2")
+		if n := commits(t, l.Path()) - before; n != 1 {
+			t.Errorf("%d commits, want 1", n)
+		}
+	})
 }
 
 // A group that cannot be committed fails everybody in it and keeps nothing.
