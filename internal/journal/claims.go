@@ -51,10 +51,10 @@ func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) err
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO reservations (task_id, claim_id, agent, until)
-		VALUES (:task, :claim, :agent, :until)
+		VALUES (?, ?, ?, ?)
 		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
-		 WHERE reservations.claim_id = excluded.claim_id`,
-		sql.Named("task", c.Task.ID), sql.Named("claim", c.ID), sql.Named("agent", c.Agent), sql.Named("until", until(c)))
+		 WHERE reservations.claim_id = excluded.claim_id AND reservations.until <> excluded.until`,
+		c.Task.ID, c.ID, c.Agent, until(c))
 	return err
 }
 
@@ -95,9 +95,8 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (
 	}
 	return affect(ctx, tx, `
 		INSERT INTO claims (id, task_id, agent, state, ended, body)
-		VALUES (:id, :task, :agent, :state, :ended, :body)`+onConflict,
-		sql.Named("id", c.ID), sql.Named("task", c.Task.ID), sql.Named("agent", c.Agent),
-		sql.Named("state", c.State), sql.Named("ended", millis(c.Ended)), sql.Named("body", string(body)))
+		VALUES (?, ?, ?, ?, ?, ?)`+onConflict,
+		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body))
 }
 
 // sumUpDenials makes one event of the denials recorded against a claim that has

@@ -58,11 +58,8 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 		tallied := e.Kind == claim.KindDenied && !e.Remote && e.Against != ""
 		result, err := tx.ExecContext(ctx, `
 			INSERT INTO events (id, at, task_id, agent, claim_id, against, body)
-			VALUES (:id, :at, :task, :agent, :claim, :against, :body)`,
-			sql.Named("id", e.ID), sql.Named("at", millis(e.At)), sql.Named("task", e.Task),
-			sql.Named("agent", e.Agent), sql.Named("claim", e.Claim),
-			sql.Named("against", sql.NullString{String: string(e.Against), Valid: tallied}),
-			sql.Named("body", string(body)))
+			VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			e.ID, millis(e.At), e.Task, e.Agent, e.Claim, sql.NullString{String: string(e.Against), Valid: tallied}, string(body))
 		if err != nil {
 			return fmt.Errorf("event %q: %w", e.ID, err)
 		}

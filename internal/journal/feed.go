@@ -211,9 +211,8 @@ func insertFeed(ctx context.Context, tx *tx, at time.Time, events []feed.Event) 
 		}
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO feed (at, task_id, claim_id, agent, holder, body)
-			VALUES (:at, :task, :claim, :agent, :holder, :body)`,
-			sql.Named("at", millis(e.At)), sql.Named("task", e.Task), sql.Named("claim", e.Claim),
-			sql.Named("agent", e.Agent), sql.Named("holder", e.Holder), sql.Named("body", string(body)))
+			VALUES (?, ?, ?, ?, ?, ?)`,
+			millis(e.At), e.Task, e.Claim, e.Agent, e.Holder, string(body))
 		if err != nil {
 			return err
 		}

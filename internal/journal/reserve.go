@@ -22,14 +22,13 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 	err := j.write(ctx, func(tx *tx) error {
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
-			SELECT :task, :claim, :agent, :until
-			 WHERE :limit <= 0
-			    OR :limit > (SELECT count(*) FROM reservations WHERE agent = :agent AND task_id <> :task)
+			SELECT ?1, ?2, ?3, ?4
+			 WHERE ?5 <= 0
+			    OR ?5 > (SELECT count(*) FROM reservations WHERE agent = ?3 AND task_id <> ?1)
 			    ON CONFLICT (task_id) DO UPDATE
 			   SET claim_id = excluded.claim_id, agent = excluded.agent, until = excluded.until
-			 WHERE reservations.until <= :now`,
-			sql.Named("task", c.Task.ID), sql.Named("claim", c.ID), sql.Named("agent", c.Agent),
-			sql.Named("until", until(c)), sql.Named("limit", limit), sql.Named("now", now.UnixMilli()))
+			 WHERE reservations.until <= ?6`,
+			c.Task.ID, c.ID, c.Agent, until(c), limit, now.UnixMilli())
 		if err != nil {
 			return err
 		}

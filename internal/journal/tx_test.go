@@ -136,8 +136,8 @@ func TestConcurrentWritesShareCommits(t *testing.T) {
 	}
 }
 
-// Whatever makes one operation fail, the others of its group are kept.
-func TestOneFailsAlone(t *testing.T) {
+// Whatever makes operations fail, the others of their group are kept.
+func TestEachFailsAlone(t *testing.T) {
 	failure := errors.New("failure")
 	for name, fail := range map[string]func(tx *tx) error{
 		"by itself": func(*tx) error { return failure },
@@ -162,16 +162,17 @@ func TestOneFailsAlone(t *testing.T) {
 			inLine(t, func(t *testing.T, l *line) {
 				l.sets("1")
 				l.writes(t.Context(), "2", fail)
-				l.sets("3")
+				l.writes(t.Context(), "3", func(*tx) error { return failure })
+				l.sets("4")
 				errs := l.ends()
-				if errs[0] != nil || errs[1] == nil || errs[2] != nil {
-					t.Errorf("errors = %v, want only the second", errs)
+				if errs[0] != nil || errs[1] == nil || !errors.Is(errs[2], failure) || errs[3] != nil {
+					t.Errorf("errors = %v, want those of the second and the third", errs)
 				}
-				l.wants("1", "3")
-				if err := l.SetMeta(t.Context(), "4", "v"); err != nil {
+				l.wants("1", "4")
+				if err := l.SetMeta(t.Context(), "5", "v"); err != nil {
 					t.Errorf("the next operation: %v", err)
 				}
-				l.wants("1", "3", "4")
+				l.wants("1", "4", "5")
 			})
 		})
 	}
