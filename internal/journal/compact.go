@@ -8,9 +8,14 @@ import (
 )
 
 const (
-	// maxIdleWAL is how many bytes of the WAL are kept for reuse. A large sync
-	// makes it much larger for a while.
-	maxIdleWAL = 4 << 20
+	// checkpointAfter is how many pages are in the WAL before a commit copies them
+	// into the file, for which everybody has to wait. Most of them were written
+	// several times by then, and are copied once.
+	checkpointAfter = 4000
+	// maxIdleWAL is how many bytes of the WAL are kept for reuse, which is faster
+	// than to make it grow again: those pages. A large sync makes it much larger
+	// for a while.
+	maxIdleWAL = 16 << 20
 	// vacuumStep is how many free pages are given back in one transaction. Others
 	// who write, claims above all, get their turn in between.
 	vacuumStep = 256

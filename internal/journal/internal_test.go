@@ -28,7 +28,8 @@ func TestConnectionsAreSetUp(t *testing.T) {
 		{j.writer.tx, "fullfsync", "1"},
 		{j.writer.tx, "foreign_keys", "1"},
 		{j.writer.tx, "auto_vacuum", "2"}, // incremental
-		{j.writer.tx, "journal_size_limit", "4194304"},
+		{j.writer.tx, "journal_size_limit", "16777216"},
+		{j.writer.tx, "wal_autocheckpoint", "4000"},
 		{j.writer.tx, "busy_timeout", "5000"},
 		{j.readers, "busy_timeout", "5000"},
 		{j.readers, "query_only", "1"},

@@ -66,7 +66,8 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	// macOS flush the drive's own cache too.
 	// auto_vacuum has a say only before the first table is made, see makeCompactable.
 	db, err := connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
-		"synchronous(FULL)", "fullfsync(1)", fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
+		"synchronous(FULL)", "fullfsync(1)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
 	if err != nil {
 		return nil, err
 	}
