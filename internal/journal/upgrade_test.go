@@ -69,6 +69,7 @@ var inUse = []string{
 	INSERT INTO meta VALUES ('feed.begun', 'yes');`,
 	5: ``,
 	6: ``,
+	7: ``,
 }
 
 // used makes a journal of that version, as one in use would be.
