@@ -24,7 +24,7 @@ type Backlog struct {
 // Backlog returns what is owed to Notion: the backlog of finished claims, and those
 // of the logs, see OutboxStats.
 func (j *Journal) Backlog(ctx context.Context) ([]Backlog, error) {
-	finishing, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE state = ? ORDER BY id", claim.Finishing)
+	finishing, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+alive+" AND state = ? ORDER BY id", claim.Finishing)
 	if err != nil {
 		return nil, j.failed(err, "reading the finished claims")
 	}
@@ -39,13 +39,13 @@ func (j *Journal) Backlog(ctx context.Context) ([]Backlog, error) {
 // order of the logs' names.
 func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 	stats, err := collect(ctx, j.readers, scanBacklog, `
-		SELECT log, count(*), sum(state = 'in_doubt'), min(events.at), coalesce((
-		         SELECT last_error FROM outbox failed
-		          WHERE failed.log = outbox.log AND failed.state <> 'delivered' AND failed.last_error <> ''
-		          ORDER BY failed.sent_at DESC, failed.event DESC LIMIT 1), '')
-		  FROM outbox JOIN events ON events.seq = outbox.event
-		 WHERE `+owed+`
-		 GROUP BY log ORDER BY log`)
+		SELECT log, depth, in_doubt, oldest, coalesce((
+		         SELECT last_error FROM outbox
+		          WHERE outbox.log = backlog.log AND `+owed+` AND outbox.last_error <> ''
+		          ORDER BY sent_at DESC, event DESC LIMIT 1), '')
+		  FROM (SELECT log, count(*) AS depth, sum(state = 'in_doubt') AS in_doubt, min(at) AS oldest
+		          FROM outbox INDEXED BY outbox_log WHERE `+owed+` GROUP BY log) AS backlog
+		 ORDER BY log`)
 	return stats, j.failed(err, "reading the outbox")
 }
 

@@ -24,7 +24,7 @@ var ErrEnded = errors.New("the claim has ended already")
 // A claim whose reservation was taken over gets it back if nobody has the task
 // by now.
 func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		if err := save(ctx, tx, c, events...); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event
 	return j.failed(err, "saving claim %s", c.ID)
 }
 
-func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Event) error {
+func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) error {
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
@@ -51,21 +51,21 @@ func save(ctx context.Context, tx *sql.Conn, c claim.Claim, events ...claim.Even
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO reservations (task_id, claim_id, agent, until)
-		VALUES (:task, :claim, :agent, :until)
+		VALUES (?, ?, ?, ?)
 		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
-		 WHERE reservations.claim_id = excluded.claim_id`,
-		sql.Named("task", c.Task.ID), sql.Named("claim", c.ID), sql.Named("agent", c.Agent), sql.Named("until", until(c)))
+		 WHERE reservations.claim_id = excluded.claim_id AND reservations.until <> excluded.until`,
+		c.Task.ID, c.ID, c.Agent, until(c))
 	return err
 }
 
 // insertClaim inserts the row of a new claim.
-func insertClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func insertClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 	_, err := writeClaim(ctx, tx, c, "")
 	return err
 }
 
 // putClaim inserts or updates the row of c, unless it says that c has ended.
-func putClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 	if c.State == claim.Ended && c.Ended.IsZero() {
 		return errors.New("it is to end, and does not say when")
 	}
@@ -88,21 +88,20 @@ func putClaim(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
 
 // writeClaim inserts the row of c, or does what onConflict says, and returns how
 // many rows it changed.
-func writeClaim(ctx context.Context, tx *sql.Conn, c claim.Claim, onConflict string) (int64, error) {
+func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (int64, error) {
 	body, err := json.Marshal(claimBody{Claim: c, Task: bodyOf(c.Task)})
 	if err != nil {
 		return 0, err
 	}
 	return affect(ctx, tx, `
 		INSERT INTO claims (id, task_id, agent, state, ended, body)
-		VALUES (:id, :task, :agent, :state, :ended, :body)`+onConflict,
-		sql.Named("id", c.ID), sql.Named("task", c.Task.ID), sql.Named("agent", c.Agent),
-		sql.Named("state", c.State), sql.Named("ended", millis(c.Ended)), sql.Named("body", string(body)))
+		VALUES (?, ?, ?, ?, ?, ?)`+onConflict,
+		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body))
 }
 
 // sumUpDenials makes one event of the denials recorded against a claim that has
 // just ended.
-func sumUpDenials(ctx context.Context, tx *sql.Conn, c claim.Claim) error {
+func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
 	denied, err := collect(ctx, tx, scanString, "SELECT agent FROM events WHERE against = ? ORDER BY agent", c.ID)
 	if err != nil || len(denied) == 0 {
 		return err
@@ -133,10 +132,14 @@ func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Claim, error) {
 	return c, j.failed(err, "reading claim %s", id)
 }
 
+// alive is a condition on rows of claims. It is also that of their index, so every
+// statement about claims that have not ended spells it this way.
+const alive = "state <> 'ended'"
+
 // Live returns the claims that have not ended, oldest first, which is the order
 // of their ids.
 func (j *Journal) Live(ctx context.Context) ([]claim.Claim, error) {
-	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE state <> 'ended' ORDER BY id")
+	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+alive+" ORDER BY id")
 	return claims, j.failed(err, "reading the live claims")
 }
 
@@ -158,7 +161,7 @@ func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, err
 		query, args = query+" AND agent = ?", append(args, f.Agent)
 	}
 	if !f.IncludeEnded {
-		query += " AND state <> 'ended'"
+		query += " AND " + alive
 	}
 	query, args = query+" ORDER BY id DESC LIMIT ?", append(args, atMost(f.Limit))
 	claims, err := collect(ctx, j.readers, scanClaim, query, args...)

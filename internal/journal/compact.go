@@ -3,13 +3,19 @@ package journal
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 )
 
 const (
-	// maxIdleWAL is how many bytes of the WAL are kept for reuse. A large sync
-	// makes it much larger for a while.
-	maxIdleWAL = 4 << 20
+	// checkpointAfter is how many pages are in the WAL before a commit copies them
+	// into the file, for which everybody has to wait. Most of them were written
+	// several times by then, and are copied once.
+	checkpointAfter = 4000
+	// maxIdleWAL is how many bytes of the WAL are kept for reuse, which is faster
+	// than to make it grow again: those pages. A large sync makes it much larger
+	// for a while.
+	maxIdleWAL = 16 << 20
 	// vacuumStep is how many free pages are given back in one transaction. Others
 	// who write, claims above all, get their turn in between.
 	vacuumStep = 256
@@ -32,31 +38,38 @@ func (j *Journal) compact(ctx context.Context) error {
 	}
 	// A reader that is at work keeps some of the WAL in use. Claims are not to wait
 	// for it: the next time will do.
-	_, err := j.writer.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
-	_, restored := j.writer.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
-	return cmp.Or(err, restored)
+	return j.outside(ctx, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
+		_, restored := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
+		return cmp.Or(err, restored)
+	})
 }
 
 // vacuum gives back up to n free pages, and returns how many it gave.
 func (j *Journal) vacuum(ctx context.Context, n int) (freed int, err error) {
-	rows, err := j.writer.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for rows.Next() { // a row for each page
-		freed++
-	}
-	return freed, rows.Err()
+	err = j.outside(ctx, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() { // a row for each page
+			freed++
+		}
+		return rows.Err()
+	})
+	return freed, err
 }
 
 // makeCompactable writes a file anew that was made by a version which had its
 // free pages stay where they were.
 func (j *Journal) makeCompactable(ctx context.Context) error {
-	var mode int
-	if err := j.writer.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode == autoVacuumIncremental {
+	return j.outside(ctx, func(conn *sql.Conn) error {
+		var mode int
+		if err := conn.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode == autoVacuumIncremental {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
 		return err
-	}
-	_, err := j.writer.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
-	return err
+	})
 }

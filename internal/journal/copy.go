@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,7 +53,10 @@ func (j *Journal) copyTo(ctx context.Context, path string) (err error) {
 			os.Remove(unfinished) // or the next attempt does
 		}
 	}()
-	_, err = j.writer.ExecContext(ctx, "VACUUM INTO ?", unfinished)
+	err = j.outside(ctx, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "VACUUM INTO ?", unfinished)
+		return err
+	})
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

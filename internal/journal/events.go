@@ -17,7 +17,7 @@ import (
 // agents of what they are to know of them. One that is on record already is left
 // as it is.
 func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		events, err := unrecorded(ctx, tx, events)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
 }
 
 // unrecorded returns those of the events that are not on record.
-func unrecorded(ctx context.Context, tx *sql.Conn, events []claim.Event) ([]claim.Event, error) {
+func unrecorded(ctx context.Context, tx *tx, events []claim.Event) ([]claim.Event, error) {
 	var out []claim.Event
 	for _, e := range events {
 		var known bool
@@ -47,7 +47,7 @@ func unrecorded(ctx context.Context, tx *sql.Conn, events []claim.Event) ([]clai
 
 // insertEvents stores events, and puts the entries that they are to become into
 // the outbox.
-func insertEvents(ctx context.Context, tx *sql.Conn, events ...claim.Event) error {
+func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 	for _, e := range events {
 		body, err := json.Marshal(e)
 		if err != nil {
@@ -58,11 +58,8 @@ func insertEvents(ctx context.Context, tx *sql.Conn, events ...claim.Event) erro
 		tallied := e.Kind == claim.KindDenied && !e.Remote && e.Against != ""
 		result, err := tx.ExecContext(ctx, `
 			INSERT INTO events (id, at, task_id, agent, claim_id, against, body)
-			VALUES (:id, :at, :task, :agent, :claim, :against, :body)`,
-			sql.Named("id", e.ID), sql.Named("at", millis(e.At)), sql.Named("task", e.Task),
-			sql.Named("agent", e.Agent), sql.Named("claim", e.Claim),
-			sql.Named("against", sql.NullString{String: string(e.Against), Valid: tallied}),
-			sql.Named("body", string(body)))
+			VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			e.ID, millis(e.At), e.Task, e.Agent, e.Claim, sql.NullString{String: string(e.Against), Valid: tallied}, string(body))
 		if err != nil {
 			return fmt.Errorf("event %q: %w", e.ID, err)
 		}
@@ -71,7 +68,7 @@ func insertEvents(ctx context.Context, tx *sql.Conn, events ...claim.Event) erro
 			return err
 		}
 		for _, log := range e.Logs() {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (event, log) VALUES (?, ?)", seq, log); err != nil {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (event, log, at) VALUES (?, ?, ?)", seq, log, millis(e.At)); err != nil {
 				return err
 			}
 		}

@@ -81,7 +81,7 @@ func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.
 //
 // Until Begin is called, the tasks are only taken note of.
 func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
-	err = j.write(ctx, func(tx *sql.Conn) error {
+	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		more = false
 		for _, id := range ids {
 			marked, err := tell(ctx, tx, id, at)
@@ -110,7 +110,7 @@ func (j *Journal) Begun(ctx context.Context) (bool, error) {
 
 // tellOf stores what the protocol recorded for agents, and with it the changes
 // of state that it made.
-func tellOf(ctx context.Context, tx *sql.Conn, record []claim.Event) error {
+func tellOf(ctx context.Context, tx *tx, record []claim.Event) error {
 	for len(record) > 0 {
 		n := 1
 		for n < len(record) && record[n].Task == record[0].Task {
@@ -126,7 +126,7 @@ func tellOf(ctx context.Context, tx *sql.Conn, record []claim.Event) error {
 
 // tell tells of one task, and what the protocol recorded of it. It returns
 // whether tasks that depend on it are to be told of next.
-func tell(ctx context.Context, tx *sql.Conn, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
+func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
 	before, err := lastTold(ctx, tx, id)
 	if err != nil {
 		return false, err
@@ -167,7 +167,7 @@ func tell(ctx context.Context, tx *sql.Conn, id task.ID, at time.Time, record ..
 
 // current returns the state of the task, nil if there is nothing to be told of
 // it, and whether it is settled.
-func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) (after *feed.State, settled bool, err error) {
+func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after *feed.State, settled bool, err error) {
 	t, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) && (before == nil || before.Status.Finished()):
@@ -187,7 +187,7 @@ func current(ctx context.Context, tx *sql.Conn, id task.ID, before *feed.State) 
 }
 
 // stateOf returns the state of t, whose dependencies are as the mirror has them.
-func stateOf(ctx context.Context, tx *sql.Conn, t task.Task) (feed.State, error) {
+func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 	var failed error
 	blockers := task.Unfinished(t, func(on task.ID) (task.Status, bool) {
 		known, err := scanTask(tx.QueryRowContext(ctx, "SELECT body FROM tasks WHERE id = ?", on))
@@ -200,7 +200,7 @@ func stateOf(ctx context.Context, tx *sql.Conn, t task.Task) (feed.State, error)
 	return feed.NewState(t, blockers), failed
 }
 
-func insertFeed(ctx context.Context, tx *sql.Conn, at time.Time, events []feed.Event) error {
+func insertFeed(ctx context.Context, tx *tx, at time.Time, events []feed.Event) error {
 	for _, e := range events {
 		if e.At.IsZero() {
 			e.At = at
@@ -211,9 +211,8 @@ func insertFeed(ctx context.Context, tx *sql.Conn, at time.Time, events []feed.E
 		}
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO feed (at, task_id, claim_id, agent, holder, body)
-			VALUES (:at, :task, :claim, :agent, :holder, :body)`,
-			sql.Named("at", millis(e.At)), sql.Named("task", e.Task), sql.Named("claim", e.Claim),
-			sql.Named("agent", e.Agent), sql.Named("holder", e.Holder), sql.Named("body", string(body)))
+			VALUES (?, ?, ?, ?, ?, ?)`,
+			millis(e.At), e.Task, e.Claim, e.Agent, e.Holder, string(body))
 		if err != nil {
 			return err
 		}
@@ -227,7 +226,7 @@ type stateBody struct {
 	Ready bool `json:"ready,omitempty"`
 }
 
-func lastTold(ctx context.Context, tx *sql.Conn, id task.ID) (*feed.State, error) {
+func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 	var body []byte
 	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ?", id).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -245,7 +244,7 @@ func lastTold(ctx context.Context, tx *sql.Conn, id task.ID) (*feed.State, error
 
 // remember stores the state that was told, and marks the tasks that depend on
 // the task if they may be ready because of it, or no longer.
-func remember(ctx context.Context, tx *sql.Conn, at time.Time, before *feed.State, after feed.State) (marked bool, err error) {
+func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) (marked bool, err error) {
 	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
 	if err != nil {
 		return false, err
@@ -276,7 +275,7 @@ func completed(s *feed.State) bool {
 }
 
 // dependOn notes what an unfinished task depends on.
-func dependOn(ctx context.Context, tx *sql.Conn, before *feed.State, after feed.State) error {
+func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State) error {
 	if before != nil && len(before.DependsOn) > 0 {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM dependencies WHERE task_id = ?", after.ID); err != nil {
 			return err
@@ -295,29 +294,26 @@ func dependOn(ctx context.Context, tx *sql.Conn, before *feed.State, after feed.
 }
 
 // forget takes the task off the list of those to be told of.
-func forget(ctx context.Context, tx *sql.Conn, id task.ID) error {
+func forget(ctx context.Context, tx *tx, id task.ID) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM untold WHERE task_id = ?", id)
 	return err
 }
 
 // PruneFeed removes what was told before that time, and what is remembered of
-// tasks that left the mirror before it. It returns how many events that were.
+// tasks that left the mirror before it. It returns how many events that were, also
+// if it failed on the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
-	err = j.write(ctx, func(tx *sql.Conn) error {
-		// A feed is pruned from its beginning, so that what is left has no holes.
-		n, err := affect(ctx, tx, "DELETE FROM feed WHERE id < coalesce((SELECT min(id) FROM feed WHERE at >= ?), 9223372036854775807)", before.UnixMilli())
-		if err != nil {
-			return err
-		}
-		removed = int(n)
-		_, err = affect(ctx, tx, `
-			DELETE FROM told
-			 WHERE at < ? AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
-			   AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
-		return err
-	})
-	if err != nil {
-		return 0, j.failed(err, "pruning the feed")
+	// A feed is pruned from its beginning, so that what is left has no holes.
+	var first int64
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT min(id) FROM feed WHERE at >= ?), (SELECT max(id) + 1 FROM feed), 0)`, before.UnixMilli()).Scan(&first)
+	if err == nil {
+		removed, err = j.prune(ctx, "feed", "id", "id < ?1", first)
 	}
-	return removed, nil
+	if err == nil {
+		_, err = j.prune(ctx, "told", "task_id", `
+			at < ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
+			AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
+	}
+	return removed, j.failed(err, "pruning the feed")
 }

@@ -44,7 +44,7 @@ func Inspect(ctx context.Context, path string) (Inspection, error) {
 		return Inspection{}, fmt.Errorf("looking at the journal: %w", err)
 	}
 	defer db.Close()
-	j := &Journal{path: path, readers: db}
+	j := &Journal{path: path, readers: &pool{DB: db}}
 	found, err := j.inspect(ctx)
 	return found, j.failed(err, "looking at the journal")
 }
@@ -58,7 +58,7 @@ func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
 	if err := j.check(ctx); err != nil {
 		return found, err
 	}
-	if err := j.readers.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.Schema); err != nil {
+	if err := j.readers.DB.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.Schema); err != nil {
 		return found, err
 	}
 	if found.Schema == found.Known {

@@ -19,17 +19,18 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	}
 	defer j.Close()
 	for _, test := range []struct {
-		db     *sql.DB
+		db     querier
 		pragma string
 		want   string
 	}{
-		{j.writer, "journal_mode", "wal"},
-		{j.writer, "synchronous", "2"}, // FULL
-		{j.writer, "fullfsync", "1"},
-		{j.writer, "foreign_keys", "1"},
-		{j.writer, "auto_vacuum", "2"}, // incremental
-		{j.writer, "journal_size_limit", "4194304"},
-		{j.writer, "busy_timeout", "5000"},
+		{j.writer.tx, "journal_mode", "wal"},
+		{j.writer.tx, "synchronous", "2"}, // FULL
+		{j.writer.tx, "fullfsync", "1"},
+		{j.writer.tx, "foreign_keys", "1"},
+		{j.writer.tx, "auto_vacuum", "2"}, // incremental
+		{j.writer.tx, "journal_size_limit", "16777216"},
+		{j.writer.tx, "wal_autocheckpoint", "4000"},
+		{j.writer.tx, "busy_timeout", "5000"},
 		{j.readers, "busy_timeout", "5000"},
 		{j.readers, "query_only", "1"},
 	} {
@@ -50,7 +51,7 @@ func TestFailedCommitIsRolledBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	err = j.write(t.Context(), func(tx *sql.Conn) error {
+	err = j.write(t.Context(), func(tx *tx) error {
 		_, err := tx.ExecContext(t.Context(), "INSERT INTO reservations VALUES ('a', 'no such claim', 'Sandman', 0)")
 		if err != nil {
 			t.Errorf("the foreign key was checked before COMMIT: %v", err)
@@ -75,7 +76,7 @@ func TestFullDisk(t *testing.T) {
 	defer j.Close()
 	limit := func(pages int) {
 		t.Helper()
-		if _, err := j.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if err := j.writer.tx.script(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestCompact(t *testing.T) {
 	empty := look()
 	fill()
 	full := look()
-	if _, err := j.writer.ExecContext(ctx, "DELETE FROM meta"); err != nil {
+	if err := j.writer.tx.script("DELETE FROM meta"); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Compact(ctx); err != nil {
@@ -184,7 +185,7 @@ func TestCompactBesideAReader(t *testing.T) {
 		t.Errorf("Compact waited %v for a reader", took)
 	}
 	var timeout int
-	if err := j.writer.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&timeout); err != nil || timeout != 5000 {
+	if err := j.writer.tx.QueryRowContext(t.Context(), "PRAGMA busy_timeout").Scan(&timeout); err != nil || timeout != 5000 {
 		t.Errorf("busy_timeout = %d, %v; want it as it was", timeout, err)
 	}
 }
@@ -208,7 +209,7 @@ func TestOldFilesCanBeCompacted(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mode int
-		if err := j.writer.QueryRowContext(t.Context(), "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode != autoVacuumIncremental {
+		if err := j.writer.tx.QueryRowContext(t.Context(), "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode != autoVacuumIncremental {
 			t.Errorf("auto_vacuum = %d, %v; want %d", mode, err, autoVacuumIncremental)
 		}
 		if err := j.Close(); err != nil {

@@ -30,11 +30,11 @@ var _ claim.Ledger = (*Journal)(nil)
 // Journal is an open journal file.
 type Journal struct {
 	path string
-	// writer has a single connection, so that transactions that write queue up
+	// writer has a single connection, so that operations that write queue up
 	// here instead of meeting SQLITE_BUSY in the file.
-	writer *sql.DB
+	writer *writer
 	// readers never wait for the writer: the file is in WAL mode.
-	readers *sql.DB
+	readers *pool
 }
 
 const maxReaders = 4
@@ -65,15 +65,20 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	// must not take back a grant that an agent was told of. fullfsync makes
 	// macOS flush the drive's own cache too.
 	// auto_vacuum has a say only before the first table is made, see makeCompactable.
-	j.writer, err = connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
-		"synchronous(FULL)", "fullfsync(1)", fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
+	db, err := connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
+		"synchronous(FULL)", "fullfsync(1)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
 	if err != nil {
 		return nil, err
 	}
-	j.readers, err = connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")
+	if j.writer, err = openWriter(ctx, db); err != nil {
+		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
+	}
+	db, err = connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")
 	if err != nil {
 		return nil, err
 	}
+	j.readers = &pool{DB: db}
 	for _, step := range []struct {
 		doing string
 		run   func(context.Context) error
@@ -122,7 +127,10 @@ func connect(path string, conns int, pragmas ...string) (*sql.DB, error) {
 // useWAL puts the file into WAL mode, which it keeps.
 func (j *Journal) useWAL(ctx context.Context) error {
 	var mode string
-	if err := j.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	err := j.outside(ctx, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+	})
+	if err != nil {
 		return err
 	}
 	if mode != "wal" {
@@ -139,7 +147,7 @@ func (j *Journal) Check(ctx context.Context) error {
 func (j *Journal) check(ctx context.Context) error {
 	// One row is enough to know, and it may speak of several things, a line each.
 	var found string
-	if err := j.readers.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+	if err := j.readers.DB.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
 		return err
 	}
 	if found != "ok" {
@@ -150,8 +158,8 @@ func (j *Journal) check(ctx context.Context) error {
 
 // recover puts right what the last process left half done.
 func (j *Journal) recover(ctx context.Context) error {
-	return j.write(ctx, func(tx *sql.Conn) error {
-		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE state = ?", claim.Reserved)
+	return j.writeAlone(ctx, func(tx *tx) error {
+		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+alive+" AND state = ?", claim.Reserved)
 		if err != nil {
 			return err
 		}
@@ -181,11 +189,11 @@ func (j *Journal) Path() string { return j.path }
 // Close closes the journal. Calls under way end first; later ones fail.
 func (j *Journal) Close() error {
 	var errs []error
-	// The writer goes last: the last connection to close empties the WAL.
-	for _, db := range []*sql.DB{j.readers, j.writer} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
+	if j.readers != nil {
+		errs = append(errs, j.readers.Close())
+	}
+	if j.writer != nil { // last: the last connection to close empties the WAL
+		errs = append(errs, j.writer.close())
 	}
 	return j.failed(errors.Join(errs...), "closing the journal")
 }

@@ -17,7 +17,7 @@ func (j *Journal) Meta(ctx context.Context, key string) (string, error) {
 
 // SetMeta stores value under key.
 func (j *Journal) SetMeta(ctx context.Context, key, value string) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO meta (key, value) VALUES (?, ?)
 			    ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)

@@ -21,7 +21,10 @@ func (j *Journal) migrate(ctx context.Context) error {
 		return err
 	}
 	var version int
-	if err := j.writer.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	err = j.outside(ctx, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	})
+	if err != nil {
 		return err
 	}
 	if version > len(names) {
@@ -41,12 +44,11 @@ func (j *Journal) migrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = j.write(ctx, func(tx *sql.Conn) error {
-			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+		err = j.writeAlone(ctx, func(tx *tx) error {
+			if err := tx.script(string(script)); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version+i+1))
-			return err
+			return tx.script(fmt.Sprintf("PRAGMA user_version = %d", version+i+1))
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -13,7 +13,7 @@ import (
 
 var _ worklog.Outbox = (*Journal)(nil)
 
-// Conditions on rows of the outbox. The first is also that of its index, so every
+// Conditions on rows of the outbox. The first is also that of its indices, so every
 // statement about items that are owed spells it this way.
 const (
 	owed    = "outbox.state <> 'delivered'"
@@ -26,7 +26,7 @@ const (
 func (j *Journal) NextOutbox(ctx context.Context, now time.Time, limit int, logs ...claim.Log) ([]worklog.Item, error) {
 	items, err := collect(ctx, j.readers, scanItem, `
 		SELECT events.body, log, state = 'in_doubt', tries, sent_at
-		  FROM outbox JOIN events ON events.seq = outbox.event
+		  FROM outbox INDEXED BY outbox_owed JOIN events ON events.seq = outbox.event
 		 WHERE `+waiting+` AND not_before <= ? AND log IN (SELECT value FROM json_each(?))
 		 ORDER BY outbox.event, log LIMIT ?`, now.UnixMilli(), array(logs), atMost(limit))
 	return items, j.failed(err, "reading the outbox")
@@ -51,8 +51,9 @@ func scanItem(row scanner) (worklog.Item, error) {
 func (j *Journal) NextOutboxAt(ctx context.Context, logs ...claim.Log) (time.Time, bool, error) {
 	var first sql.NullInt64
 	err := j.readers.QueryRowContext(ctx, `
-		SELECT min(not_before) FROM outbox
-		 WHERE `+waiting+` AND log IN (SELECT value FROM json_each(?))`, array(logs)).Scan(&first)
+		SELECT min((SELECT not_before FROM outbox INDEXED BY outbox_log
+		             WHERE `+waiting+` AND log = value ORDER BY not_before LIMIT 1))
+		  FROM json_each(?)`, array(logs)).Scan(&first)
 	if err != nil {
 		return time.Time{}, false, j.failed(err, "reading the outbox")
 	}
@@ -92,7 +93,7 @@ var errNotOwed = errors.New("it is not owed, or is being sent already")
 
 // changeItem changes the row of item as set says, if the condition holds.
 func (j *Journal) changeItem(ctx context.Context, item worklog.Item, condition, set string, args ...any) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		n, err := affect(ctx, tx, `
 			UPDATE outbox SET `+set+`
 			 WHERE event = (SELECT seq FROM events WHERE id = ?) AND log = ? AND `+condition, append(args, item.Entry.ID, item.Log)...)
@@ -112,7 +113,7 @@ func text(err error) string {
 }
 
 // recoverOutbox puts into doubt what the last process was sending when it stopped.
-func recoverOutbox(ctx context.Context, tx *sql.Conn) error {
+func recoverOutbox(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+owed+" AND state = 'sending'",
 		"the daemon stopped while it was being sent")
 	return err

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"time"
 )
 
@@ -21,26 +20,20 @@ const pruneStep = 500
 // for as long as anything is kept.
 func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	removed := 0
-	for _, query := range []string{`
-		DELETE FROM requests WHERE rowid IN (
-		SELECT rowid FROM requests
-		 WHERE created < ?
-		   AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')
-		 LIMIT ?)`, `
-		DELETE FROM claims WHERE rowid IN (
-		SELECT rowid FROM claims
-		 WHERE ended < ? AND state = 'ended'
-		   AND NOT EXISTS (SELECT 1 FROM events JOIN outbox ON outbox.event = events.seq
-		                    WHERE events.claim_id = claims.id AND outbox.state <> 'delivered')
-		 LIMIT ?)`, `
-		DELETE FROM events WHERE seq IN (
-		SELECT seq FROM events
-		 WHERE at < ?
-		   AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.event = events.seq AND outbox.state <> 'delivered')
-		   AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = events.against AND claims.state <> 'ended')
-		 LIMIT ?)`,
+	for _, q := range []struct{ from, id, old string }{
+		{"requests", "rowid", `
+			created < ?1
+			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')`},
+		{"claims", "rowid", `
+			ended < ?1 AND state = 'ended'
+			AND NOT EXISTS (SELECT 1 FROM events JOIN outbox ON outbox.event = events.seq
+			                 WHERE events.claim_id = claims.id AND outbox.state <> 'delivered')`},
+		{"events", "seq", `
+			at < ?1
+			AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.event = events.seq AND outbox.state <> 'delivered')
+			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = events.against AND claims.state <> 'ended')`},
 	} {
-		n, err := j.pruneBy(ctx, query, before)
+		n, err := j.prune(ctx, q.from, q.id, q.old, before.UnixMilli())
 		removed += n
 		if err != nil {
 			return removed, j.failed(err, "pruning the journal")
@@ -49,18 +42,25 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	return removed, nil
 }
 
-// pruneBy runs a query that removes a number of rows older than before, until
-// there are no more.
-func (j *Journal) pruneBy(ctx context.Context, query string, before time.Time) (removed int, err error) {
-	for n := int64(pruneStep); n == pruneStep; removed += int(n) {
-		err := j.write(ctx, func(tx *sql.Conn) error {
-			var err error
-			n, err = affect(ctx, tx, query, before.UnixMilli(), pruneStep)
+// prune removes the old rows of a table, a step at a time. id is the table's key,
+// and old the condition, in which ?1 is before.
+func (j *Journal) prune(ctx context.Context, table, id, old string, before int64) (removed int, err error) {
+	rows := "SELECT " + id + " FROM " + table + " WHERE " + old + " LIMIT ?2"
+	for {
+		// To look through all that is kept takes long. A reader does it, and the
+		// writer stops at the last row that it found.
+		var found int
+		err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM ("+rows+")", before, pruneStep).Scan(&found)
+		if err != nil || found == 0 {
+			return removed, err
+		}
+		err = j.writeAlone(ctx, func(tx *tx) error {
+			n, err := affect(ctx, tx, "DELETE FROM "+table+" WHERE "+id+" IN ("+rows+")", before, found)
+			removed += int(n)
 			return err
 		})
 		if err != nil {
 			return removed, err
 		}
 	}
-	return removed, nil
 }

@@ -35,7 +35,7 @@ var errNotUnanswered = errors.New("no unanswered request has it")
 // requests apart: everything that decides what a request asks for.
 func (j *Journal) BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*Answer, error) {
 	var prior *Answer
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		n, err := affect(ctx, tx, `
 			INSERT INTO requests (key, fingerprint, created) VALUES (?, ?, ?)
 			    ON CONFLICT (key) DO NOTHING`, key, fingerprint, millis(now))
@@ -89,7 +89,7 @@ func (j *Journal) FinishRequest(ctx context.Context, key string, a Answer) error
 
 // changeRequest changes the row of a request that has no answer yet.
 func (j *Journal) changeRequest(ctx context.Context, key, set string, args ...any) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		n, err := affect(ctx, tx, "UPDATE requests SET "+set+" WHERE key = ? AND state <> 'answered'", append(args, key)...)
 		if err == nil && n == 0 {
 			err = errNotUnanswered
@@ -102,7 +102,7 @@ func (j *Journal) changeRequest(ctx context.Context, key, set string, args ...an
 // DropRequest forgets the request of that key, so that it can be made anew. An
 // answer that was stored stays.
 func (j *Journal) DropRequest(ctx context.Context, key string) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE key = ? AND state <> 'answered'", key)
 		return err
 	})
@@ -111,7 +111,7 @@ func (j *Journal) DropRequest(ctx context.Context, key string) error {
 
 // recoverRequests ends the requests that the last process was working on: the
 // claim made for one may live, and it is forgotten otherwise.
-func recoverRequests(ctx context.Context, tx *sql.Conn) error {
+func recoverRequests(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE requests SET state = 'interrupted'
 		 WHERE state = 'in_flight' AND claim_id IN (SELECT id FROM claims WHERE state <> 'ended')`)

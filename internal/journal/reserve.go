@@ -19,17 +19,16 @@ import (
 func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
-	err := j.write(ctx, func(tx *sql.Conn) error {
+	err := j.write(ctx, func(tx *tx) error {
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
-			SELECT :task, :claim, :agent, :until
-			 WHERE :limit <= 0
-			    OR :limit > (SELECT count(*) FROM reservations WHERE agent = :agent AND task_id <> :task)
+			SELECT ?1, ?2, ?3, ?4
+			 WHERE ?5 <= 0
+			    OR ?5 > (SELECT count(*) FROM reservations WHERE agent = ?3 AND task_id <> ?1)
 			    ON CONFLICT (task_id) DO UPDATE
 			   SET claim_id = excluded.claim_id, agent = excluded.agent, until = excluded.until
-			 WHERE reservations.until <= :now`,
-			sql.Named("task", c.Task.ID), sql.Named("claim", c.ID), sql.Named("agent", c.Agent),
-			sql.Named("until", until(c)), sql.Named("limit", limit), sql.Named("now", now.UnixMilli()))
+			 WHERE reservations.until <= ?6`,
+			c.Task.ID, c.ID, c.Agent, until(c), limit, now.UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -49,7 +48,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 }
 
 // whyRefused finds out, in the transaction that refused c, why it did.
-func whyRefused(ctx context.Context, tx *sql.Conn, c claim.Claim, now time.Time) (*claim.Refusal, error) {
+func whyRefused(ctx context.Context, tx *tx, c claim.Claim, now time.Time) (*claim.Refusal, error) {
 	holder, err := scanClaim(tx.QueryRowContext(ctx, `
 		SELECT claims.body FROM reservations JOIN claims ON claims.id = reservations.claim_id
 		 WHERE reservations.task_id = ? AND reservations.until > ?`, c.Task.ID, now.UnixMilli()))

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -12,20 +11,16 @@ import (
 
 // PutTasks puts tasks into the mirror, in the place of those of the same id.
 func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
-		put, err := tx.PrepareContext(ctx, `
-			INSERT INTO tasks (id, body) VALUES (?, ?)
-			    ON CONFLICT (id) DO UPDATE SET body = excluded.body`)
-		if err != nil {
-			return err
-		}
-		defer put.Close()
+	err := j.writeMany(ctx, len(tasks), func(tx *tx) error {
 		for _, t := range tasks {
 			body, err := json.Marshal(bodyOf(t))
 			if err != nil {
 				return err
 			}
-			if _, err := put.ExecContext(ctx, t.ID, string(body)); err != nil {
+			_, err = tx.ExecContext(ctx, `
+				INSERT INTO tasks (id, body) VALUES (?, ?)
+				    ON CONFLICT (id) DO UPDATE SET body = excluded.body`, t.ID, string(body))
+			if err != nil {
 				return err
 			}
 		}
@@ -36,14 +31,9 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 
 // DeleteTasks removes tasks from the mirror, as far as they are there.
 func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
-	err := j.write(ctx, func(tx *sql.Conn) error {
-		remove, err := tx.PrepareContext(ctx, "DELETE FROM tasks WHERE id = ?")
-		if err != nil {
-			return err
-		}
-		defer remove.Close()
+	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if _, err := remove.ExecContext(ctx, id); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM tasks WHERE id = ?", id); err != nil {
 				return err
 			}
 		}

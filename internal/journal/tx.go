@@ -3,104 +3,271 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"time"
+	"errors"
+	"sync"
+
+	"modernc.org/sqlite"
 )
 
-// querier is what runs statements: a pool, or the connection of a transaction.
-type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+// maxGroup is how many operations are committed together at most, so that
+// nobody waits long for the work of others before the sync that is also theirs.
+const maxGroup = 32
+
+var (
+	errClosed    = errors.New("the journal is closed")
+	errUnsettled = errors.New("it was given up, because a fault in another operation ended its transaction")
+)
+
+// writer is the connection that writes, and the queue of those who want it to.
+//
+// What takes time in a small transaction is its commit, which is synced to the
+// disk. Operations that come while another commit is under way wait in the
+// queue, and are then committed together: whoever comes to an idle writer leads,
+// which is to run the operations at the head of the queue in one transaction.
+// A leader who is done appoints the first of those who wait. So all work is done
+// by the callers themselves, in the order in which they came.
+//
+// This is as durable as a commit for each. Nobody is told anything before the
+// commit of the group has been synced, not even that an operation was refused,
+// for it may have been refused because of another one in the group. A refusal,
+// which is an error of ours before anything was changed, leaves the others alone.
+// After any other error the group is rolled back, and each of its operations is
+// run again in a transaction of its own, to fail or not by itself; so it is if
+// COMMIT fails, which is what checks foreign keys. An operation may hence be run
+// twice, and must not build on its first run. Savepoints would make that rarer
+// still, but have SQLite copy each page anew for every operation that changes it.
+//
+// An operation whose context ends while it waits is given up. Once it is begun it
+// is seen through: to interrupt a statement would roll back the group.
+type writer struct {
+	db   *sql.DB // of a single connection, which is tx.conn
+	tx   *tx
+	mu   sync.Mutex
+	busy bool // somebody leads, or was appointed
+	// queue has first who is appointed, if somebody is.
+	queue  []*operation
+	closed bool
 }
 
-// write runs fn in a transaction that is kept if fn returns nil.
+// operation is something to be done by the writer.
+type operation struct {
+	ctx context.Context
+	run func(tx *tx) error
+	how manner
+	// err is what came of it, once it is settled.
+	err     error
+	settled bool
+	// woken says that the operation is done, or else that it is its turn to lead.
+	woken     chan bool
+	appointed bool
+}
+
+// manner is how an operation is run.
+type manner int
+
+const (
+	grouped manner = iota // in a transaction, with others perhaps
+	alone                 // in a transaction of its own
+	bare                  // outside transactions
+)
+
+// openWriter opens the file for writing.
+func openWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &writer{db: db, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
+}
+
+// do has an operation done, and returns its error.
+func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) error {
+	op := &operation{ctx: ctx, run: run, how: how, woken: make(chan bool, 1)}
+	w.mu.Lock()
+	w.queue = append(w.queue, op)
+	lead := !w.busy
+	w.busy = true
+	w.mu.Unlock()
+	if !lead {
+		var done bool
+		select {
+		case done = <-op.woken:
+		case <-ctx.Done():
+			if w.leave(op) {
+				return ctx.Err()
+			}
+			done = <-op.woken
+		}
+		if done {
+			return op.err
+		}
+	}
+	w.lead()
+	return op.err
+}
+
+// leave takes op out of the queue, and reports whether it could: an operation
+// that has begun is seen through, and who was appointed has to lead.
+func (w *writer) leave(op *operation) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, queued := range w.queue {
+		if queued == op && !op.appointed {
+			w.queue = append(w.queue[:i:i], w.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// lead runs a group, the first of which is the caller's own operation.
+func (w *writer) lead() {
+	group := w.next()
+	// Deferred for the case that an operation panics, which must not stop the others.
+	defer w.pass(group)
+	w.run(group)
+}
+
+// next takes the operations of the next group off the queue.
+func (w *writer) next() []*operation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 1
+	for w.queue[0].how == grouped && n < min(maxGroup, len(w.queue)) && w.queue[n].how == grouped {
+		n++
+	}
+	group := w.queue[:n:n]
+	w.queue = w.queue[n:]
+	return group
+}
+
+// pass tells the others of the group that it is done, and appoints who leads next.
+func (w *writer) pass(group []*operation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy = len(w.queue) > 0
+	if w.busy {
+		w.queue[0].appointed = true
+		w.queue[0].woken <- false
+	}
+	for _, op := range group[1:] {
+		if !op.settled {
+			op.err = errUnsettled
+		}
+		op.woken <- true
+	}
+}
+
+// run runs the operations of a group, and sets their errors.
+func (w *writer) run(group []*operation) {
+	begun := make([]*operation, 0, len(group))
+	for _, op := range group {
+		switch err := op.ctx.Err(); {
+		case err != nil:
+			op.settle(err)
+		case w.closed:
+			op.settle(errClosed)
+		default:
+			begun = append(begun, op)
+		}
+	}
+	if len(begun) > 1 && w.together(begun) == nil {
+		for _, op := range begun {
+			op.settle(op.err)
+		}
+		return
+	}
+	for _, op := range begun {
+		if op.how == bare {
+			op.settle(op.run(w.tx))
+		} else {
+			op.settle(w.transact(func() error { return op.run(w.tx) }))
+		}
+	}
+}
+
+// settle notes what came of op in the end.
+func (op *operation) settle(err error) { op.err, op.settled = err, true }
+
+// together runs operations in one transaction, and sets their errors. It returns
+// an error itself if nothing of any of them was kept.
+func (w *writer) together(ops []*operation) error {
+	return w.transact(func() error {
+		for _, op := range ops {
+			w.tx.changed = false
+			op.err = op.run(w.tx)
+			// An error of SQLite may have rolled back the whole transaction.
+			_, fault := errors.AsType[*sqlite.Error](op.err)
+			if op.err != nil && (fault || w.tx.changed) {
+				return op.err
+			}
+		}
+		return nil
+	})
+}
+
+// transact runs fn in a transaction that is kept if fn returns nil.
 //
 // It works on the connection rather than through sql.Tx, which takes its
 // transaction for over when COMMIT has failed or BEGIN was cancelled, and would
 // hand the connection on with the transaction still open.
-func (j *Journal) write(ctx context.Context, fn func(tx *sql.Conn) error) error {
-	conn, err := j.writer.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+func (w *writer) transact(fn func() error) error {
 	committed := false
 	defer func() {
 		if !committed {
 			// An error means that SQLite had rolled back by itself already, or
 			// that nothing had begun.
-			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+			_ = w.tx.control("ROLLBACK")
 		}
 	}()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := fn(conn); err != nil {
+	if err := fn(); err != nil {
 		return err
 	}
-	// Not to be interrupted: an error must mean that nothing was kept.
-	if _, err := conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+	if err := w.tx.control("COMMIT"); err != nil {
 		return err
 	}
 	committed = true
 	return nil
 }
 
-// collect runs a query and returns what scan made of each row.
-func collect[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
+// close closes the connection after the operations that are under way.
+func (w *writer) close() error {
+	err := w.do(context.Background(), bare, func(tx *tx) error {
+		w.closed = true // nobody but who leads looks at it
+		return errors.Join(tx.close(), w.db.Close())
+	})
+	if errors.Is(err, errClosed) {
+		return nil
 	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
+	return err
 }
 
-// scanner is one row, of *sql.Rows or *sql.Row.
-type scanner interface{ Scan(dest ...any) error }
-
-func scanString(row scanner) (s string, err error) {
-	err = row.Scan(&s)
-	return s, err
+// write runs fn in a transaction that is kept if fn returns nil, together with
+// the transactions of others who write at the same time. fn may be run twice.
+func (j *Journal) write(ctx context.Context, fn func(tx *tx) error) error {
+	return j.writer.do(ctx, grouped, fn)
 }
 
-// affect runs a statement and returns how many rows it changed.
-func affect(ctx context.Context, q querier, query string, args ...any) (int64, error) {
-	result, err := q.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+// writeAlone is write for what takes long: it has a turn for itself.
+func (j *Journal) writeAlone(ctx context.Context, fn func(tx *tx) error) error {
+	return j.writer.do(ctx, alone, fn)
 }
 
-// millis is a time as the tables hold it: milliseconds since 1970, 0 for none.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+// maxShared is with how many things an operation does not take long yet.
+const maxShared = 16
+
+// writeMany is write or writeAlone, for an operation with n things.
+func (j *Journal) writeMany(ctx context.Context, n int, fn func(tx *tx) error) error {
+	if n > maxShared {
+		return j.writeAlone(ctx, fn)
 	}
-	return t.UnixMilli()
+	return j.write(ctx, fn)
 }
 
-// moment is the time that millis made ms of.
-func moment(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
-// atMost is a limit as SQL's LIMIT takes it, where 0 means any number.
-func atMost(limit int) int {
-	if limit <= 0 {
-		return -1
-	}
-	return limit
+// outside runs fn on the connection that writes, outside of any transaction.
+func (j *Journal) outside(ctx context.Context, fn func(conn *sql.Conn) error) error {
+	return j.writer.do(ctx, bare, func(tx *tx) error { return fn(tx.conn) })
 }

@@ -69,6 +69,7 @@ var inUse = []string{
 	INSERT INTO meta VALUES ('feed.begun', 'yes');`,
 	5: ``,
 	6: ``,
+	7: ``,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -149,6 +150,14 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		if got, err := j.Untold(ctx, "", 0); err != nil || !cmp.Equal([]task.ID{"a"}, got) {
 			t.Errorf("Untold = %v, %v; want a", got, err)
 		}
+	}
+	stats, err := j.OutboxStats(ctx)
+	owed := []journal.Backlog{
+		{Log: claim.MeshLog, Depth: 1, Oldest: t0},
+		{Log: claim.TaskLog, Depth: 1, InDoubt: 1, Oldest: t0, LastError: "the daemon stopped while it was being sent"},
+	}
+	if diff := cmp.Diff(owed, stats); err != nil || diff != "" {
+		t.Errorf("outbox: %v (-want +got):\n%s", err, diff)
 	}
 	refusal, err := j.Reserve(ctx, attempt("Sandman", "a", t0), t0, 0)
 	if diff := cmp.Diff(&claim.Refusal{Holder: &held}, refusal); err != nil || diff != "" {

@@ -1,0 +1,141 @@
+package journal
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+)
+
+// What is called for a request or at a tick takes no longer because much has
+// happened before: no statement of it looks through a table that keeps history.
+// It may look through what lives or is owed, which has indices of its own.
+func TestNothingScansHistory(t *testing.T) {
+	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	clear(j.writer.tx.prepared) // by Open, which happens once
+	callAll(t, j)
+	queries := slices.Collect(maps.Keys(j.writer.tx.prepared))
+	j.readers.prepared.Range(func(query, _ any) bool {
+		queries = append(queries, query.(string))
+		return true
+	})
+	if len(queries) < 40 {
+		t.Errorf("only %d statements were compiled: %q", len(queries), queries)
+	}
+	scan := regexp.MustCompile(`^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?`)
+	for _, query := range queries {
+		plan, err := collect(t.Context(), j.readers.DB, func(row scanner) (detail string, err error) {
+			var id, parent, unused int
+			err = row.Scan(&id, &parent, &unused, &detail)
+			return detail, err
+		}, "EXPLAIN QUERY PLAN "+query, make([]any, 10)...)
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		for _, step := range plan {
+			few := strings.Contains(query, "AS backlog") || strings.Contains(query, "against = ?") // logs, denials of one claim
+			if strings.Contains(step, "TEMP B-TREE") && !few {
+				t.Errorf("%s\nis sorted: %s", strings.TrimSpace(query), step)
+			}
+			m := scan.FindStringSubmatch(step)
+			if m == nil {
+				continue
+			}
+			switch {
+			case slices.Contains([]string{"claims_live", "outbox_owed", "outbox_log", "outbox_failed"}, m[2]):
+			case slices.Contains([]string{"backlog", "json_each", "CONSTANT", "sqlite_sequence"}, m[1]):
+			case m[1] == "feed" && strings.Contains(query, "min(id)"): // which is the first row
+			case m[1] == "events" && strings.HasSuffix(query, "WHERE true ORDER BY seq DESC LIMIT ?"): // the last rows
+			default:
+				t.Errorf("%s\nis done so: %s", strings.TrimSpace(query), step)
+			}
+		}
+	}
+}
+
+// callAll calls everything that is called for requests and at ticks.
+func callAll(t *testing.T, j *Journal) {
+	t.Helper()
+	ctx, now := t.Context(), time.Now()
+	var failed []error
+	check := func(_ any, err error) { failed = append(failed, err) }
+	note := func(err error) { failed = append(failed, err) }
+	note(j.PutTasks(ctx, []task.Task{{ID: "a"}, {ID: "b", DependsOn: []task.ID{"a"}}}))
+	check(j.Untold(ctx, "", 1))
+	check(j.Tell(ctx, now, []task.ID{"a", "b"}))
+	note(j.Begin(ctx))
+	check(j.Begun(ctx))
+	for _, agent := range []string{"Sandman", "Oracle"} {
+		key := "key of " + agent
+		check(j.BeginRequest(ctx, key, "f", now))
+		_, err := j.BeginRequest(ctx, key, "f", now)
+		if !errors.Is(err, ErrInFlight) {
+			note(err)
+		}
+		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Timeout: time.Hour, Reserved: now}
+		note(j.BindRequest(ctx, key, c.ID))
+		_, _, err = j.RequestClaim(ctx, key)
+		note(err)
+		refusal, err := j.Reserve(ctx, c, now, 1)
+		note(err)
+		note(j.FinishRequest(ctx, key, Answer{Status: 201}))
+		note(j.DropRequest(ctx, key))
+		if refusal != nil {
+			continue
+		}
+		event := func(kind claim.Kind) claim.Event {
+			return claim.Event{ID: claim.NewEventID(now), At: now, Kind: kind, Agent: agent, Claim: c.ID, Task: "a", Remote: true}
+		}
+		c.State = claim.Held
+		granted := event(claim.KindGranted)
+		note(j.Save(ctx, c, granted))
+		check(j.Reserve(ctx, claim.Claim{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1))
+		note(j.Record(ctx, event(claim.KindDenied)))
+		c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, now
+		note(j.Save(ctx, c, event(claim.KindReleased)))
+		if err := j.Save(ctx, c); !errors.Is(err, ErrEnded) {
+			note(err)
+		}
+		check(j.Claim(ctx, c.ID))
+		item := worklog.Item{Entry: granted, Log: claim.MeshLog}
+		check(j.NextOutbox(ctx, now, 1, claim.MeshLog))
+		note(j.MarkSending(ctx, item, now))
+		note(j.MarkInDoubt(ctx, item, now, nil))
+		note(j.Retry(ctx, item, now, nil))
+		note(j.Delivered(ctx, item, now))
+	}
+	check(j.Live(ctx))
+	check(j.TaskClaims(ctx, "a"))
+	check(j.Backlog(ctx))
+	_, _, err := j.NextOutboxAt(ctx, claim.MeshLog, claim.TaskLog)
+	note(err)
+	for _, f := range []FeedFilter{{}, {Task: "a"}, {Agent: "Sandman"}, {Claim: "c"}} {
+		check(j.Feed(ctx, f))
+	}
+	_, _, err = j.FeedBounds(ctx)
+	note(err)
+	last := claim.NewEventID(now)
+	for _, f := range []EventFilter{{Newest: true}, {After: last}, {Task: "a"}, {Agent: "Sandman", Newest: true}, {Claim: "c", After: last}} {
+		f.Limit = 10
+		check(j.Events(ctx, f))
+	}
+	note(j.SetMeta(ctx, "k", "v"))
+	check(j.Meta(ctx, "k"))
+	note(j.DeleteTasks(ctx, []task.ID{"a"}))
+	check(j.Tell(ctx, now, []task.ID{"a"}))
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+}

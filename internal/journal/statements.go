@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+)
+
+// querier is what runs statements: a pool, or the connection of a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// tx is the connection that writes while a transaction is under way. It compiles
+// each statement once. Its methods do not heed their contexts: what has begun is
+// seen through.
+type tx struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+	changed  bool // a statement changed something since this was set to false
+}
+
+// statement returns the compiled query.
+func (t *tx) statement(query string) (*sql.Stmt, error) {
+	if s := t.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), query)
+	if err == nil {
+		t.prepared[query] = s
+	}
+	return s, err
+}
+
+func (t *tx) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := t.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return nil, err
+	}
+	n, err := result.RowsAffected()
+	t.changed = t.changed || n > 0
+	return result, err
+}
+
+func (t *tx) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := t.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(context.Background(), args...)
+}
+
+func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	s, err := t.statement(query)
+	if err != nil { // which compiling it again tells the caller
+		return t.conn.QueryRowContext(context.Background(), query, args...)
+	}
+	return s.QueryRowContext(context.Background(), args...)
+}
+
+// control runs a statement that begins or ends a transaction or a part of one.
+func (t *tx) control(statement string) error {
+	_, err := t.ExecContext(context.Background(), statement)
+	return err
+}
+
+// close closes the compiled statements, and gives the connection back.
+func (t *tx) close() error {
+	var errs []error
+	for _, s := range t.prepared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, t.conn.Close())...)
+}
+
+// script runs statements that are not needed again.
+func (t *tx) script(statements string) error {
+	_, err := t.conn.ExecContext(context.Background(), statements)
+	return err
+}
+
+// pool is connections that read. It compiles each statement once for each of them.
+type pool struct {
+	*sql.DB
+	prepared sync.Map // of *sql.Stmt by query, closed with the connections
+}
+
+func (p *pool) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s, ok := p.prepared.Load(query); ok {
+		return s.(*sql.Stmt), nil
+	}
+	s, err := p.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if first, found := p.prepared.LoadOrStore(query, s); found {
+		s.Close()
+		return first.(*sql.Stmt), nil
+	}
+	return s, nil
+}
+
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	s, err := p.statement(ctx, query)
+	if err != nil { // which compiling it again tells the caller
+		return p.DB.QueryRowContext(ctx, query, args...)
+	}
+	return s.QueryRowContext(ctx, args...)
+}
+
+// collect runs a query and returns what scan made of each row.
+func collect[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// scanner is one row, of *sql.Rows or *sql.Row.
+type scanner interface{ Scan(dest ...any) error }
+
+func scanString(row scanner) (s string, err error) {
+	err = row.Scan(&s)
+	return s, err
+}
+
+// affect runs a statement and returns how many rows it changed.
+func affect(ctx context.Context, tx *tx, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// millis is a time as the tables hold it: milliseconds since 1970, 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// moment is the time that millis made ms of.
+func moment(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// atMost is a limit as SQL's LIMIT takes it, where 0 means any number.
+func atMost(limit int) int {
+	if limit <= 0 {
+		return -1
+	}
+	return limit
+}
