@@ -103,7 +103,7 @@ func (s *soak) journal(m *standing) {
 	m.rows = make(map[string]int)
 	// An attempt that was abandoned is watched for a day, because its write may
 	// come. One whose day is over stays until the next pruning.
-	watched := fmt.Sprintf("(state = 'abandoned' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
+	watched := fmt.Sprintf("(state = 'unseen' OR state = 'ended' AND ended > %d)", time.Now().Add(-soakKeep-time.Hour).UnixMilli())
 	for table := range strings.SplitSeq(tables, ",") {
 		var n int
 		query := "SELECT count(*) FROM " + table
