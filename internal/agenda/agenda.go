@@ -56,6 +56,9 @@ func (a *Agenda[K]) From(start time.Time) iter.Seq2[K, time.Time] {
 	}
 }
 
+// Len is how many keys are on the agenda.
+func (a *Agenda[K]) Len() int { return len(a.moments) }
+
 // First returns the key with the earliest moment; false if there is none.
 func (a *Agenda[K]) First() (K, time.Time, bool) {
 	e, ok := a.order.Min()

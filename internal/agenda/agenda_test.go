@@ -33,6 +33,9 @@ func TestAgenda(t *testing.T) {
 				start := moment.Draw(t, "start")
 				keys := slices.Sorted(maps.Keys(want))
 				slices.SortStableFunc(keys, func(x, y string) int { return cmp.Compare(want[x].Unix(), want[y].Unix()) })
+				if a.Len() != len(want) {
+					t.Fatalf("%d keys, want %d", a.Len(), len(want))
+				}
 				first, at, ok := a.First()
 				if ok != (len(keys) > 0) || ok && (first != keys[0] || !at.Equal(want[first])) {
 					t.Fatalf("first is %q at %v, %v; want the first of %v", first, at, ok, keys)

@@ -159,11 +159,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
-	for _, c := range b.claimer.Claims("") {
-		if c.State == claim.Held {
-			s.ClaimsHeld++
-		}
-	}
+	s.ClaimsHeld = b.claimer.Holding()
 	err := b.report(ctx, &s)
 	return s, err
 }

@@ -112,18 +112,27 @@ func (b *book) on(id task.ID) []Claim {
 func (b *book) of(agent string) []Claim {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []Claim
+	var ids []ID
 	b.agents.Ascend(listed{under: agent}, func(l listed) bool {
 		if agent != "" && l.under != agent {
 			return false
 		}
-		out = append(out, b.claims[l.id])
+		ids = append(ids, l.id)
 		return true
 	})
-	if agent == "" {
-		slices.SortFunc(out, func(x, y Claim) int { return cmp.Compare(x.ID, y.ID) })
+	slices.Sort(ids)
+	out := make([]Claim, len(ids))
+	for i, id := range ids {
+		out[i] = b.claims[id]
 	}
 	return out
+}
+
+// held is how many claims are held.
+func (b *book) held() int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.agents.Len() - b.finishes.Len()
 }
 
 // until returns the claims whose dates are not after end, in the order of these.

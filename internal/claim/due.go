@@ -40,7 +40,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		ours := func(cl Claim) bool {
 			return cl.State == Finishing && !away && (due(cl) || cl.Suspect.IsZero())
 		}
-		err = errors.Join(err, c.each(ctx, c.book.until(c.book.finishes, forever), ours, func(cl Claim) error {
+		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(cl Claim) error {
 			err := c.resolve(ctx, cl)
 			if errors.Is(err, errOwed) {
 				away, err = errors.Is(err, errAway), nil

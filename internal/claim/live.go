@@ -19,6 +19,13 @@ func (c *Claimer) Find(ctx context.Context, id ID) (Claim, error) {
 // is done with while Notion has yet to be told, oldest first.
 func (c *Claimer) Claims(agent string) []Claim { return c.book.of(agent) }
 
+// Holding is how many claims are held.
+func (c *Claimer) Holding() int { return c.book.held() }
+
+// Finishing returns the claims whose agents are done while Notion has yet to be told,
+// in the order in which they said so.
+func (c *Claimer) Finishing() []Claim { return c.book.until(c.book.finishes, forever) }
+
 // On returns the claim that keeps a task from the other agents of this daemon;
 // false if there is none. One that is held may have gone stale, see Claim.StaleAt.
 func (c *Claimer) On(id task.ID) (Claim, bool) {

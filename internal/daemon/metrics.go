@@ -62,7 +62,7 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 	if err != nil {
 		return metrics.State{}, err
 	}
-	owed, err := d.journal.Backlog(ctx)
+	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
 	if err != nil {
 		return metrics.State{}, err
 	}

@@ -33,7 +33,7 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Notion.LastError = failure.Error()
 	}
 
-	owed, err := d.journal.Backlog(ctx)
+	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
 	return err

@@ -21,16 +21,12 @@ type Backlog struct {
 	LastError string    // of the one sent last, among those that failed
 }
 
-// Backlog returns what is owed to Notion: the backlog of finished claims, and those
-// of the logs, see OutboxStats.
-func (j *Journal) Backlog(ctx context.Context) ([]Backlog, error) {
-	finishing, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+alive+" AND state = ? ORDER BY id", claim.Finishing)
-	if err != nil {
-		return nil, j.failed(err, "reading the finished claims")
-	}
+// Backlog returns what is owed to Notion: the backlog of those of the live claims that
+// are being finished, and those of the logs, see OutboxStats.
+func (j *Journal) Backlog(ctx context.Context, live []claim.Claim) ([]Backlog, error) {
 	logs, err := j.OutboxStats(ctx)
-	if len(finishing) > 0 {
-		logs = append([]Backlog{backlogOf(finishing)}, logs...)
+	if finishes := backlogOf(live); finishes.Depth > 0 {
+		logs = append([]Backlog{finishes}, logs...)
 	}
 	return logs, err
 }
@@ -57,10 +53,14 @@ func scanBacklog(row scanner) (Backlog, error) {
 	return b, err
 }
 
-// backlogOf is what claims that are being finished make up.
-func backlogOf(finishing []claim.Claim) Backlog {
-	b := Backlog{Log: Finishes, Depth: len(finishing)}
-	for _, c := range finishing {
+// backlogOf is what those of the claims that are being finished make up.
+func backlogOf(claims []claim.Claim) Backlog {
+	b := Backlog{Log: Finishes}
+	for _, c := range claims {
+		if c.State != claim.Finishing {
+			continue
+		}
+		b.Depth++
 		b.Oldest = earlier(b.Oldest, c.Finish.At)
 		b.LastError = cmp.Or(c.Detail, b.LastError)
 	}

@@ -329,7 +329,7 @@ func BenchmarkRead(b *testing.B) {
 		{"Feed", func(i int) error { _, err := j.Feed(b.Context(), journal.FeedFilter{Limit: 20}); return err }},
 		{"FeedBounds", func(i int) error { _, _, err := j.FeedBounds(b.Context()); return err }},
 		{"Untold", func(i int) error { _, err := j.Untold(b.Context(), "", 200); return err }},
-		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context()); return err }},
+		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context(), nil); return err }},
 		{"NextOutboxAt", func(i int) error {
 			_, _, err := j.NextOutboxAt(b.Context(), claim.MeshLog, claim.TaskLog)
 			return err

@@ -62,8 +62,8 @@ func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
 		return found, err
 	}
 	if found.Schema == found.Known {
-		if found.Owed, err = j.Backlog(ctx); err == nil {
-			found.Live, err = j.Live(ctx)
+		if found.Live, err = j.Live(ctx); err == nil {
+			found.Owed, err = j.Backlog(ctx, found.Live)
 		}
 	}
 	return found, err

@@ -118,7 +118,7 @@ func callAll(t *testing.T, j *Journal) {
 	}
 	check(j.Live(ctx))
 	check(j.TaskClaims(ctx, "a"))
-	check(j.Backlog(ctx))
+	check(j.Backlog(ctx, nil))
 	_, _, err := j.NextOutboxAt(ctx, claim.MeshLog, claim.TaskLog)
 	note(err)
 	for _, f := range []FeedFilter{{}, {Task: "a"}, {Agent: "Sandman"}, {Claim: "c"}} {
