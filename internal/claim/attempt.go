@@ -43,7 +43,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	now := c.store.Now()
 	cl := Claim{
 		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
-		Reserved: now, Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task)),
+		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
 	c.underway.Store(cl.ID, nil)
 	defer c.underway.Delete(cl.ID)
@@ -52,7 +52,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
 	}
 	if refusal != nil {
-		return Claim{}, c.refused(cl, refusal)
+		return Claim{}, refusal.deny(cl, c.policy.MaxPerAgent)
 	}
 	c.keep(cl)
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep}

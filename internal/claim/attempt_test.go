@@ -53,8 +53,7 @@ func TestUncontendedClaim(t *testing.T) {
 		}
 		wantClaim := claim.Claim{
 			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held,
-			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), ClaimedAt: claimedAt,
-			Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt,
+			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), Lease: claim.Lease{ClaimedAt: claimedAt, Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt},
 		}
 		if diff := cmp.Diff(wantClaim, c); diff != "" {
 			t.Errorf("claim (-want +got):\n%s", diff)

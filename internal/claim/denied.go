@@ -43,38 +43,12 @@ type Denied struct {
 	Err error
 }
 
-// Occupied is the denial of a task that a claim held here keeps from everybody else.
-func Occupied(h Claim) *Denied {
-	d := &Denied{Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true}
-	switch h.State {
-	case Held:
-		d.ExpiresAt = h.ExpiresAt()
-		d.Detail = fmt.Sprintf("%s holds %q; ask for the next ready task instead", h.Agent, h.Task.Title)
-	case Finishing:
-		d.Detail = fmt.Sprintf("%s is done with %q and Notion has yet to be told; ask for the next ready task instead", h.Agent, h.Task.Title)
-	default:
-		d.Detail = fmt.Sprintf("%s is claiming the task at this moment; ask for the next ready task instead", h.Agent)
-	}
-	return d
-}
-
 // Deny is the denial of a task that may not be claimed, as the decision on t says.
 func (d Decision) Deny(t task.Task) *Denied {
 	return &Denied{
 		Code: d.Code, Task: t, Holder: d.Holder, ExpiresAt: d.LeaseEnd,
 		Detail: fmt.Sprintf("%q cannot be claimed: %s; ask for the next ready task instead", t.Title, d.Reason),
 	}
-}
-
-// refused turns a refusal of the ledger into the denial that the agent gets.
-func (c *Claimer) refused(cl Claim, r *Refusal) *Denied {
-	if r.Limit {
-		return &Denied{
-			Code: CodeLimitReached, Task: cl.Task, Local: true,
-			Detail: fmt.Sprintf("%s already holds as many tasks as an agent may (%d); finish or release one first", cl.Agent, c.policy.MaxPerAgent),
-		}
-	}
-	return Occupied(*r.Holder)
 }
 
 func (d *Denied) Error() string { return d.Detail }

@@ -37,10 +37,3 @@ type Ledger interface {
 	// Live returns the claims that have not ended, oldest first.
 	Live(ctx context.Context) ([]Claim, error)
 }
-
-// Refusal is why a reservation was refused: either Holder is the claim that has
-// the task, or Limit is set and the agent holds as many tasks as it may.
-type Refusal struct {
-	Holder *Claim
-	Limit  bool
-}

@@ -25,18 +25,8 @@ type Sweep struct {
 	Reason string `json:"reason"`
 }
 
-// Claim is an agent's hold on a task, or its attempt to get one, or the mark of a
-// sweep. All times are Notion's.
-type Claim struct {
-	ID    ID        `json:"id"`
-	Agent string    `json:"agent"`
-	Task  task.Task `json:"task"` // as last read or written here
-	State State     `json:"state"`
-
-	// Reserved is when the attempt began.
-	Reserved time.Time `json:"reserved_at"`
-	// Started is when the claim was granted.
-	Started time.Time `json:"started_at,omitzero"`
+// Lease is how long a claim lasts, and how sure it is that its agent lives.
+type Lease struct {
 	// ClaimedAt is the lease's beginning: the exact time of the claim write or
 	// of the last renewal that Notion acknowledged.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
@@ -52,9 +42,23 @@ type Claim struct {
 	StaleAt time.Time `json:"stale_at,omitzero"`
 	// Heartbeat is when the agent last showed that it is alive.
 	Heartbeat time.Time `json:"heartbeat_at,omitzero"`
-
 	// Warned is the end of the lease that the agent was warned of last.
 	Warned time.Time `json:"warned_at,omitzero"`
+}
+
+// Claim is an agent's hold on a task, or its attempt to get one, or the mark of a
+// sweep. All times are Notion's.
+type Claim struct {
+	ID    ID        `json:"id"`
+	Agent string    `json:"agent"`
+	Task  task.Task `json:"task"` // as last read or written here
+	State State     `json:"state"`
+
+	// Reserved is when the attempt began.
+	Reserved time.Time `json:"reserved_at"`
+	// Started is when the claim was granted.
+	Started time.Time `json:"started_at,omitzero"`
+	Lease
 
 	// Former is whose stale claim this one has overridden, if it has.
 	Former string `json:"former,omitempty"`
@@ -78,4 +82,4 @@ type Claim struct {
 
 // ExpiresAt is until when the agent may trust its claim: the lease's end, which
 // lies before StaleAt by the allowance of Policy.
-func (c Claim) ExpiresAt() time.Time { return c.ClaimedAt.Add(c.Timeout) }
+func (l Lease) ExpiresAt() time.Time { return l.ClaimedAt.Add(l.Timeout) }

@@ -17,7 +17,7 @@ func TestRecover(t *testing.T) {
 	left := func(s claim.State) claim.Claim {
 		c := claim.Claim{
 			ID: claim.NewID(bubbleStart), Agent: "Sandman", Task: openTask(), State: s,
-			Reserved: bubbleStart, ClaimedAt: bubbleStart, Timeout: 30 * time.Minute,
+			Reserved: bubbleStart, Lease: claim.Lease{ClaimedAt: bubbleStart, Timeout: 30 * time.Minute},
 		}
 		if s != claim.Reserved && s != claim.Writing {
 			c.Started, c.StaleAt = bubbleStart, claimsim.Policy().StaleAt(bubbleStart, 30*time.Minute)

@@ -62,8 +62,8 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 
 	now := c.store.Now()
 	cl = Claim{
-		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, ClaimedAt: now, Due: now.Add(c.policy.Grace),
-		Requested: local.Requested, Own: local.Own,
+		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, Due: now.Add(c.policy.Grace),
+		Lease: Lease{ClaimedAt: now, Requested: local.Requested, Own: local.Own},
 		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339)},
 	}
 	if err := c.save(ctx, cl); err != nil {

@@ -309,8 +309,8 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 		now := time.Now()
 		for _, cl := range []claim.Claim{
 			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
-			{State: claim.Held, StaleAt: now.Add(2 * time.Hour)},
-			{State: claim.Held, StaleAt: now},
+			{State: claim.Held, Lease: claim.Lease{StaleAt: now.Add(2 * time.Hour)}},
+			{State: claim.Held, Lease: claim.Lease{StaleAt: now}},
 			{State: claim.Abandoned},
 		} {
 			cl.ID, cl.Agent, cl.Task.ID, cl.Reserved = claim.NewID(now), "Sandman", "11111111-2222-3333-4444-555555555555", now

@@ -61,7 +61,7 @@ func reopen(t testing.TB, j *journal.Journal) *journal.Journal {
 // attempt is a claim as an attempt at the time begins with it.
 func attempt(agent string, id task.ID, at time.Time) claim.Claim {
 	return claim.Claim{
-		ID: claim.NewID(at), Agent: agent, State: claim.Reserved, Reserved: at, Timeout: 30 * time.Minute,
+		ID: claim.NewID(at), Agent: agent, State: claim.Reserved, Reserved: at, Lease: claim.Lease{Timeout: 30 * time.Minute},
 		Task: task.Task{ID: id, Title: "Task " + string(id), URL: "https://www.notion.so/" + string(id), Status: task.Open},
 	}
 }

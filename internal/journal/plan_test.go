@@ -84,7 +84,7 @@ func callAll(t *testing.T, j *Journal) {
 		if !errors.Is(err, ErrInFlight) {
 			note(err)
 		}
-		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Timeout: time.Hour, Reserved: now}
+		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
 		note(j.BindRequest(ctx, key, c.ID))
 		_, _, err = j.RequestClaim(ctx, key)
 		note(err)

@@ -1,11 +1,9 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"dibs/internal/claim"
@@ -39,7 +37,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 		if err != nil {
 			return err
 		}
-		return insertEvents(ctx, tx, denial(c, now, limit, refusal))
+		return insertEvents(ctx, tx, refusal.Event(c, now, limit))
 	})
 	if err != nil {
 		return nil, j.failed(err, "reserving task %s for %s", c.Task.ID, c.Agent)
@@ -59,31 +57,4 @@ func whyRefused(ctx context.Context, tx *tx, c claim.Claim, now time.Time) (*cla
 		return nil, err
 	}
 	return &claim.Refusal{Holder: &holder}, nil
-}
-
-// denial is the event of c having been refused.
-func denial(c claim.Claim, now time.Time, limit int, why *claim.Refusal) claim.Event {
-	e := claim.Event{
-		ID: claim.NewEventID(now), At: now, Kind: claim.KindDenied,
-		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
-		Agent: c.Agent, Claim: c.ID,
-	}
-	holder := why.Holder
-	if holder == nil {
-		e.Code = claim.CodeLimitReached
-		e.Detail = fmt.Sprintf("%s has as many tasks as it may have at a time (%d)", c.Agent, limit)
-		return e
-	}
-	e.Code, e.Holder, e.Against = claim.CodeHeld, holder.Agent, holder.ID
-	e.Title = cmp.Or(e.Title, holder.Task.Title)
-	e.URL = cmp.Or(e.URL, holder.Task.URL)
-	switch holder.State {
-	case claim.Held:
-		e.Detail = fmt.Sprintf("held by %s until %s", holder.Agent, holder.ExpiresAt().UTC().Format(time.RFC3339))
-	case claim.Finishing:
-		e.Detail = fmt.Sprintf("finished by %s, which Notion is still to be told", holder.Agent)
-	default:
-		e.Detail = fmt.Sprintf("being claimed by %s", holder.Agent)
-	}
-	return e
 }

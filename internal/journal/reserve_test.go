@@ -148,32 +148,32 @@ func TestDenials(t *testing.T) {
 		"reserved": {
 			state: claim.Reserved, c: attempt("Sandman", "a", now),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "being claimed by Oracle",
+			detail: "Oracle is claiming the task at this moment",
 		},
 		"held": {
 			state: claim.Held, c: attempt("Sandman", "a", now),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "held by Oracle until 2026-11-20T09:30:00Z",
+			detail: `Oracle holds "Task a" until 2026-11-20T09:30:00Z`,
 		},
 		"finishing": {
 			state: claim.Finishing, c: attempt("Sandman", "a", now),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "finished by Oracle, which Notion is still to be told",
+			detail: `Oracle is done with "Task a" and Notion has yet to be told`,
 		},
 		"task known to the holder only": {
 			state: claim.Writing, c: bare(attempt("Sandman", "a", now)),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "being claimed by Oracle",
+			detail: "Oracle is claiming the task at this moment",
 		},
 		"the same name": {
 			state: claim.Writing, c: attempt("Oracle", "a", now),
 			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: "being claimed by Oracle",
+			detail: "Oracle is claiming the task at this moment",
 		},
 		"limit": {
 			state: claim.Held, c: attempt("Oracle", "b", now), limit: 1,
 			want:   claim.Event{Code: claim.CodeLimitReached, Title: "Task b", URL: "https://www.notion.so/b"},
-			detail: "Oracle has as many tasks as it may have at a time (1)",
+			detail: "Oracle already holds as many tasks as an agent may (1)",
 		},
 	}
 	for name, test := range tests {

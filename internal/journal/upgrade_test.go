@@ -93,9 +93,9 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 	t.Helper()
 	ctx := t.Context()
 	held := claim.Claim{
-		ID: "01KAFQZ0000000000000000001", Agent: "Oracle", State: claim.Held, Timeout: time.Minute,
-		Reserved: t0, StaleAt: t0.Add(31 * time.Minute),
-		Task: task.Task{ID: "a", Title: "T", Status: task.Open, Priority: task.Low, Token: "tok", Timeout: 2 * time.Minute},
+		ID: "01KAFQZ0000000000000000001", Agent: "Oracle", State: claim.Held, Lease: claim.Lease{Timeout: time.Minute, StaleAt: t0.Add(31 * time.Minute)},
+		Reserved: t0,
+		Task:     task.Task{ID: "a", Title: "T", Status: task.Open, Priority: task.Low, Token: "tok", Timeout: 2 * time.Minute},
 	}
 	ended := claim.Claim{
 		ID: "01KAFQZ0000000000000000002", Agent: "Sandman", State: claim.Ended, Ending: claim.EndCompleted,

@@ -36,7 +36,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 var (
 	brokers = claim.Claim{
-		ID: claimID, Agent: "Sandman", State: claim.Held, ClaimedAt: noon, Timeout: time.Hour,
+		ID: claimID, Agent: "Sandman", State: claim.Held, Lease: claim.Lease{ClaimedAt: noon, Timeout: time.Hour},
 		Task: task.Task{ID: taskID, Title: "Write", Status: task.InProgress, Priority: task.Low},
 	}
 	clients = api.Claim{

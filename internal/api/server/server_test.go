@@ -40,7 +40,7 @@ func held() claim.Claim {
 			Status: task.InProgress, Priority: task.High, Token: string(claimID),
 		},
 		Reserved: noon.Add(-2 * time.Second), Started: noon.Add(3 * time.Second),
-		ClaimedAt: noon.Add(123456789), Timeout: 30 * time.Minute, StaleAt: noon.Add(32 * time.Minute),
+		Lease: claim.Lease{ClaimedAt: noon.Add(123456789), Timeout: 30 * time.Minute, StaleAt: noon.Add(32 * time.Minute)},
 	}
 }
 

@@ -61,22 +61,15 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 	if _, known := l.claims[c.ID]; known {
 		return nil, fmt.Errorf("claim %s is known already", c.ID)
 	}
+	var refusal *claim.Refusal
 	if holder, ok := l.holder(c.Task.ID, now); ok {
-		l.events = append(l.events, claim.Event{
-			ID: claim.NewEventID(now), At: now, Kind: claim.KindDenied, Code: claim.CodeHeld,
-			Task: c.Task.ID, Title: cmp.Or(c.Task.Title, holder.Task.Title), URL: cmp.Or(c.Task.URL, holder.Task.URL),
-			Agent: c.Agent, Claim: c.ID, Holder: holder.Agent, Against: holder.ID,
-			Detail: fmt.Sprintf("%s has it (%s)", holder.Agent, holder.State),
-		})
-		return &claim.Refusal{Holder: &holder}, nil
+		refusal = &claim.Refusal{Holder: &holder}
+	} else if limit > 0 && l.reservations(c.Agent, c.Task.ID) >= limit {
+		refusal = &claim.Refusal{Limit: true}
 	}
-	if limit > 0 && l.reservations(c.Agent, c.Task.ID) >= limit {
-		l.events = append(l.events, claim.Event{
-			ID: claim.NewEventID(now), At: now, Kind: claim.KindDenied, Code: claim.CodeLimitReached,
-			Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL, Agent: c.Agent, Claim: c.ID,
-			Detail: fmt.Sprintf("%s has as many other tasks as it may", c.Agent),
-		})
-		return &claim.Refusal{Limit: true}, nil
+	if refusal != nil {
+		l.events = append(l.events, refusal.Event(c, now, limit))
+		return refusal, nil
 	}
 	l.reserved[c.Task.ID] = c.ID
 	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true

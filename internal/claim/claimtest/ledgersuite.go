@@ -58,7 +58,7 @@ func (t *ledgerTest) attempt(agent string, n int) claim.Claim {
 	t.minted++
 	now := ledgerTime.Add(time.Duration(t.minted) * time.Millisecond)
 	return claim.Claim{
-		ID: claim.NewID(now), Agent: agent, State: claim.Reserved, Reserved: now, Timeout: 30 * time.Minute,
+		ID: claim.NewID(now), Agent: agent, State: claim.Reserved, Reserved: now, Lease: claim.Lease{Timeout: 30 * time.Minute},
 		Task: task.Task{ID: pageID(n), Title: fmt.Sprintf("Task %d", n), URL: "https://notion.example/t", Status: task.Open},
 	}
 }

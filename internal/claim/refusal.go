@@ -1,0 +1,69 @@
+package claim
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Refusal is why a reservation was refused: either Holder is the claim that has
+// the task, or Limit is set and the agent holds as many tasks as it may.
+type Refusal struct {
+	Holder *Claim
+	Limit  bool
+}
+
+// Event is the event of c having been refused at now. limit is the number of tasks
+// that an agent may have at a time.
+func (r Refusal) Event(c Claim, now time.Time, limit int) Event {
+	e := c.event(KindDenied, now)
+	if r.Limit {
+		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
+		return e
+	}
+	h := r.Holder
+	e.Code, e.Holder, e.Against, e.Detail = CodeHeld, h.Agent, h.ID, h.occupies()
+	if h.State == Held {
+		e.Detail += " until " + h.ExpiresAt().UTC().Format(time.RFC3339)
+	}
+	e.Title, e.URL = cmp.Or(e.Title, h.Task.Title), cmp.Or(e.URL, h.Task.URL)
+	return e
+}
+
+// deny is what the agent of c, which was refused, is told.
+func (r Refusal) deny(c Claim, limit int) *Denied {
+	if r.Limit {
+		return &Denied{
+			Code: CodeLimitReached, Task: c.Task, Local: true,
+			Detail: tooMany(c, limit) + "; finish or release one first",
+		}
+	}
+	return Occupied(*r.Holder)
+}
+
+func tooMany(c Claim, limit int) string {
+	return fmt.Sprintf("%s already holds as many tasks as an agent may (%d)", c.Agent, limit)
+}
+
+// Occupied is the denial of a task that a claim held here keeps from everybody else.
+func Occupied(h Claim) *Denied {
+	d := &Denied{
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
+		Detail: h.occupies() + "; ask for the next ready task instead",
+	}
+	if h.State == Held {
+		d.ExpiresAt = h.ExpiresAt()
+	}
+	return d
+}
+
+// occupies says in what way c keeps its task from others.
+func (c Claim) occupies() string {
+	switch c.State {
+	case Held:
+		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)
+	case Finishing:
+		return fmt.Sprintf("%s is done with %q and Notion has yet to be told", c.Agent, c.Task.Title)
+	}
+	return c.Agent + " is claiming the task at this moment"
+}
