@@ -16,11 +16,12 @@ import (
 	"testing"
 )
 
-// module is what the page about the architecture may name.
+// module is what the pages for those who work on dibs may name.
 type module struct {
 	packages []string                   // their paths
 	names    map[string]map[string]bool // by package: Name, Type.Method, Type.Field
 	tests    map[string]bool
+	tasks    map[string]bool // of .ci/task
 	routes   map[string]bool // such as "GET /v1/events"
 	commands map[string]bool // such as "dibs init"
 	keys     string          // the configuration with all keys
@@ -29,7 +30,10 @@ type module struct {
 // readModule reads the source.
 func readModule(t *testing.T) *module {
 	t.Helper()
-	m := &module{names: make(map[string]map[string]bool), tests: make(map[string]bool), routes: make(map[string]bool), commands: make(map[string]bool)}
+	m := &module{
+		names: make(map[string]map[string]bool), tests: make(map[string]bool), tasks: make(map[string]bool),
+		routes: make(map[string]bool), commands: make(map[string]bool),
+	}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
 			return err
@@ -49,6 +53,15 @@ func readModule(t *testing.T) *module {
 		t.Fatal(err)
 	}
 	m.keys = string(example)
+	script, err := os.ReadFile("../.ci/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, help, _ := strings.Cut(string(script), "<<'END'\n")
+	help, _, _ = strings.Cut(help, "\nEND\n")
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(help, -1) {
+		m.tasks[line[1]] = true
+	}
 	slices.Sort(m.packages)
 	m.packages = slices.Compact(m.packages)
 	if len(m.packages) < 30 || len(m.tests) < 300 || len(m.routes) < 8 || len(m.commands) < 15 {
@@ -202,7 +215,12 @@ func (m *module) has(name string) bool {
 			return true
 		}
 		section := regexp.MustCompile(`(?m)^` + parts[1] + `:\n(?:(?:[ #].*)?\n)*?  ` + parts[2] + `:`)
-		return section.MatchString(m.keys)
+		if section.MatchString(m.keys) {
+			return true
+		}
+	}
+	if task, ok := strings.CutPrefix(name, ".ci/task "); ok {
+		return m.tasks[task]
 	}
 	if request.MatchString(name) || !strings.ContainsAny(name, "./") {
 		return false
@@ -343,6 +361,32 @@ func TestArchitectureIsAsDescribed(t *testing.T) {
 		broken := strings.ReplaceAll(string(page), tt.old, tt.new)
 		if faults := m.faults(broken); !slices.Contains(faults, tt.want) {
 			t.Errorf("%s for %s: found %q, want %q", strconv.Quote(tt.new), strconv.Quote(tt.old), faults, tt.want)
+		}
+	}
+}
+
+// checked are the names on a page that has others, too, which are there or not.
+var checked = regexp.MustCompile("`(Test\\w+|\\.ci/task \\w+|[a-z]+\\.[\\w.]+|[\\w./-]+\\.(?:go|md|sh|yaml)|(?:cmd|config|docs|fixtures|internal|packaging)/[^`]+)`")
+
+// TestContributingNamesWhatThereIs looks for what docs/CONTRIBUTING.md names.
+func TestContributingNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile("../docs/CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := readModule(t)
+	names := checked.FindAllStringSubmatch(string(page), -1)
+	if len(names) < 60 {
+		t.Errorf("found %d names", len(names))
+	}
+	for _, name := range names {
+		if !m.has(name[1]) {
+			t.Errorf("there is no %s", name[1])
+		}
+	}
+	for task := range m.tasks {
+		if task != "help" && !strings.Contains(string(page), "`.ci/task "+task+"`") {
+			t.Errorf(".ci/task %s is not on the page", task)
 		}
 	}
 }
