@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
 	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/task"},
-	"internal/api/client":  {"internal/api", "internal/claim", "internal/task"},
+	"internal/api/client":  {"internal/api", "internal/task"},
 	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {

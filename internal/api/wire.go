@@ -21,7 +21,7 @@ type Claim struct {
 	ID        claim.ID    `json:"id"`
 	Task      TaskRef     `json:"task"`
 	Agent     string      `json:"agent"`
-	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned and voided are attempts that nobody was granted"`
+	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
 	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
 

@@ -1,0 +1,392 @@
+package internal_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// module is what the pages for those who work on dibs may name.
+type module struct {
+	packages []string                   // their paths
+	names    map[string]map[string]bool // by package: Name, Type.Method, Type.Field
+	tests    map[string]bool
+	tasks    map[string]bool // of .ci/task
+	routes   map[string]bool // such as "GET /v1/events"
+	commands map[string]bool // such as "dibs init"
+	keys     string          // the configuration with all keys
+}
+
+// readModule reads the source.
+func readModule(t *testing.T) *module {
+	t.Helper()
+	m := &module{
+		names: make(map[string]map[string]bool), tests: make(map[string]bool), tasks: make(map[string]bool),
+		routes: make(map[string]bool), commands: make(map[string]bool),
+	}
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err == nil {
+			pkg := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), "../")
+			m.read(pkg, parsed, strings.HasSuffix(file, "_test.go"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../config.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.keys = string(example)
+	script, err := os.ReadFile("../.ci/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, help, _ := strings.Cut(string(script), "<<'END'\n")
+	help, _, _ = strings.Cut(help, "\nEND\n")
+	for _, line := range regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(help, -1) {
+		m.tasks[line[1]] = true
+	}
+	slices.Sort(m.packages)
+	m.packages = slices.Compact(m.packages)
+	if len(m.packages) < 30 || len(m.tests) < 300 || len(m.routes) < 8 || len(m.commands) < 15 {
+		t.Fatalf("found %d packages, %d tests, %d routes, %d commands", len(m.packages), len(m.tests), len(m.routes), len(m.commands))
+	}
+	return m
+}
+
+func (m *module) read(pkg string, file *ast.File, test bool) {
+	m.packages = append(m.packages, pkg)
+	names := m.names[pkg]
+	if names == nil {
+		names = make(map[string]bool)
+		m.names[pkg] = names
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			switch {
+			case test:
+				m.tests[d.Name.Name] = strings.HasPrefix(d.Name.Name, "Test")
+			case d.Recv == nil:
+				names[d.Name.Name] = true
+			default:
+				names[receiver(d.Recv.List[0].Type)+"."+d.Name.Name] = true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if !test {
+					declare(names, spec)
+				}
+			}
+		}
+	}
+	if !test && (pkg == "internal/api/server" || pkg == "internal/cli") {
+		ast.Inspect(file, m.asked)
+	}
+}
+
+// receiver is the name of a receiver's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+func declare(names map[string]bool, spec ast.Spec) {
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			names[name.Name] = true
+		}
+	case *ast.TypeSpec:
+		names[s.Name.Name] = true
+		var parts *ast.FieldList
+		switch under := s.Type.(type) {
+		case *ast.StructType:
+			parts = under.Fields
+		case *ast.InterfaceType:
+			parts = under.Methods
+		default:
+			return
+		}
+		for _, part := range parts.List {
+			for _, name := range part.Names {
+				names[s.Name.Name+"."+name.Name] = true
+			}
+		}
+	}
+}
+
+// asked notes the routes and the commands.
+func (m *module) asked(n ast.Node) bool {
+	lit, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return true
+	}
+	values := make(map[string]string)
+	for _, e := range lit.Elts {
+		pair, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		key, ok := pair.Key.(*ast.Ident)
+		if !ok {
+			continue
+		}
+		if text, ok := literal(pair.Value); ok {
+			values[key.Name] = text
+		} else if constant, ok := pair.Value.(*ast.SelectorExpr); ok {
+			values[key.Name] = constant.Sel.Name
+		}
+	}
+	if method, ok := strings.CutPrefix(values["Method"], "Method"); ok && values["Path"] != "" {
+		m.routes[strings.ToUpper(method)+" "+values["Path"]] = true
+	}
+	if use := strings.Fields(values["Use"]); len(use) > 0 {
+		m.commands["dibs "+use[0]] = true
+	}
+	return true
+}
+
+// pkg returns the package that a name, which may lack internal/, stands for.
+func (m *module) pkg(name string) (string, bool) {
+	for _, full := range []string{name, "internal/" + name} {
+		if slices.Contains(m.packages, full) {
+			return full, true
+		}
+	}
+	return "", false
+}
+
+// last returns the package whose path ends in a word, if there is one only.
+func (m *module) last(word string) (string, bool) {
+	var found []string
+	for _, pkg := range m.packages {
+		if path.Base(pkg) == word {
+			found = append(found, pkg)
+		}
+	}
+	if len(found) != 1 {
+		return "", false
+	}
+	return found[0], true
+}
+
+var (
+	selector = regexp.MustCompile(`^([a-z]+)\.(\w+(?:\.\w+)?)$`)
+	request  = regexp.MustCompile(`^(GET|POST) /`)
+	fenced   = regexp.MustCompile("(?s)```mermaid\n(.*?)```\n")
+	arrow    = regexp.MustCompile("`([^`]+)` → `([^`]+)`")
+	room     = regexp.MustCompile("(?m)^### `([^`]+)`$")
+)
+
+// has says whether there is what the page names, in whatever way it does that.
+func (m *module) has(name string) bool {
+	if _, ok := m.pkg(name); ok {
+		return true
+	}
+	if m.tests[name] || m.routes[name] || m.commands[name] || m.commands["dibs "+name] {
+		return true
+	}
+	if parts := selector.FindStringSubmatch(name); parts != nil {
+		if pkg, ok := m.last(parts[1]); ok && m.names[pkg][parts[2]] {
+			return true
+		}
+		section := regexp.MustCompile(`(?m)^` + parts[1] + `:\n(?:(?:[ #].*)?\n)*?  ` + parts[2] + `:`)
+		if section.MatchString(m.keys) {
+			return true
+		}
+	}
+	if task, ok := strings.CutPrefix(name, ".ci/task "); ok {
+		return m.tasks[task]
+	}
+	if request.MatchString(name) || !strings.ContainsAny(name, "./") {
+		return false
+	}
+	_, err := os.Stat(filepath.Join("..", name))
+	return err == nil
+}
+
+// faults are what the page says that is not so, and what it leaves out.
+func (m *module) faults(page string) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	imports := func(from, to string) {
+		if !slices.Contains(allowed[from], to) {
+			add("%s does not import %s", from, to)
+		}
+	}
+
+	diagrams := fenced.FindAllStringSubmatch(page, -1)
+	page = fenced.ReplaceAllString(page, "")
+	arrows := 0
+	for _, d := range diagrams {
+		for line := range strings.Lines(d[1]) {
+			ends := strings.Split(strings.TrimSpace(line), " --> ")
+			for i := range len(ends) - 1 {
+				for _, from := range strings.Split(ends[i], " & ") {
+					for _, to := range strings.Split(ends[i+1], " & ") {
+						a, aok := m.last(from)
+						b, bok := m.last(to)
+						if !aok || !bok {
+							add("%s → %s in the diagram: no such packages", from, to)
+							continue
+						}
+						imports(a, b)
+						arrows++
+					}
+				}
+			}
+		}
+	}
+	if arrows < 20 {
+		add("the diagram has %d arrows", arrows)
+	}
+	for _, a := range arrow.FindAllStringSubmatch(page, -1) {
+		from, fok := m.pkg(a[1])
+		to, tok := m.pkg(a[2])
+		if fok && tok {
+			imports(from, to)
+		}
+	}
+
+	named := make(map[string]bool)
+	for _, q := range quoted.FindAllStringSubmatch(page, -1) {
+		named[q[1]] = true
+		if !m.has(q[1]) {
+			add("there is no %s", q[1])
+		}
+	}
+	for _, pkg := range m.packages {
+		if !named[pkg] {
+			add("package %s is not on the page", pkg)
+		}
+	}
+
+	rooms := room.FindAllStringSubmatchIndex(page, -1)
+	described := make(map[string]bool)
+	for i, at := range rooms {
+		end := len(page)
+		if i+1 < len(rooms) {
+			end = rooms[i+1][0]
+		}
+		pkg := page[at[2]:at[3]]
+		described[pkg] = true
+		out = append(out, m.room(pkg, page[at[1]:end])...)
+	}
+	for pkg := range allowed {
+		if !described[pkg] {
+			add("package %s has no section", pkg)
+		}
+	}
+	return out
+}
+
+// room returns what is wrong with the section on a package.
+func (m *module) room(pkg, text string) []string {
+	var out []string
+	said := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if what, rest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			said[what] = rest
+		}
+	}
+	for _, want := range []string{"- Imports", "- Begin", "- Holds"} {
+		if said[want] == "" {
+			out = append(out, fmt.Sprintf("the section on %s lacks %q", pkg, want))
+		}
+	}
+	var listed []string
+	for _, q := range quoted.FindAllStringSubmatch(said["- Imports"], -1) {
+		full, _ := m.pkg(q[1])
+		listed = append(listed, full)
+	}
+	want := slices.Sorted(slices.Values(allowed[pkg]))
+	if slices.Sort(listed); !slices.Equal(listed, want) {
+		out = append(out, fmt.Sprintf("the section on %s lists the imports %v, allowed are %v", pkg, listed, want))
+	}
+	return out
+}
+
+// TestArchitectureIsAsDescribed compares docs/ARCHITECTURE.md with the module.
+func TestArchitectureIsAsDescribed(t *testing.T) {
+	page, err := os.ReadFile("../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := readModule(t)
+	for _, fault := range m.faults(string(page)) {
+		t.Error(fault)
+	}
+
+	// What the comparison must not miss.
+	for _, tt := range []struct{ old, new, want string }{
+		{"`internal/bench`", "a bench", "package internal/bench is not on the page"},
+		{"### `internal/agenda`\n", "### agenda\n`internal/agenda`\n", "package internal/agenda has no section"},
+		{"mirror --> claim", "claim --> mirror", "internal/claim does not import internal/mirror"},
+		{"mirror --> claim", "mirror --> claims", "mirror → claims in the diagram: no such packages"},
+		{"## Back\n", "## Back\n`internal/claim` → `internal/journal`\n", "internal/claim does not import internal/journal"},
+		{"`internal/claim/visit.go`", "`internal/claim/look.go`", "there is no internal/claim/look.go"},
+		{"`claim.Store`", "`claim.Stored`", "there is no claim.Stored"},
+		{"`claim.Ledger.Reserve`", "`claim.Ledger.Reserved`", "there is no claim.Ledger.Reserved"},
+		{"`claim.settle`", "`claim.setle`", "there is no claim.setle"},
+		{"`GET /v1/events`", "`GET /v1/event`", "there is no GET /v1/event"},
+		{"`TestMutants`", "`TestMutations`", "there is no TestMutations"},
+		{"`dibs init`", "`dibs install`", "there is no dibs install"},
+		{"- Imports: `cli`\n", "- Imports: `cli`, `claim`\n", "the section on cmd/dibs lists the imports [internal/claim internal/cli], allowed are [internal/cli]"},
+		{"- Begin: `cmd/dibs/main.go`\n", "", `the section on cmd/dibs lacks "- Begin"`},
+	} {
+		broken := strings.ReplaceAll(string(page), tt.old, tt.new)
+		if faults := m.faults(broken); !slices.Contains(faults, tt.want) {
+			t.Errorf("%s for %s: found %q, want %q", strconv.Quote(tt.new), strconv.Quote(tt.old), faults, tt.want)
+		}
+	}
+}
+
+// checked are the names on a page that has others, too, which are there or not.
+var checked = regexp.MustCompile("`(Test\\w+|\\.ci/task \\w+|[a-z]+\\.[\\w.]+|[\\w./-]+\\.(?:go|md|sh|yaml)|(?:cmd|config|docs|fixtures|internal|packaging)/[^`]+)`")
+
+// TestContributingNamesWhatThereIs looks for what docs/CONTRIBUTING.md names.
+func TestContributingNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile("../docs/CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := readModule(t)
+	names := checked.FindAllStringSubmatch(string(page), -1)
+	if len(names) < 60 {
+		t.Errorf("found %d names", len(names))
+	}
+	for _, name := range names {
+		if !m.has(name[1]) {
+			t.Errorf("there is no %s", name[1])
+		}
+	}
+	for task := range m.tasks {
+		if task != "help" && !strings.Contains(string(page), "`.ci/task "+task+"`") {
+			t.Errorf(".ci/task %s is not on the page", task)
+		}
+	}
+}
