@@ -334,3 +334,26 @@ func TestALargeBoard(t *testing.T) {
 		n.mustClaim("Oracle", "")
 	})
 }
+
+// What a sync has read can be claimed at once, also while the dependencies of other
+// tasks are still being looked up.
+func TestReadyDuringLookups(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 180, func(w *world) {
+		var old []string
+		for i := range 20 {
+			old = append(old, w.add(fmt.Sprint("old ", i), map[string]any{"status": option("status", "COMPLETED")}))
+		}
+		time.Sleep(72 * time.Hour) // they are not listed any more
+		ready := w.add("ready", nil)
+		w.add("waits", map[string]any{"depends_on": relation(old...)})
+		n := w.daemon(nil)
+		defer n.stop()
+		if s := n.status(); s.Mirror.Stale || s.Mirror.Ready == 0 {
+			w.Errorf("ready %d, stale %v; want something ready", s.Mirror.Ready, s.Mirror.Stale)
+		}
+		if cl := n.mustClaim("Sandman", ""); string(cl.Task.ID) != ready {
+			w.Errorf("claimed %q, want the task that is ready", cl.Task.Title)
+		}
+	})
+}
