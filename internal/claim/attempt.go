@@ -36,9 +36,10 @@ type attempt struct {
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
-// whatever comes of it. The error is a *Denied unless the ledger failed. It
-// takes at least the settle wait; if ctx ends once the claim was written, the
-// claim is seen through and given back.
+// whatever comes of it. The error is a *Denied unless the ledger failed. A claim
+// that is granted takes at least Policy.Settle. If ctx ends after the claim was
+// written, the attempt is finished all the same, and a granted claim is given back
+// unless r.Keep is set.
 func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	now := c.store.Now()
 	cl := Claim{

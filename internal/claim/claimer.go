@@ -19,14 +19,14 @@ type Config struct {
 	// Blockers returns the dependencies of a task that are not COMPLETED. It is
 	// asked within the write window, so it should know without asking Notion.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
-	// Closed, if set, says why no task may be claimed at present; nil if any may. What
-	// is held goes on all the same. It is asked before each attempt asks the store.
+	// Closed, if set, returns why no task may be claimed now, or nil. It is asked before
+	// each attempt sends anything. Claims that are held are not affected.
 	Closed func() error
 	// Observe, if set, is told of every page that the protocol reads or writes.
 	Observe func(Reading)
-	// Wrote, if set, is told of every claim write that may have landed how long
-	// after the sending of its read it was answered, which must be within the
-	// write window, or failed.
+	// Wrote, if set, is called after every claim write that may have landed. took is
+	// the time from the sending of the read to the answer of the write, or to its
+	// failure; err is nil if it was answered.
 	Wrote func(took time.Duration, err error)
 	// Stored, if set, is told of every change of a claim, once Find, Claims and On
 	// know of it. It is called with the task locked and must not call the Claimer's

@@ -15,8 +15,8 @@ func (c *Claimer) Find(ctx context.Context, id ID) (Claim, error) {
 	return c.ledger.Claim(ctx, id)
 }
 
-// Claims returns the claims that an agent, or if that is empty anybody, holds or
-// is done with while Notion has yet to be told, oldest first.
+// Claims returns the claims in state Held or Finishing, oldest first: those of that
+// agent, or all if it is empty.
 func (c *Claimer) Claims(agent string) []Claim { return c.book.of(agent) }
 
 // Holding is how many claims are held.

@@ -35,8 +35,8 @@ func (s State) Reserves() bool {
 	return s == Reserved || s == Writing || s == Held || s == Finishing
 }
 
-// GivenUp reports whether a claim in this state was never granted, or is the mark
-// of a sweep, and something of it is or may get onto its page.
+// GivenUp reports whether a claim in this state is an attempt that was not granted, or
+// the mark of a sweep, of which something is on its page or may still get there.
 func (s State) GivenUp() bool {
 	return s == Abandoned || s == Unseen || s == Voided || s == Clearing
 }

@@ -12,9 +12,9 @@ import (
 
 // Sweep puts one task with a stale claim back to OPEN and clears the claim,
 // after reading the page: only a task that is IN_PROGRESS, and whose lease is
-// stale at that moment, is touched. It returns who held the task, and false if
-// there was nothing to do, or if RunDue is to see to the rest of it. A finish
-// that is owed to Notion is left to be delivered first.
+// stale at that moment, is touched. It returns who held the task. swept is false if
+// there was nothing to do, or if the mark was written and RunDue finishes the sweep
+// later. A finish that is owed to Notion is left to be delivered first.
 //
 // Somebody may be about to override a stale claim, and a task that is reopened
 // under a new holder would be claimed by a third. So a sweep competes for the

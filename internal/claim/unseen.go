@@ -11,9 +11,9 @@ import (
 // Notion gives up on a request after a minute; the rest is caution.
 const watchTime = 24 * time.Hour
 
-// Sighted is told of a claim token that the mirror saw on a task. If it is that
-// of an abandoned attempt whose write arrived after all, the attempt becomes
-// due to be withdrawn, and Sighted returns true.
+// Sighted is told of a claim token that the mirror saw on a task. If it belongs to a
+// claim in state Unseen, whose write has arrived after all, the claim becomes
+// Abandoned and due at once, and Sighted returns true.
 func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
 	cl, ok := c.unseen(token)
 	if !ok {

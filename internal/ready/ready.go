@@ -14,13 +14,14 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Config is what a View is made of. Both functions are called with the view locked,
-// and must not call it.
+// Config is what a View is made of. Its functions are called with the view locked, and
+// must not call it.
 type Config struct {
 	// Task returns a task of the board.
 	Task func(task.ID) (task.Task, bool)
-	// Judge says whether a claim on an OPEN task could be granted now. If time alone
-	// may change its mind, again is when; zero if only a change can.
+	// Judge says whether a claim on an OPEN task could be granted now. again is when the
+	// answer may change although nothing else does, as when a lease ends; zero if it
+	// cannot.
 	Judge func(t task.Task) (ready bool, again time.Time)
 	// Now is the time that again is compared with.
 	Now func() time.Time
@@ -54,9 +55,8 @@ func New(c Config) *View {
 	}
 }
 
-// Changed has tasks judged anew, and those that depend on them: the board, or what is
-// known of who has them, shows something else. It must be called after that can be
-// seen.
+// Changed judges the tasks, and those that depend on them, anew. It is to be called
+// after the board, or what is known of the claims, shows the change.
 func (v *View) Changed(ids ...task.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
