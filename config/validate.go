@@ -26,6 +26,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Tasks.validate()...)
 	errs = append(errs, validateAgents(c.Agents)...)
 	errs = append(errs, c.Claim.validate()...)
+	errs = append(errs, c.validateTimeout()...)
 	if c.Sync.Interval < time.Second {
 		errs = append(errs, fmt.Errorf("sync.interval: %v is too short: want at least 1s", c.Sync.Interval))
 	}
@@ -155,6 +156,20 @@ func validateAgents(agents []Agent) []error {
 		}
 	}
 	return errs
+}
+
+// clockAllowance is by how much later than a lease ends, write_window and settle
+// counted, somebody may override its claim: the protocol's allowance for clocks.
+const clockAllowance = 10 * time.Second
+
+// validateTimeout checks that a request is over before another may take its task.
+func (c Config) validateTimeout() []error {
+	longest := c.Claim.WriteWindow + c.Claim.Settle + clockAllowance
+	if c.Notion.Timeout <= longest || c.Claim.Exclusive { // one daemon waits for what it has sent
+		return nil
+	}
+	return []error{fmt.Errorf("notion.timeout: %v: want at most claim.write_window, claim.settle and %v together, which is %v: a release that is longer on its way could land on the claim of the next holder",
+		c.Notion.Timeout, clockAllowance, longest)}
 }
 
 func (c Claim) validate() []error {

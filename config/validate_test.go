@@ -80,6 +80,7 @@ func TestMistakes(t *testing.T) {
 		{name: "short life", file: "claim: {max_lifetime: 29m}", want: []string{"claim.max_lifetime: 29m0s is shorter than claim.timeout, 30m0s"}},
 		{name: "write window", file: "claim: {write_window: -1s}", want: []string{"claim.write_window: -1s"}},
 		{name: "settle", file: "claim: {settle: 2s}", want: []string{"claim.settle: 2s must be longer than claim.write_window, 2s: ", "claim.exclusive: true"}},
+		{name: "timeout", file: "notion: {timeout: 16s}", want: []string{"notion.timeout: 16s: want at most", "which is 15s"}},
 		{name: "no settle", file: "claim: {settle: 0s}", want: []string{"claim.settle: 0s must be longer than claim.write_window, 2s: ", "claim.exclusive: true"}},
 		{name: "settle of an exclusive daemon", file: "claim: {settle: -1s, exclusive: true}", want: []string{"claim.settle: want 0", "got -1s"}},
 		{name: "override", file: "claim: {override: never}", want: []string{`claim.override: want any or open_only, got "never"`}},

@@ -69,7 +69,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		}
 	}
 	return a.deny(ctx, Denied{
-		Code: CodeNotionUnavailable, RetryAfter: c.policy.WriteWindow,
+		Code: CodeNotionUnavailable, RetryAfter: c.policy.WriteWindow, Page: true,
 		Detail: fmt.Sprintf("Notion answered too slowly or turned the write away %d times (claim.write_window is %v); try again later", maxStarts, c.policy.WriteWindow),
 	}, true)
 }
@@ -91,14 +91,15 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 			Detail: err.Error() + ": ask again later, or wait for a task",
 		}, false)
 	case err != nil:
-		d := a.unavailable(err)
-		return a.deny(ctx, d, asked(err) && d.Code != CodeNotionUnavailable)
+		d := a.ofPage(err)
+		d.Page = asked(err)
+		return a.deny(ctx, d, d.Page && d.Code != CodeNotionUnavailable)
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
 	blockers, err := a.blockers(ctx, v.Task)
 	if err != nil {
-		return a.deny(ctx, a.unavailable(err), true)
+		return a.deny(ctx, a.ofPage(err), true)
 	}
 	d := Decide(v.Task, blockers, v.At, a.policy)
 	if d.Code != "" {
@@ -128,11 +129,11 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	case f == seen:
 		return a.verify(ctx, work)
 	case f == unknown:
-		return a.enquire(ctx, work, v.watch, fmt.Errorf("the claim write %w", err))
+		return a.enquire(ctx, work, v, fmt.Errorf("the claim write %w", err))
 	case storeKind(err) == Unavailable:
 		return Claim{}, errAgain
 	}
-	return a.deny(ctx, a.unavailable(err), true)
+	return a.deny(ctx, a.ofPage(err), true)
 }
 
 // verify waits for the register to settle after the claim was seen on the page,
@@ -214,7 +215,7 @@ func (a *attempt) endFormer(ctx context.Context) {
 
 // enquire finds out what became of a claim write whose fate is unknown, or that
 // was answered late. It is trusted only if it was there within the window.
-func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause error) (Claim, error) {
+func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Claim, error) {
 	r, err := a.read(work, a.cl.Task.ID)
 	if err == nil && !a.there(work, r) {
 		if err := pause(work, a.policy.Settle); err != nil {
@@ -225,7 +226,7 @@ func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause erro
 	switch {
 	case err != nil:
 		return a.withdraw(ctx, work, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
-	case a.there(work, r) && watch.elapsed() <= a.policy.WriteWindow:
+	case a.there(work, r) && v.within(r):
 		return a.verify(ctx, work)
 	case a.there(work, r):
 		return a.withdraw(ctx, work, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
@@ -236,7 +237,9 @@ func (a *attempt) enquire(ctx, work context.Context, watch stopwatch, cause erro
 		a.cl.Task = r.Task
 		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
 	}
-	return Claim{}, a.conclude(ctx, a.failed(cause))
+	d := a.failed(cause)
+	d.Unseen = true
+	return Claim{}, a.conclude(ctx, d)
 }
 
 // there reports whether the page shows the claim.
@@ -276,9 +279,16 @@ func (a *attempt) withdraw(ctx, work context.Context, cause error) (Claim, error
 // failed words the denial of an attempt that failed for that reason once it was
 // written.
 func (a *attempt) failed(cause error) *Denied {
-	d := a.unavailable(cause)
+	d := a.ofPage(cause)
 	d.Detail = cause.Error() + "; try again later"
 	return &d
+}
+
+// ofPage words a failure to read or write the task's page.
+func (a *attempt) ofPage(err error) Denied {
+	d := a.unavailable(err)
+	d.Page = true
+	return d
 }
 
 // conclude journals the denial and returns it.

@@ -53,7 +53,14 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 		}
 		return cl, err
 	case err != nil && storeKind(err) == NotFound:
-		return d.lose(ctx, d.cl, "", err.Error())
+		switch again := d.askAgain(ctx, d.cl.Task.ID); {
+		case again == nil:
+			return Claim{}, errAgain
+		case storeKind(again) == NotFound:
+			return d.lose(ctx, d.cl, "", again.Error())
+		default:
+			return d.owed(ctx, again)
+		}
 	case err != nil:
 		return d.owed(ctx, err)
 	}

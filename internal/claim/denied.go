@@ -36,6 +36,12 @@ type Denied struct {
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.
 	Detail string
+	// Page is set if it was the task's page that could not be read or written: other
+	// tasks may be had all the same.
+	Page bool
+	// Unseen is set if the claim was written and is not on the page, nor anybody
+	// else's: a new attempt, under a new id, may be made at once.
+	Unseen bool
 	// Local is set if it was the reservation that was refused: nothing was asked
 	// of Notion, and nothing changed for anybody else.
 	Local bool

@@ -55,7 +55,9 @@ func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool,
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
-			_, err = c.lose(ctx, cl, "", err.Error())
+			if err = c.askAgain(ctx, cl.Task.ID); err != nil && storeKind(err) == NotFound {
+				_, err = c.lose(ctx, cl, "", err.Error())
+			}
 		}
 		return cl, false, err
 	}

@@ -32,6 +32,10 @@ type Policy struct {
 	// be longer than the interval at which holders look at their claims and the
 	// time that their requests may take.
 	Grace time.Duration
+	// Request is how long a request is on its way at the most before it is given up; 0
+	// if that is not known. A write that was sent while its claim was live must be out
+	// of the way before anybody may override the claim.
+	Request time.Duration
 	// MaxLifetime is the longest life of a claim, renewals included; 0 for any.
 	MaxLifetime time.Duration
 	// MaxPerAgent is how many tasks an agent may have at a time; 0 for any number.
@@ -54,6 +58,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("timeout %v: must be at least a minute, as Notion keeps dates to the minute", p.Timeout)
 	case p.Timeout <= p.WriteWindow+p.Settle:
 		return fmt.Errorf("timeout %v must be longer than write window and settle together (%v)", p.Timeout, p.WriteWindow+p.Settle)
+	case p.Request > p.WriteWindow+p.Settle+clockAllowance && !p.Exclusive:
+		return fmt.Errorf("a request of %v must not be longer than write window, settle and %v together (%v), or it could land on the claim of the next holder", p.Request, clockAllowance, p.WriteWindow+p.Settle+clockAllowance)
 	case p.MaxLifetime < 0 || p.MaxPerAgent < 0 || p.Grace < 0:
 		return fmt.Errorf("maximum lifetime %v, tasks per agent %d and grace %v must not be negative", p.MaxLifetime, p.MaxPerAgent, p.Grace)
 	}

@@ -24,6 +24,7 @@ type visit struct {
 
 	took    time.Duration // from the read to the end of the write
 	failure error         // of the write's request; nil if it was answered with the page
+	stood   bool          // this machine's clocks stood still meanwhile, by Notion's
 }
 
 // fate is what became of a write.
@@ -88,6 +89,20 @@ func (c *Claimer) read(ctx context.Context, id task.ID) (Reading, error) {
 	return c.get(permit, id)
 }
 
+// confirmAfter is how long after Notion said that it does not know a page it is asked
+// once more, at least: it has been seen to say so in passing.
+const confirmAfter = 3 * time.Second
+
+// askAgain reads a page once more that Notion said it does not know. Only if it says
+// so twice the page is gone.
+func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
+	if err := pause(ctx, max(c.policy.Settle, confirmAfter)); err != nil {
+		return err
+	}
+	_, err := c.read(ctx, id)
+	return err
+}
+
 // get fetches the page of a task, which is locked, with a permit of ctx.
 func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	r, err := c.store.Get(ctx, id)
@@ -103,6 +118,17 @@ func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 
 // late reports whether the write window is over.
 func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.WriteWindow }
+
+// within reports whether r, a later answer, came within the write window: by both
+// clocks of this machine, and by Notion's. The time from one Date to another is no
+// longer than what passed here meanwhile, but for the second to which they are cut;
+// if it is, the clocks here stood still, as those of a paused virtual machine do, and
+// do not tell how much time passed.
+func (v *visit) within(r Reading) bool {
+	elapsed := v.watch.elapsed()
+	v.stood = v.stood || r.At.Sub(v.At) > elapsed+time.Second
+	return !v.stood && elapsed <= v.claimer.policy.WriteWindow
+}
 
 // errNoEffect is the error of a write whose answer did not show it. The errors of
 // writes of unknown fate say what the write did: "the write" is to precede them.
@@ -144,8 +170,11 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 // counts as seen only if it was answered within the window.
 func (v *visit) compete(w Write) (Reading, fate, error) {
 	r, f, err := v.write(w)
-	if window := v.claimer.policy.WriteWindow; f == seen && v.took > window {
-		return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.took.Round(time.Millisecond), window)
+	switch {
+	case f != seen || v.within(r):
+		return r, f, err
+	case v.stood:
+		return r, unknown, fmt.Errorf("was answered %v after the read by Notion's clock, and %v after it by this machine's, which stood still", r.At.Sub(v.At), v.took.Round(time.Millisecond))
 	}
-	return r, f, err
+	return r, unknown, fmt.Errorf("was answered after %v, later than claim.write_window (%v)", v.took.Round(time.Millisecond), v.claimer.policy.WriteWindow)
 }

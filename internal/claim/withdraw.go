@@ -102,8 +102,12 @@ func (c *Claimer) revisit(ctx context.Context, cl Claim) (*visit, error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	switch {
 	case err != nil && storeKind(err) == NotFound:
-		_, err = c.end(ctx, cl, EndNotGranted, err.Error())
-		return nil, err
+		again := c.askAgain(ctx, cl.Task.ID)
+		if again != nil && storeKind(again) == NotFound {
+			_, err = c.end(ctx, cl, EndNotGranted, again.Error())
+			return nil, err
+		}
+		return nil, c.postpone(ctx, cl, again)
 	case err != nil:
 		return nil, c.postpone(ctx, cl, err)
 	}

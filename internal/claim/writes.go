@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"time"
 
 	"dibs/internal/task"
@@ -14,8 +15,10 @@ func claimWrite(cl Claim) Write {
 		ClaimedAt: new(cl.ClaimedAt),
 		Token:     new(string(cl.ID)),
 	}
-	if cl.Requested > 0 {
-		w.Timeout = new(cl.Requested)
+	if cl.Requested > 0 || !cl.Task.OddTimeout {
+		// Also where it does not change: a rival that this write covers may have asked
+		// for another lease.
+		w.Timeout = new(cmp.Or(cl.Requested, cl.Own))
 	}
 	return w
 }
@@ -24,7 +27,7 @@ func claimWrite(cl Claim) Write {
 // lease that its holder counts on.
 func restoreWrite(cl Claim, t task.Task) Write {
 	w := claimWrite(cl)
-	if t.Timeout != cl.Task.Timeout {
+	if w.Timeout = nil; t.Timeout != cl.Task.Timeout {
 		w.Timeout = new(cl.Task.Timeout)
 	}
 	return w

@@ -222,6 +222,7 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
 		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: c.Claim.Settle,
 		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive,
+		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		NoToken: !tasks.HasToken(),

@@ -2,6 +2,7 @@ package notion
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -111,12 +112,12 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		ClaimedBy: shortened(c.holder(byID[c.columns.claimedBy.ID])),
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
 		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
-		Timeout:   lease(byID[c.columns.timeout.ID]),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
 		Trashed:   page.Archived,
 	}
+	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
 	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
 		t.Status = status
 	}
@@ -292,12 +293,16 @@ func moment(p notionapi.Property) time.Time {
 }
 
 // lease reads a lease's length in minutes. A number that cannot be one counts as none.
-func lease(p notionapi.Property) time.Duration {
+// odd says that writing the length back would change the number.
+func lease(p notionapi.Property) (length time.Duration, odd bool) {
 	n, ok := p.(*notionapi.NumberProperty)
-	if !ok || !(n.Number > 0) || n.Number > longestTimeout.Minutes() {
-		return 0
+	if !ok || n.Number == 0 {
+		return 0, false
 	}
-	return time.Duration(n.Number * float64(time.Minute))
+	if !(n.Number > 0) || n.Number > longestTimeout.Minutes() {
+		return 0, true
+	}
+	return time.Duration(n.Number * float64(time.Minute)), n.Number != math.Trunc(n.Number)
 }
 
 func related(p notionapi.Property) []task.ID {

@@ -30,6 +30,9 @@ type Task struct {
 	Token string `json:"-"`
 	// Timeout is the task's own lease length; zero means the configured default.
 	Timeout time.Duration `json:"-"`
+	// OddTimeout is set if the page has a lease length that is none, such as a
+	// fraction of a minute: a person's, and left as it is.
+	OddTimeout bool `json:"-"`
 
 	DependsOn []ID `json:"depends_on,omitempty"`
 

@@ -1,0 +1,126 @@
+package claim_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// Notion has been seen to say in passing that it does not know a page. Only if it says
+// so twice a claim is lost.
+func TestPageUnknownInPassing(t *testing.T) {
+	notFound := claimsim.ReadFails(claim.NotFound)
+	for name, do := range map[string]func(d *claimsim.Daemon, c claim.Claim) error{
+		"finish": func(d *claimsim.Daemon, c claim.Claim) error {
+			_, err := d.Finish(context.Background(), c.ID, claim.Finish{As: claim.EndCompleted})
+			return err
+		},
+		"guard": func(d *claimsim.Daemon, c claim.Claim) error { return d.Guard(context.Background(), c.ID, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, notFound))
+				w.ok(do(d, w.claim(d, "Sandman")))
+			})
+		})
+		t.Run(name+", gone", func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.daemon("a", claimsim.InTurn(claimsim.Reads, nil, nil, notFound, notFound))
+				w.lost(do(d, w.claim(d, "Sandman")))
+			})
+		})
+	}
+}
+
+// paused is the store of a machine whose clocks stood still, for that long, while its
+// n-th write was on its way: by the Dates of all later answers more time has passed.
+type paused struct {
+	claim.Store
+	kind  claimsim.Kind
+	stood time.Duration
+	ahead *time.Duration
+}
+
+func (s paused) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	r, err := s.Store.Get(ctx, id)
+	r.At = r.At.Add(*s.ahead)
+	return r, err
+}
+
+func (s paused) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	r, err := s.Store.Write(ctx, id, w)
+	if claimsim.KindOf(&w) == s.kind && *s.ahead == 0 {
+		*s.ahead = s.stood
+	}
+	r.At = r.At.Add(*s.ahead)
+	return r, err
+}
+
+// What was written while this machine's clocks stood still, as those of a paused
+// virtual machine do, may have come too late, whatever they say.
+func TestClocksStoodStill(t *testing.T) {
+	pausing := func(kind claimsim.Kind, stood time.Duration) claimsim.Fault {
+		return func(s claim.Store) claim.Store { return paused{s, kind, stood, new(time.Duration)} }
+	}
+	t.Run("claim", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a", pausing(claimsim.Claims, 6*time.Second))
+			w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			w.sync(2*time.Minute, d)
+			w.shows(task.Open, "", "")
+		})
+	})
+	t.Run("sweep", func(t *testing.T) {
+		inWorld(t, staleTask(), func(w *world) {
+			d := w.daemon("a", pausing(claimsim.Voidings, 6*time.Second))
+			if _, swept, _ := d.Sweep(w.ctx, page); swept {
+				t.Error("swept by a mark that may have come too late")
+			}
+		})
+	})
+	t.Run("no longer than Dates tell", func(t *testing.T) {
+		inWorld(t, openTask(), func(w *world) {
+			w.claim(w.daemon("a", pausing(claimsim.Claims, time.Second)), "Sandman")
+		})
+	})
+}
+
+// A rival that loses does not leave the lease that it asked for on the winner's task.
+func TestLosersLeaseDoesNotStay(t *testing.T) {
+	for name, own := range map[string]time.Duration{"none of its own": 0, "its own": 45 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			first := openTask()
+			first.Timeout = own
+			inWorld(t, first, func(w *world) {
+				winner := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(500*time.Millisecond, 0)))
+				granted := w.race(
+					entrant{daemon: winner, agent: "Sandman"},
+					entrant{daemon: w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Slow(100*time.Millisecond, 0))), agent: "Oracle", lease: 5 * time.Minute},
+				)
+				if len(granted) != 1 || granted[0].Agent != "Sandman" {
+					t.Fatalf("granted %+v, want Sandman's claim", granted)
+				}
+				if got := w.Page(page).Timeout; got != own {
+					t.Errorf("the page's lease is %v, want %v", got, own)
+				}
+			})
+		})
+	}
+}
+
+// A number that is no lease is a person's, and stays.
+func TestOddLeaseStays(t *testing.T) {
+	first := openTask()
+	first.OddTimeout = true
+	inWorld(t, first, func(w *world) {
+		d := w.daemon("a")
+		w.claim(d, "Sandman")
+		if got := d.Store.Calls()[1].Write; got.Timeout != nil {
+			t.Errorf("the claim writes a lease of %v", *got.Timeout)
+		}
+	})
+}
