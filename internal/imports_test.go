@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 
 	"internal/task":            {},
 	"internal/usertest":        {},
+	"internal/ramdisk":         {},
 	"internal/agenda":          {},
 	"internal/keylock":         {},
 	"internal/claim":           {"internal/agenda", "internal/keylock", "internal/task"},

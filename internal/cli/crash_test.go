@@ -208,12 +208,10 @@ func newVictim(t *testing.T) *victim {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(sockets, "s")
-	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: []string{
+	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: append([]string{
 		"HOME=" + dir, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"), "DIBS_SOCKET=" + socket,
-		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100",
-		// Short, but longer than a busy machine takes for a request.
-		"DIBS_CLAIM_WRITE_WINDOW=900ms", "DIBS_CLAIM_SETTLE=901ms",
-	}}
+		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(),
+	}, realTime...)}
 	v.start()
 	t.Cleanup(func() {
 		v.kill()

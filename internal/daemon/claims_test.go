@@ -368,11 +368,12 @@ func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
 
 func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []emulator.FaultKind{
-		emulator.SavedBut503, emulator.DropAnswer, emulator.DropRequest, emulator.Conflict409, emulator.Conflict409Saved,
+	for _, kind := range few(3, []emulator.FaultKind{
+		emulator.SavedBut503, emulator.DropAnswer, emulator.Conflict409Saved, emulator.Conflict409, emulator.DropRequest,
 		emulator.Error500, emulator.Error503, emulator.Error504, emulator.HTML502, emulator.RateLimited429, emulator.Overload529,
-	} {
+	}) {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(nil)

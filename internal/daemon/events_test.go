@@ -176,6 +176,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				w.add("waits", map[string]any{"depends_on": relation(id)})

@@ -11,28 +11,35 @@ import (
 	"dibs/internal/emulator"
 )
 
+// fate is what becomes of a write.
+type fate struct {
+	answer  string // what its sender gets
+	landing string // when it takes effect: at once, within the write window, later, or never
+	fault   emulator.Fault
+}
+
 // fates are the ways in which a daemon does not learn, or learns wrongly, what
 // became of a write. Notion gives up on a request after a minute, so nothing
 // lands later than that.
-var fates = map[string]emulator.Fault{
-	"timeout, not applied":             {Kind: emulator.Delay, Delay: time.Minute},
-	"timeout, applied":                 {Kind: emulator.DelayAnswer, Delay: time.Minute},
-	"reset, not applied":               {Kind: emulator.DropRequest},
-	"reset, applied":                   {Kind: emulator.DropAnswer},
-	"409, not applied":                 {Kind: emulator.Conflict409},
-	"409, applied":                     {Kind: emulator.Conflict409Saved},
-	"500":                              {Kind: emulator.Error500},
-	"502 of the edge":                  {Kind: emulator.HTML502},
-	"503, saved":                       {Kind: emulator.SavedBut503},
-	"503, not saved":                   {Kind: emulator.Error503},
-	"504":                              {Kind: emulator.Error504},
-	"answered late":                    {Kind: emulator.DelayAnswer, Delay: 5 * time.Second},
-	"applied and answered late":        {Kind: emulator.Delay, Delay: 5 * time.Second},
-	"acknowledged, not applied":        {Kind: emulator.NotApplied},
-	"reset, landing a second later":    {Kind: emulator.LateWrite, Late: time.Second},
-	"reset, landing ten seconds later": {Kind: emulator.LateWrite, Late: 10 * time.Second},
-	"reset, landing a minute later":    {Kind: emulator.LateWrite, Late: time.Minute},
-	"503, landing half a minute later": {Kind: emulator.LateWrite503, Late: 30 * time.Second},
+var fates = map[string]fate{
+	"timeout, not applied":             {"timeout", "never", emulator.Fault{Kind: emulator.Delay, Delay: time.Minute}},
+	"timeout, applied":                 {"timeout", "at once", emulator.Fault{Kind: emulator.DelayAnswer, Delay: time.Minute}},
+	"reset, not applied":               {"reset", "never", emulator.Fault{Kind: emulator.DropRequest}},
+	"reset, applied":                   {"reset", "at once", emulator.Fault{Kind: emulator.DropAnswer}},
+	"409, not applied":                 {"409", "never", emulator.Fault{Kind: emulator.Conflict409}},
+	"409, applied":                     {"409", "at once", emulator.Fault{Kind: emulator.Conflict409Saved}},
+	"500":                              {"500", "never", emulator.Fault{Kind: emulator.Error500}},
+	"502 of the edge":                  {"502", "never", emulator.Fault{Kind: emulator.HTML502}},
+	"503, saved":                       {"503", "at once", emulator.Fault{Kind: emulator.SavedBut503}},
+	"503, not saved":                   {"503", "never", emulator.Fault{Kind: emulator.Error503}},
+	"504":                              {"504", "never", emulator.Fault{Kind: emulator.Error504}},
+	"answered late":                    {"late", "at once", emulator.Fault{Kind: emulator.DelayAnswer, Delay: 5 * time.Second}},
+	"applied and answered late":        {"late", "later", emulator.Fault{Kind: emulator.Delay, Delay: 5 * time.Second}},
+	"acknowledged, not applied":        {"acknowledged", "never", emulator.Fault{Kind: emulator.NotApplied}},
+	"reset, landing a second later":    {"reset", "within the window", emulator.Fault{Kind: emulator.LateWrite, Late: time.Second}},
+	"reset, landing ten seconds later": {"reset", "later", emulator.Fault{Kind: emulator.LateWrite, Late: 10 * time.Second}},
+	"reset, landing a minute later":    {"reset", "later", emulator.Fault{Kind: emulator.LateWrite, Late: time.Minute}},
+	"503, landing half a minute later": {"503", "later", emulator.Fault{Kind: emulator.LateWrite503, Late: 30 * time.Second}},
 }
 
 // trusted are the fates of a claim that is granted all the same: its write is
@@ -122,23 +129,26 @@ var writes = map[string]write{
 	},
 }
 
-// TestFateOfEveryWrite has each write meet each fate, once, while an agent of
-// another daemon tries for the task again and again.
+// TestFateOfEveryWrite has writes meet their fates, once each, while an agent of
+// another daemon tries for the task again and again: with -long every write every
+// fate, else those of a sample, see [encounters].
 func TestFateOfEveryWrite(t *testing.T) {
 	t.Parallel()
-	for fate, fault := range fates {
-		t.Run(fate, func(t *testing.T) {
+	played := make(map[string][]string) // the writes, by fate
+	for _, e := range sampleOf(encounters()) {
+		played[e.fate] = append(played[e.fate], e.write)
+	}
+	for name, names := range played {
+		fault := fates[name].fault
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				st := newStage(w)
 				defer st.a.stop()
 				defer st.b.stop()
 				var playing sync.WaitGroup
-				for name, wr := range writes {
-					if wr.entry != nil && fault.Kind == emulator.NotApplied {
-						continue // of a creation that is acknowledged, the answer has the new page's id
-					}
-					s := &scene{stage: st, name: name, write: wr, id: w.add(name, nil)}
+				for _, name := range names {
+					s := &scene{stage: st, name: name, write: writes[name], id: w.add(name, nil)}
 					playing.Go(func() { s.play(fault) })
 				}
 				playing.Wait()

@@ -94,7 +94,10 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 // with random latencies that stay below the write window.
 func TestTwoDaemonsNeverBothGrant(t *testing.T) {
 	t.Parallel()
-	const tasks = 60
+	tasks := 60
+	if testing.Short() {
+		tasks = 15
+	}
 	inWorld(t, 0, func(w *world) {
 		var ids []string
 		for i := range tasks {

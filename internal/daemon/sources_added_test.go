@@ -43,6 +43,7 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 	}
 	for what, mend := range again {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			inWorld(t, 180, func(w *world) {
 				var ids []string
 				titles := []string{"blocked", "completed", "goes on", "kept alive", "open", "released"}

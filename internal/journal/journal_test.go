@@ -15,6 +15,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/ramdisk"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
 		victim(path) // never returns
 	}
-	os.Exit(m.Run())
+	os.Exit(ramdisk.Run(m))
 }
 
 // t0 is when tests begin, as far as Notion's time goes.

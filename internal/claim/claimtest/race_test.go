@@ -49,8 +49,11 @@ func TestRaces(t *testing.T) {
 		return
 	}
 	n := uint64(2_000)
-	if *long {
+	switch {
+	case *long:
 		n = 100_000
+	case testing.Short():
+		n = 300
 	}
 	var mu sync.Mutex
 	seen := make(map[claim.Kind]int)
@@ -88,8 +91,11 @@ func TestRaces(t *testing.T) {
 // task for a while; but that passes, and the task can be had again.
 func TestRacesWithZombies(t *testing.T) {
 	n := uint64(200)
-	if *long {
+	switch {
+	case *long:
 		n = 10_000
+	case testing.Short():
+		n = 50
 	}
 	shards(t, n, func(t *testing.T, seed uint64) {
 		for _, w := range run(t, claimtest.RaceOptions{Seed: seed, Zombies: true}).Wrong {
