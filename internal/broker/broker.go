@@ -78,6 +78,8 @@ type Broker struct {
 	log     *slog.Logger
 	ahead   atomic.Int64 // see Local
 
+	troubles troubles
+
 	changed signal
 	told    signal
 	closed  chan struct{}
@@ -119,6 +121,7 @@ func (b *Broker) Close() { b.close() }
 // for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
+	b.troubles.over(ids...)
 	b.changed.fire()
 }
 
@@ -158,6 +161,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	if err := b.mirror.Closed(); err != nil {
 		s.Warnings = append(s.Warnings, "no task can be claimed: "+err.Error())
 	}
+	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
 	err := b.report(ctx, &s)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,31 +80,53 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	return b.attempt(ctx, r, t)
 }
 
-// next goes down the ready tasks until a claim is granted.
+// next goes down the ready tasks until a claim is granted. A task whose page cannot be
+// read or written is passed over, then and for a while.
 func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 	tried := make(map[task.ID]bool)
-	for {
+	var troubled *claim.Denied
+	for failures := 0; ; {
 		t, done := b.pick(tried)
-		if s := b.mirror.Standing(); done == nil && s.Stale {
-			return claim.Claim{}, nothingKnown(s)
-		}
 		if done == nil {
-			return claim.Claim{}, &claim.Denied{
-				Code:   claim.CodeNothingReady,
-				Detail: "no task is ready: all are held, blocked or finished; try again later, or wait for one",
-			}
+			return claim.Claim{}, b.nothing(troubled)
 		}
 		cl, err := b.attempt(ctx, r, t)
 		done()
 		var denied *claim.Denied
-		if errors.As(err, &denied) {
-			switch denied.Code {
-			case claim.CodeNotionUnavailable, claim.CodeNotionRefused, claim.CodeLimitReached:
-			default:
-				continue
-			}
+		if !errors.As(err, &denied) {
+			return cl, err
 		}
-		return cl, err
+		switch denied.Code {
+		case claim.CodeLimitReached:
+			return cl, err
+		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
+			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {
+				return cl, err
+			}
+			b.troubles.meet(t, cmp.Or(denied.Err, err))
+			troubled = denied
+		}
+	}
+}
+
+// nothing denies the next task because none is left to be tried. troubled is the denial
+// of a task that was ready but could not be had, if there was one.
+func (b *Broker) nothing(troubled *claim.Denied) *claim.Denied {
+	if troubled != nil {
+		return troubled
+	}
+	if s := b.mirror.Standing(); s.Stale {
+		return nothingKnown(s)
+	}
+	if n := b.ready.Len(); n > 0 && len(b.troubles.warnings()) > 0 {
+		return &claim.Denied{
+			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass,
+			Detail: "the tasks that are ready cannot be read or written in Notion at present, see `dibs status`; try again later",
+		}
+	}
+	return &claim.Denied{
+		Code:   claim.CodeNothingReady,
+		Detail: "no task is ready: all are held, blocked or finished; try again later, or wait for one",
 	}
 }
 
@@ -128,7 +151,7 @@ func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func()) {
 	defer b.mu.Unlock()
 	bd := b.present()
 	for t := range b.ready.Tasks() {
-		if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
+		if tried[t.ID] || b.picked[t.ID] || b.troubles.passed(t.ID) || !bd.ready(t) {
 			continue
 		}
 		tried[t.ID], b.picked[t.ID] = true, true
@@ -141,8 +164,22 @@ func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func()) {
 	return task.Task{}, nil
 }
 
-// attempt runs the protocol once.
+// claimTries is how many attempts are made for one request if the writes of the first
+// ones do not arrive: each is a new one, with an id and a stopwatch of its own.
+const claimTries = 3
+
+// attempt runs the protocol, and again if the claim write did not arrive.
 func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
+	for try := 1; ; try++ {
+		cl, err := b.attemptOnce(ctx, r, t)
+		var denied *claim.Denied
+		if !errors.As(err, &denied) || !denied.Unseen || try == claimTries || ctx.Err() != nil {
+			return cl, err
+		}
+	}
+}
+
+func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
 		// If the daemon is killed before it answers, a retry of the request finds the
@@ -155,6 +192,9 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Cla
 	var denied *claim.Denied
 	if !errors.As(err, &denied) || !denied.Local {
 		b.Changed()
+	}
+	if denied == nil || !denied.Page {
+		b.troubles.over(t.ID)
 	}
 	return cl, err
 }

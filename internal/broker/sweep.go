@@ -19,7 +19,7 @@ func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
 	if err := b.mirror.Closed(); err != nil {
 		return nil, err
 	}
-	swept, err := sweep(ctx, b.claimer, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()))
+	swept, err := sweep(ctx, b.claimer, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
 	if len(swept) > 0 {
 		b.Changed()
 	}
@@ -44,12 +44,17 @@ type sweeper interface {
 	Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error)
 }
 
-// sweep reopens the tasks, one by one. A task that cannot be swept does not
-// keep the others from it, unless Notion is not to be reached.
-func sweep(ctx context.Context, c sweeper, tasks []task.Task) ([]api.Swept, error) {
+// sweep reopens the tasks, one by one, but those that are passed over. A task that
+// cannot be swept does not keep the others from it, unless so many cannot that it must
+// be Notion that is not to be reached.
+func sweep(ctx context.Context, c sweeper, tasks []task.Task, troubled *troubles) ([]api.Swept, error) {
 	out := []api.Swept{}
 	var errs []error
+	failures := 0
 	for _, t := range tasks {
+		if troubled.passed(t.ID) {
+			continue
+		}
 		former, swept, err := c.Sweep(ctx, t.ID)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("task %q could not be swept: %w", t.Title, err))
@@ -57,8 +62,13 @@ func sweep(ctx context.Context, c sweeper, tasks []task.Task) ([]api.Swept, erro
 		if swept {
 			out = append(out, api.Swept{Task: t.ID, Title: t.Title, Former: former})
 		}
-		var failed *claim.StoreError
-		if ctx.Err() != nil || errors.As(err, &failed) && failed.Kind == claim.Unavailable {
+		if err != nil {
+			if failures++; !claim.Asked(err) || failures == maxTroubled {
+				break
+			}
+			troubled.meet(t, err)
+		}
+		if ctx.Err() != nil {
 			break
 		}
 	}

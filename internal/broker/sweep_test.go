@@ -90,10 +90,10 @@ func TestSweep(t *testing.T) {
 			asked: []task.ID{"1", "2", "3", "4"}, swept: []task.ID{"1", "2", "4"}, err: `task "second" could not be swept: disk full`,
 		},
 		{
-			name: "Notion away", second: func() (string, bool, error) {
+			name: "its page cannot be read", second: func() (string, bool, error) {
 				return "", false, fmt.Errorf("a sweep: %w", claim.Errorf(claim.Unavailable, claim.LandedNo, "503"))
 			},
-			asked: []task.ID{"1", "2"}, swept: []task.ID{"1"}, err: `task "second" could not be swept: a sweep: 503`,
+			asked: []task.ID{"1", "2", "3", "4"}, swept: []task.ID{"1", "4"}, err: `task "second" could not be swept: a sweep: 503`,
 		},
 		{
 			name: "stopped", ctx: ctx, second: func() (string, bool, error) { stop(); return "Sandman", true, nil },
@@ -109,7 +109,7 @@ func TestSweep(t *testing.T) {
 			"3": func() (string, bool, error) { return "", false, nil }, // it is not stale after all
 			"4": func() (string, bool, error) { return "Oracle", true, nil },
 		}}
-		done, err := sweep(tt.ctx, c, []task.Task{{ID: "1"}, {ID: "2", Title: "second"}, {ID: "3"}, {ID: "4"}})
+		done, err := sweep(tt.ctx, c, []task.Task{{ID: "1"}, {ID: "2", Title: "second"}, {ID: "3"}, {ID: "4"}}, new(troubles))
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%s: err = %v, want %q", tt.name, err, tt.err)
 		}
@@ -125,6 +125,24 @@ func TestSweep(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.swept, swept); diff != "" {
 			t.Errorf("%s: swept (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// Pages that fail one after the other are Notion's trouble, and those that failed
+// before are passed over the next time.
+func TestSweepWithNotionAway(t *testing.T) {
+	away := func() (string, bool, error) { return "", false, claim.Errorf(claim.Unavailable, claim.LandedNo, "503") }
+	c := &told{answers: map[task.ID]func() (string, bool, error){"1": away, "2": away, "3": away, "4": away, "5": away}}
+	tasks := []task.Task{{ID: "1"}, {ID: "2"}, {ID: "3"}, {ID: "4"}, {ID: "5"}}
+	var troubled troubles
+	for _, want := range [][]task.ID{{"1", "2", "3"}, {"3", "4", "5"}} {
+		c.asked = nil
+		if _, err := sweep(t.Context(), c, tasks, &troubled); err == nil {
+			t.Error("no error")
+		}
+		if diff := cmp.Diff(want, c.asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
 		}
 	}
 }

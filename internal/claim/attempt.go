@@ -92,7 +92,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		}, false)
 	case err != nil:
 		d := a.ofPage(err)
-		d.Page = asked(err)
+		d.Page = Asked(err)
 		return a.deny(ctx, d, d.Page && d.Code != CodeNotionUnavailable)
 	}
 	defer v.Close()

@@ -46,7 +46,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 func (d *delivery) once(ctx context.Context) (Claim, error) {
 	v, err := d.visit(ctx, d.cl.Task.ID, 0)
 	switch {
-	case err != nil && !asked(err):
+	case err != nil && !Asked(err):
 		cl, err := d.owed(ctx, err)
 		if errors.Is(err, errOwed) {
 			err = errAway

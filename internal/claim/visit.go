@@ -45,8 +45,9 @@ type unasked struct{ error }
 
 func (u unasked) Unwrap() error { return u.error }
 
-// asked reports whether the page was asked for by a visit that failed.
-func asked(err error) bool {
+// Asked reports whether what failed with err had asked Notion for a page, rather than
+// been kept from it: by a pause, because Notion is down, or because it is crowded.
+func Asked(err error) bool {
 	_, not := errors.AsType[unasked](err)
 	return !not
 }

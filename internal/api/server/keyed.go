@@ -109,8 +109,9 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 		status, body = http.StatusCreated, s.claimOf(c)
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
-	case c.State.GivenUp():
-		// A new attempt would be refused because of what is left of this one.
+	case c.State.GivenUp() && c.State != claim.Unseen:
+		// A new attempt would be refused because of what is left of this one on the
+		// page. Of one that was not seen there nothing is left.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
 	case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
 		wire := s.claimOf(c)

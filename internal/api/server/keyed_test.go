@@ -264,6 +264,7 @@ func TestInterrupted(t *testing.T) {
 		{name: "not granted", bound: true, calls: []apitest.Call{lookup(in(claim.Ended, claim.EndNotGranted), nil)}, status: 201, anew: true, stored: true},
 		{name: "being withdrawn", bound: true, calls: []apitest.Call{lookup(in(claim.Abandoned, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
 		{name: "marked as withdrawn", bound: true, calls: []apitest.Call{lookup(in(claim.Voided, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "written, and not seen", bound: true, calls: []apitest.Call{lookup(in(claim.Unseen, ""), nil)}, status: 201, anew: true, stored: true},
 		{name: "forgotten", bound: true, calls: []apitest.Call{lookup(claim.Claim{}, claim.ErrUnknownClaim)}, status: 201, anew: true, stored: true},
 		{name: "no claim was made", status: 201, anew: true, stored: true},
 		{name: "journal broken", bound: true, calls: []apitest.Call{lookup(claim.Claim{}, errors.New("disk full"))}, status: 500, code: api.CodeInternal},

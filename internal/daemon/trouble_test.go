@@ -1,0 +1,140 @@
+package daemon_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/task"
+)
+
+// troubled are the ways in which one page fails while others do not.
+var troubled = map[string]emulator.FaultKind{
+	"500": emulator.Error500, "409": emulator.Conflict409, "a broken connection": emulator.DropRequest, "HTML": emulator.HTML502,
+}
+
+// One page that fails keeps nobody from the other tasks, is named in the status, and
+// is tried again later.
+func TestNextPassesOverABrokenPage(t *testing.T) {
+	for name, kind := range troubled {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				first := w.add("first, and broken", map[string]any{"priority": option("select", "critical")})
+				for range 3 {
+					w.add("another", nil)
+				}
+				n := w.daemon(nil)
+				defer n.stop()
+				mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + first, Kind: kind})
+				began := time.Now()
+				for _, agent := range []string{"Sandman", "Oracle"} {
+					if cl := n.mustClaim(agent, ""); string(cl.Task.ID) == first {
+						w.Errorf("%s claimed the task whose page is broken", agent)
+					}
+				}
+				if took := time.Since(began); took > time.Minute {
+					w.Errorf("two claims took %v", took)
+				}
+				if s := n.status(); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "first, and broken") {
+					w.Errorf("warnings %q, want one of the broken page", s.Warnings)
+				}
+				mend()
+				time.Sleep(10 * time.Minute)
+				if cl := n.mustClaim("Sandman", ""); string(cl.Task.ID) != first {
+					w.Errorf("claimed %q, want the page that was broken", cl.Task.Title)
+				}
+				if s := n.status(); len(s.Warnings) != 0 {
+					w.Errorf("warnings %q, want none", s.Warnings)
+				}
+			})
+		})
+	}
+}
+
+// Where all that is ready is broken, it is not said that nothing is ready.
+func TestNextWithNothingButABrokenPage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("broken", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
+		for range 2 {
+			if _, err := n.claim("Sandman", ""); code(err) != denied(claim.CodeNotionUnavailable) {
+				w.Errorf("err = %v, want notion_unavailable", err)
+			}
+		}
+	})
+}
+
+// A write that fails in passing is no reason to refuse a claim, whatever Notion says.
+func TestClaimWriteFailsInPassing(t *testing.T) {
+	for name, kind := range troubled {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(nil)
+				defer n.stop()
+				w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: kind, Times: 1})
+				cl := n.mustClaim("Sandman", id)
+				if got := w.page(id); got.Text("claim_token") != string(cl.ID) {
+					w.Errorf("the page shows token %q, want %q", got.Text("claim_token"), cl.ID)
+				}
+			})
+		})
+	}
+}
+
+// A request under a key is not refused for what is left of a write that never arrived.
+func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		mend := w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DropRequest})
+		ask := func() (api.Claim, error) {
+			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "once")
+		}
+		if _, err := ask(); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Fatalf("err = %v, want notion_unavailable", err)
+		}
+		mend()
+		cl, err := ask()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if again, err := ask(); err != nil || again.ID != cl.ID {
+			w.Errorf("asked again: %v, %v; want the same claim", again.ID, err)
+		}
+	})
+}
+
+// One stale task whose page fails does not keep the others from being swept.
+func TestSweepPassesOverABrokenPage(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for range 3 {
+			ids = append(ids, w.add("left behind", map[string]any{
+				"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now().Add(-3 * time.Hour)),
+				"claim_token": text("rich_text", string(claim.NewID(time.Now().Add(-3*time.Hour)))),
+			}))
+		}
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + ids[0], Kind: emulator.Error500})()
+		n := w.daemon(nil)
+		defer n.stop()
+		time.Sleep(5 * time.Minute)
+		for i, id := range ids {
+			status := w.page(id).Select("status")
+			if open := status == string(task.Open); open != (i > 0) {
+				w.Errorf("task %d is %s", i, status)
+			}
+		}
+	})
+}
