@@ -19,10 +19,9 @@ import (
 // It returns Sandman's claim at the moment at which Oracle's write has landed.
 func coverLate(w *world, a, b *node, id string) api.Claim {
 	w.Helper()
-	w.notion.Inject(emulator.Fault{
-		Kind: emulator.LateWrite, Late: 20 * time.Second, Times: 1,
-		Match: func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) },
-	})
+	page := func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) }
+	w.notion.Inject(emulator.Fault{Kind: emulator.LateWrite, Late: 20 * time.Second, Times: 1, Match: page})
+	w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: page}) // of the attempts that follow
 	began := time.Now()
 	if _, err := b.claim("Oracle", id); code(err) != denied(claim.CodeNotionUnavailable) {
 		w.Fatalf("Oracle: %v, want notion_unavailable", err)
@@ -67,7 +66,7 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 		if most := 2 * config.Default().Sync.Interval; repaired == 0 || repaired > most {
 			w.Errorf("repaired after %v, want within %v", repaired, most)
 		}
-		if diff := cmp.Diff([]string{"conflict: Sandman", "denied: Oracle", "granted: Sandman"}, w.mesh()); diff != "" {
+		if diff := cmp.Diff([]string{"conflict: Sandman", "denied: Oracle", "denied: Oracle", "denied: Oracle", "granted: Sandman"}, w.mesh()); diff != "" {
 			w.Errorf("mesh log (-want +got):\n%s", diff)
 		}
 		if err := a.complete(cl); err != nil {

@@ -263,6 +263,7 @@ func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
 		defer a.stop()
 		defer b.stop()
 		w.notion.Inject(emulator.Fault{Method: "PATCH", Times: 1, Kind: emulator.LateWrite, Late: 40 * time.Second})
+		w.notion.Inject(emulator.Fault{Method: "PATCH", Times: 2, Kind: emulator.DropRequest}) // of the attempts that follow
 		if _, err := b.claim("Oracle", id); err == nil {
 			w.Fatal("Oracle was granted a claim whose write never landed in time")
 		}
