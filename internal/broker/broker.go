@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"hash/maphash"
 	"iter"
 	"log/slog"
 	"sync"
@@ -79,6 +80,7 @@ type Broker struct {
 	ahead   atomic.Int64 // see Local
 
 	troubles troubles
+	others   others
 
 	changed signal
 	told    signal
@@ -97,7 +99,7 @@ func New(c Config) *Broker {
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
 		agents: c.Agents, report: c.Report, log: c.Log,
-		picked: make(map[task.ID]bool),
+		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	b.ready = ready.New(ready.Config{

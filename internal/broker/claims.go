@@ -81,10 +81,19 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 }
 
 // next goes down the ready tasks until a claim is granted. A task whose page cannot be
-// read or written is passed over, then and for a while.
-func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
+// read or written is passed over, then and for a while. Tasks that turn out to be held
+// by others are recorded in one event.
+func (b *Broker) next(ctx context.Context, r Request) (_ claim.Claim, err error) {
 	tried := make(map[task.ID]bool)
 	var troubled *claim.Denied
+	var held []*claim.Denied
+	first := claim.NewID(b.now())
+	defer func() {
+		if len(held) > 0 {
+			err = errors.Join(err, b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), held)))
+		}
+	}()
+	b.others.catchUp(ctx, b.mirror)
 	for failures := 0; ; {
 		t, done := b.pick(tried)
 		if done == nil {
@@ -105,6 +114,14 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 			}
 			b.troubles.meet(t, cmp.Or(denied.Err, err))
 			troubled = denied
+		case claim.CodeHeld, claim.CodeLostRace:
+			if !denied.Local {
+				if denied.Code == claim.CodeHeld {
+					held = append(held, denied)
+				}
+				b.others.meet()
+				b.others.catchUp(ctx, b.mirror)
+			}
 		}
 	}
 }
@@ -144,24 +161,30 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 }
 
 // pick chooses the first ready task that was not tried and that no other request has
-// picked, so that agents of one daemon do not get into each other's way. done gives up
+// picked, so that agents of one daemon do not get into each other's way; while other
+// daemons are at work, the one that they are least likely to choose, too. done gives up
 // the choice, and must be called; it is nil if there is no such task.
 func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bd := b.present()
-	for t := range b.ready.Tasks() {
-		if tried[t.ID] || b.picked[t.ID] || b.troubles.passed(t.ID) || !bd.ready(t) {
-			continue
-		}
-		tried[t.ID], b.picked[t.ID] = true, true
-		return t, func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			delete(b.picked, t.ID)
+	free := func(yield func(task.Task) bool) {
+		for t := range b.ready.Tasks() {
+			if !tried[t.ID] && !b.picked[t.ID] && !b.troubles.passed(t.ID) && bd.ready(t) && !yield(t) {
+				return
+			}
 		}
 	}
-	return task.Task{}, nil
+	t, ok := b.others.choose(free)
+	if !ok {
+		return task.Task{}, nil
+	}
+	tried[t.ID], b.picked[t.ID] = true, true
+	return t, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.picked, t.ID)
+	}
 }
 
 // claimTries is how many attempts are made for one request if the writes of the first
@@ -188,7 +211,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 			return claim.Claim{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != ""})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != "", Quiet: r.Task == ""})
 	var denied *claim.Denied
 	if !errors.As(err, &denied) || !denied.Local {
 		b.Changed()

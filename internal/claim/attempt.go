@@ -26,13 +26,17 @@ type Request struct {
 	// Keep keeps a granted claim although the caller went away before the
 	// answer, because a retry of its request can still ask for it.
 	Keep bool
+	// Quiet leaves it to the caller to record that somebody else was found to hold the
+	// task, see PassedOver.
+	Quiet bool
 }
 
 // attempt is one run of the protocol, from the reservation to a verdict.
 type attempt struct {
 	*Claimer
-	cl   Claim
-	keep bool
+	cl    Claim
+	keep  bool
+	quiet bool
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
@@ -56,7 +60,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		return Claim{}, refusal.deny(cl, c.policy.MaxPerAgent)
 	}
 	c.keep(cl)
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -102,7 +106,13 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
 	d := Decide(v.Task, blockers, v.At, a.policy)
-	if d.Code != "" {
+	if d.Code == CodeHeld && a.quiet {
+		denied := d.Deny(v.Task)
+		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
+			return Claim{}, err
+		}
+		return Claim{}, denied
+	} else if d.Code != "" {
 		return a.deny(ctx, *d.Deny(v.Task), true)
 	}
 	a.cl.Former = ""
