@@ -54,14 +54,15 @@ type taskBody struct {
 	task.Task
 	Token   string        `json:"token,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
+	Odd     bool          `json:"odd_timeout,omitempty"`
 }
 
 func bodyOf(t task.Task) taskBody {
-	return taskBody{Task: t, Token: t.Token, Timeout: t.Timeout}
+	return taskBody{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout}
 }
 
 func (b taskBody) task() task.Task {
-	b.Task.Token, b.Task.Timeout = b.Token, b.Timeout
+	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout = b.Token, b.Timeout, b.Odd
 	return b.Task
 }
 
