@@ -14,6 +14,9 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
+	for _, drain := range d.drains {
+		s.Warnings = append(s.Warnings, drain.Troubles()...)
+	}
 
 	stats := d.notion.Stats()
 	s.Notion = api.NotionStatus{

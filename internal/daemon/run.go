@@ -40,7 +40,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.warnLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
-	loops.Go(func() { d.drainLoop(drain, work.Done()) })
+	for _, owed := range d.drains {
+		loops.Go(func() { d.drainLoop(drain, owed, work.Done()) })
+	}
 	schedule.Start()
 	// A daemon that is always stopped before the schedule has it prune prunes, too.
 	loops.Go(schedule.run["prune"])
@@ -175,30 +177,5 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 		if !next.IsZero() {
 			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
 		}
-	}
-}
-
-// drainLoop delivers log entries as soon as there are any, and for the last time when
-// the rest of the daemon has stopped.
-func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
-	for last := false; ; {
-		if _, err := d.drainer.RunOnce(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("the outbox failed", "error", err)
-		}
-		if last || ctx.Err() != nil {
-			return
-		}
-		wait := time.Hour
-		if next, ok, err := d.drainer.NextAt(ctx); err == nil && ok {
-			wait = max(time.Second, time.Until(next))
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-d.owed:
-		case <-timer.C:
-		case <-stopped:
-			last = true
-		}
-		timer.Stop()
 	}
 }

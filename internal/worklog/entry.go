@@ -15,6 +15,7 @@ import (
 // Entry is a row of a log database. ID is unique to the event it tells of.
 type Entry struct {
 	ID     string
+	At     time.Time // when it happened, in Notion's time
 	Title  string
 	Fields []Field
 }
@@ -37,7 +38,7 @@ const EntryID = "entry_id"
 
 // NewEntry words an event for a log.
 func NewEntry(e claim.Event, log claim.Log) Entry {
-	entry := Entry{ID: e.ID, Title: title(e)}
+	entry := Entry{ID: e.ID, At: e.At, Title: title(e)}
 	add := func(value any, name string, aliases ...string) {
 		switch v := value.(type) {
 		case string:
