@@ -58,6 +58,8 @@ type Daemon struct {
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
 	drains  []drain
+	mesh    grants // nil if the mesh log cannot be asked
+	others  others
 	broker  *broker.Broker
 	server  *server.Server
 	metrics *metrics.Metrics
@@ -69,9 +71,9 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, and synced
-	// checkHeld.
-	due, news, leases, synced chan struct{}
+	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
+	// othersLoop, and synced checkHeld.
+	due, news, leases, strangers, synced chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -87,7 +89,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
@@ -209,6 +211,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		return err
 	}
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
+		if asked, ok := logs[log].(grants); ok && log == claim.MeshLog {
+			d.mesh = asked
+		}
 		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
 	d.broker = broker.New(broker.Config{

@@ -38,6 +38,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.dueLoop(work) })
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
+	loops.Go(func() { d.othersLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {
@@ -116,6 +117,9 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 		if sighted {
 			wake(d.due)
 		}
+	}
+	if len(errs) == 0 && d.meets(ctx, r.Changed) {
+		wake(d.strangers)
 	}
 	err := errors.Join(append(errs, d.guard(ctx, false))...)
 	if err == nil {
