@@ -34,8 +34,9 @@ type troubles struct {
 	entries map[string]*trouble // by their ids
 
 	failing map[string]bool // the entries that failed since one was taken
-	until   time.Time       // until when the whole log waits
-	why     error           // it does; nil if it is not for the log's own sake
+	pauses  int             // how often the whole log has waited since then
+	until   time.Time       // until when it does
+	why     error           // and why; nil if it is not for the log's own sake
 }
 
 // backoff is the wait after that many earlier failures.
@@ -78,7 +79,7 @@ func (t *troubles) taken(id string) {
 	defer t.mu.Unlock()
 	delete(t.entries, id)
 	clear(t.failing)
-	t.until, t.why = time.Time{}, nil
+	t.pauses, t.until, t.why = 0, time.Time{}, nil
 }
 
 // failed notes that an entry was not taken, and returns what is known of it.
@@ -109,7 +110,7 @@ func (d *Drainer) refused(e Entry, why error) time.Time {
 	}
 	known := d.failed(e, why)
 	known.until = now.Add(backoff(max(len(d.failing), known.failed) - 1))
-	d.heed(e, why, now.Add(backoff(len(d.failing)-1)))
+	d.heed(e, why, parallel-1)
 	return known.until
 }
 
@@ -119,7 +120,7 @@ func (d *Drainer) unanswered(e Entry, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed(e, why).until = time.Time{}
-	d.heed(e, why, d.now().Add(backoff(len(d.failing)-parallel)))
+	d.heed(e, why, 0)
 }
 
 // missing notes that an entry of unknown fate did not arrive, and returns when to send
@@ -135,14 +136,20 @@ func (d *Drainer) missing(e Entry) time.Time {
 	return known.until
 }
 
-// heed has the whole log wait if so many entries have failed.
-func (d *Drainer) heed(e Entry, why error, until time.Time) {
+// heed has the whole log wait if so many entries have failed: longer each time, and the
+// first time as after that many earlier failures.
+func (d *Drainer) heed(e Entry, why error, earlier int) {
 	if n := len(d.failing); n == 1 || n%10 == 0 {
 		d.logger.Warn("a log entry waits in the outbox", "log", d.log, "entry", e.ID, "error", why)
 	}
-	if len(d.failing) >= parallel {
-		d.until, d.why = later(d.until, until), why
+	if len(d.failing) < parallel {
+		return
 	}
+	now := d.now()
+	if !now.Before(d.until) { // else it is one more of those that were on their way
+		d.pauses++
+	}
+	d.until, d.why = later(d.until, now.Add(backoff(earlier+d.pauses-1))), why
 }
 
 func later(a, b time.Time) time.Time {
