@@ -73,4 +73,9 @@ type PolicyStatus struct {
 	SettleSeconds      float64 `json:"settle_seconds"`
 	Override           string  `json:"override"`
 	Exclusive          bool    `json:"exclusive"`
+	// Others is a line for each kind of settings.
+	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
 }
+
+// SameSettings is what to do about the lines of PolicyStatus.Others.
+const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window and claim.settle, and restart them"

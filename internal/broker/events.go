@@ -132,7 +132,8 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	}
 	var event *feed.Event
 	err = b.await(ctx, wait, func() (done bool, err error) {
-		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after}, Claim: cl.ID})
+		// A copy of the task's page shows the claim, too, and is another task.
+		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}, Claim: cl.ID})
 		if err != nil {
 			return false, err
 		}
@@ -140,7 +141,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 			return false, err
 		}
 		if cl.State == claim.Ended {
-			event, err = b.lastOf(ctx, cl.ID)
+			event, err = b.lastOf(ctx, cl)
 			return true, err
 		}
 		if i := slices.IndexFunc(news, func(e feed.Event) bool { return e.Kind != feed.Claimed }); i >= 0 {
@@ -153,8 +154,8 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 
 // lastOf returns the event that tells best how a claim ended: the protocol's own, if there
 // is one, else the last event of the claim. It is nil if neither is kept any longer.
-func (b *Broker) lastOf(ctx context.Context, id claim.ID) (*feed.Event, error) {
-	events, err := b.feed.Feed(ctx, FeedFilter{Claim: id})
+func (b *Broker) lastOf(ctx context.Context, cl claim.Claim) (*feed.Event, error) {
+	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}, Claim: cl.ID})
 	var end *feed.Event
 	for i, e := range events {
 		said := end != nil && (end.Kind == feed.ClaimLost || end.Kind == feed.Swept || end.Kind == feed.Overridden)

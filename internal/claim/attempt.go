@@ -189,7 +189,7 @@ func (a *attempt) overruled(ctx context.Context, t task.Task, holder, detail str
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.event(KindGranted, a.store.Now())
-	granted.Remote = true
+	granted.Remote, granted.Settings = true, a.policy.Settings().String()
 	events := []Event{granted}
 	if a.cl.Former != "" {
 		events[0].Holder = a.cl.Former

@@ -55,6 +55,8 @@ type Event struct {
 	Remote bool   `json:"remote,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
+	// Settings are those that a grant was made under, as Settings.String has them.
+	Settings string `json:"settings,omitempty"`
 	// Started, Finished and Summary describe finished work.
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`

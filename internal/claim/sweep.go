@@ -106,6 +106,11 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	}
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
+	if of, ferr := c.Find(ctx, e.Claim); ferr == nil && of.Task.ID != cl.Task.ID {
+		// The page is a copy of another task's: nothing happened to that claim, nor to
+		// its agent, and the name is all that there is to tell.
+		e.Claim, e.Agent = "", ""
+	}
 	_, eerr := c.end(ctx, cl, EndSwept, cl.Sweep.Reason, e)
 	return errors.Join(err, eerr, c.forestall(ctx, cl.Task.ID))
 }

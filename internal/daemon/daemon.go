@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,7 +57,9 @@ type Daemon struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	drainer *worklog.Drainer
+	drains  []drain
+	mesh    grants // nil if the mesh log cannot be asked
+	others  others
 	broker  *broker.Broker
 	server  *server.Server
 	metrics *metrics.Metrics
@@ -67,9 +71,9 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// Each wakes one loop: owed drainLoop, due dueLoop, news tellLoop, leases warnLoop,
-	// and synced checkHeld.
-	owed, due, news, leases, synced chan struct{}
+	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
+	// othersLoop, and synced checkHeld.
+	due, news, leases, strangers, synced chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -85,7 +89,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.owed, &d.due, &d.news, &d.leases, &d.synced} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
@@ -189,7 +193,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
 	})
 	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
-		wake(d.owed)
+		for _, drain := range d.drains {
+			wake(drain.owed)
+		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
 	d.claimer, err = claim.New(claim.Config{
@@ -204,7 +210,12 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	if err != nil {
 		return err
 	}
-	d.drainer = worklog.NewDrainer(d.journal, logs, d.log)
+	for _, log := range slices.Sorted(maps.Keys(logs)) {
+		if asked, ok := logs[log].(grants); ok && log == claim.MeshLog {
+			d.mesh = asked
+		}
+		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
+	}
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
 		Agents: agentsOf(d.config), Report: d.report, Log: d.log,

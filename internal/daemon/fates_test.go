@@ -1,6 +1,8 @@
 package daemon_test
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // fate is what becomes of a write.
@@ -178,4 +182,66 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 			w.Errorf("outbox = %+v, %v; want it empty", s.Outbox, err)
 		}
 	})
+}
+
+// The property that an entry is found by may be added, or removed, while it is not known
+// whether the entry is there, and the daemon may notice. The entry is found as it was made.
+func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
+	t.Parallel()
+	idColumn := map[string]any{"rich_text": map[string]any{}}
+	for name, change := range map[string][2]any{"added": {nil, idColumn}, "removed": {idColumn, nil}} {
+		for _, log := range []string{"mesh", "task"} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s log, restart %v", name, log, restart), func(t *testing.T) {
+					t.Parallel()
+					inWorld(t, 0, func(w *world) {
+						database := w.notion.Databases().MeshLog
+						if log == "task" {
+							database = w.notion.Databases().TaskLog
+						}
+						edit := func(column any) {
+							if err := w.notion.EditSchema(database, map[string]any{"entry_id": column}); err != nil {
+								w.Fatal(err)
+							}
+						}
+						if change[0] == nil {
+							edit(nil)
+						}
+						id := w.add("logged", nil)
+						o := w.options(nil)
+						n := w.start(o)
+						defer func() { n.stop() }()
+						ours := func(_ *http.Request, body []byte) bool { return bytes.Contains(body, []byte(database)) }
+						w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Match: ours, Times: 1})
+						// The queries show it after the daemon has seen the change.
+						w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + database, Delay: 90 * time.Second})
+						if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
+							w.Fatal(err)
+						}
+						time.Sleep(2 * time.Second)
+						edit(change[1])
+						if restart {
+							n.stop()
+							n = w.start(o)
+						}
+						// Another entry, of the same words.
+						again := w.add("logged", nil)
+						if err := n.complete(n.mustClaim("Sandman", again)); err != nil {
+							w.Fatal(err)
+						}
+						time.Sleep(20 * time.Minute)
+						if got, want := w.mesh(), []string{"granted: Sandman", "granted: Sandman"}; !cmp.Equal(got, want) {
+							w.Errorf("the mesh log says %q, want %q", got, want)
+						}
+						if got, want := w.work(), []string{"completed: Sandman", "completed: Sandman"}; !cmp.Equal(got, want) {
+							w.Errorf("the task log says %q, want %q", got, want)
+						}
+						if s, err := n.Status(w.Context()); err != nil || s.Outbox.Depth > 0 {
+							w.Errorf("outbox = %+v, %v; want it empty", s.Outbox, err)
+						}
+					})
+				})
+			}
+		}
+	}
 }

@@ -14,6 +14,13 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
+	for _, drain := range d.drains {
+		s.Warnings = append(s.Warnings, drain.Troubles()...)
+	}
+	s.Policy.Others = d.others.lines()
+	for _, other := range s.Policy.Others {
+		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
+	}
 
 	stats := d.notion.Stats()
 	s.Notion = api.NotionStatus{

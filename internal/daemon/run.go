@@ -38,9 +38,12 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.dueLoop(work) })
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
+	loops.Go(func() { d.othersLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
-	loops.Go(func() { d.drainLoop(drain, work.Done()) })
+	for _, owed := range d.drains {
+		loops.Go(func() { d.drainLoop(drain, owed, work.Done()) })
+	}
 	schedule.Start()
 	// A daemon that is always stopped before the schedule has it prune prunes, too.
 	loops.Go(schedule.run["prune"])
@@ -115,6 +118,9 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 			wake(d.due)
 		}
 	}
+	if len(errs) == 0 && d.meets(ctx, r.Changed) {
+		wake(d.strangers)
+	}
 	err := errors.Join(append(errs, d.guard(ctx, false))...)
 	if err == nil {
 		wake(d.synced)
@@ -175,30 +181,5 @@ func (d *Daemon) dueLoop(ctx context.Context) {
 		if !next.IsZero() {
 			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
 		}
-	}
-}
-
-// drainLoop delivers log entries as soon as there are any, and for the last time when
-// the rest of the daemon has stopped.
-func (d *Daemon) drainLoop(ctx context.Context, stopped <-chan struct{}) {
-	for last := false; ; {
-		if _, err := d.drainer.RunOnce(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("the outbox failed", "error", err)
-		}
-		if last || ctx.Err() != nil {
-			return
-		}
-		wait := time.Hour
-		if next, ok, err := d.drainer.NextAt(ctx); err == nil && ok {
-			wait = max(time.Second, time.Until(next))
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-d.owed:
-		case <-timer.C:
-		case <-stopped:
-			last = true
-		}
-		timer.Stop()
 	}
 }

@@ -134,6 +134,46 @@ func TestSweptAndOverridden(t *testing.T) {
 	})
 }
 
+// TestSweepOfADuplicateIsNotTold sweeps a copy of a page with a live claim, which shows
+// the claim's token, too. Nothing has happened to the claim, so its agent is told nothing.
+func TestSweepOfADuplicateIsNotTold(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("original", nil)
+		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
+		defer n.stop()
+		cl := n.mustClaim("Sandman", id)
+		shown := w.page(id)
+		copied := w.add("copy", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+			"claimed_at": date(cl.ClaimedAt.Time), "claim_token": text("rich_text", shown.Text("claim_token")),
+		})
+		for range 2 { // until the copy's lease is over, and that of the claim is not
+			time.Sleep(17 * time.Minute)
+			if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
+				w.Fatal(err)
+			}
+		}
+		after := n.last()
+		swept, err := n.Sweep(w.Context(), "")
+		if err != nil || len(swept.Swept) != 1 || string(swept.Swept[0].Task) != copied {
+			w.Fatalf("swept = %+v, %v; want the copy", swept.Swept, err)
+		}
+		time.Sleep(time.Minute)
+		n.wantTold(after, `swept "copy"`, `ready "copy"`)
+		got, err := n.Watch(w.Context(), string(cl.ID), "Sandman", after, time.Minute)
+		if err != nil || got.State != claim.Held || got.Event != nil {
+			w.Errorf("the claim is %s, its event %+v, err = %v; want it held, and nothing told", got.State, got.Event, err)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+		if got, want := w.mesh(), []string{"granted: Sandman", "swept: "}; !cmp.Equal(got, want) {
+			w.Errorf("the mesh log says %q, want %q", got, want)
+		}
+	})
+}
+
 // TestSweepIsToldOnce sees, in the middle of a sweep of another daemon's claim,
 // that the task is free.
 func TestSweepIsToldOnce(t *testing.T) {

@@ -140,6 +140,9 @@ func (e *examination) daemonHealth() {
 	if s.Policy.SettleSeconds != e.Config.Claim.Settle.Seconds() || s.Policy.WriteWindowSeconds != e.Config.Claim.WriteWindow.Seconds() {
 		e.warn("settings", "the daemon runs with other times than are configured now", "restart it")
 	}
+	for _, other := range s.Policy.Others {
+		e.warn("settings", other, api.SameSettings)
+	}
 }
 
 func (e *examination) budget(s *api.Status) {

@@ -30,6 +30,12 @@ func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
 	return j.failed(err, "recording events")
 }
 
+// Recorded reports whether an event is on record.
+func (j *Journal) Recorded(ctx context.Context, id string) (known bool, err error) {
+	err = j.readers.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM events WHERE id = ?)", id).Scan(&known)
+	return known, j.failed(err, "reading the events")
+}
+
 // unrecorded returns those of the events that are not on record.
 func unrecorded(ctx context.Context, tx *tx, events []claim.Event) ([]claim.Event, error) {
 	var out []claim.Event

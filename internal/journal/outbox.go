@@ -67,6 +67,16 @@ func array(logs []claim.Log) string {
 	return string(names)
 }
 
+// Hurry has no item that is owed to the log and due or in doubt wait beyond that time.
+func (j *Journal) Hurry(ctx context.Context, latest time.Time, log claim.Log) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE outbox INDEXED BY outbox_log SET not_before = ?1 WHERE "+waiting+" AND log = ?2 AND not_before > ?1",
+			latest.UnixMilli(), log)
+		return err
+	})
+	return j.failed(err, "hurrying the outbox")
+}
+
 // MarkSending notes, before item is sent, that it is being sent. It fails if
 // the item is being sent already, or was delivered.
 func (j *Journal) MarkSending(ctx context.Context, item worklog.Item, at time.Time) error {

@@ -228,6 +228,28 @@ func TestOpenDoubtsWhatWasBeingSent(t *testing.T) {
 	}
 }
 
+// Times that an earlier process stored may be far off, if the clock was set since.
+func TestOutboxHurries(t *testing.T) {
+	ctx := t.Context()
+	j := newJournal(t)
+	c := attempt("Sandman", "a", t0)
+	near, far, doubted, other := event(c, claim.KindGranted, t0), event(c, claim.KindReleased, t0), event(c, claim.KindBlocked, t0), event(c, claim.KindCompleted, t0)
+	record(t, j, near, far, doubted, other)
+	items := next(t, j, t0, 0)
+	soon, hour := t0.Add(time.Minute), t0.Add(time.Hour)
+	do(t, j.Retry(ctx, items[0], soon, nil))
+	do(t, j.Retry(ctx, items[1], hour, nil))
+	do(t, j.MarkInDoubt(ctx, items[2], hour, nil))
+	do(t, j.Retry(ctx, items[3], hour, nil))
+	items[2].InDoubt = true
+	latest := t0.Add(10 * time.Minute)
+	do(t, j.Hurry(ctx, latest, claim.MeshLog))
+	wantNext(t, j, soon, items[0])
+	wantNext(t, j, latest.Add(-time.Millisecond), items[0])
+	wantNext(t, j, latest, items[:3]...)
+	wantNext(t, j, hour, items...)
+}
+
 func TestOutboxStats(t *testing.T) {
 	j := newJournal(t)
 	want := func(want ...journal.Backlog) {

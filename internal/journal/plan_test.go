@@ -111,6 +111,7 @@ func callAll(t *testing.T, j *Journal) {
 		check(j.Claim(ctx, c.ID))
 		item := worklog.Item{Entry: granted, Log: claim.MeshLog}
 		check(j.NextOutbox(ctx, now, 1, claim.MeshLog))
+		note(j.Hurry(ctx, now, claim.MeshLog))
 		note(j.MarkSending(ctx, item, now))
 		note(j.MarkInDoubt(ctx, item, now, nil))
 		note(j.Retry(ctx, item, now, nil))

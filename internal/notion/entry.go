@@ -44,24 +44,6 @@ func newLayout(columns map[string]Column, tasks task.ID) layout {
 	return l
 }
 
-// find is the filter that finds an entry.
-func (l layout) find(entryID string) notionapi.Filter {
-	if l.entryID.ID != "" {
-		return notionapi.PropertyFilter{
-			Property: l.entryID.ID, RichText: &notionapi.TextFilterCondition{Equals: entryID},
-		}
-	}
-	return titleFilter{Property: l.title.ID, Title: notionapi.TextFilterCondition{Contains: entryID}}
-}
-
-// titleFilter is a filter that the library lacks.
-type titleFilter struct {
-	notionapi.Filter `json:"-"`
-
-	Property string                        `json:"property"`
-	Title    notionapi.TextFilterCondition `json:"title"`
-}
-
 // page makes a page of an entry. In a database without a property for entry ids, the
 // title ends in the id.
 func (l layout) page(e worklog.Entry) *notionapi.PageCreateRequest {

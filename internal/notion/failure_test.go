@@ -11,6 +11,7 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 )
 
 // Every failed answer says what happened, and whether a write may have landed.
@@ -139,7 +140,7 @@ func TestDatabaseNoLongerShared(t *testing.T) {
 		w.emulator.Unshare(w.databases.Tasks)
 		w.emulator.Unshare(w.databases.MeshLog)
 		_, _, err := tasks.Query(w.Context(), notion.Query{})
-		_, findErr := log.Find(w.Context(), entryID)
+		_, findErr := log.Find(w.Context(), worklog.Entry{ID: entryID})
 		for _, err := range []error{err, findErr} {
 			var failed *claim.StoreError
 			if !errors.As(err, &failed) || failed.Kind != claim.NotFound {

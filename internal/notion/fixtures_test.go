@@ -254,13 +254,13 @@ var scenes = []scene{
 				if err != nil {
 					s.Fatal(err)
 				}
-				if found, err := log.Find(s.Context(), finished.ID); err != nil || found {
+				if found, err := log.Find(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil || found {
 					s.Errorf("%s: Find = %t, %v before the entry is made", db.kind, found, err)
 				}
 				if err := log.Create(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil {
 					s.Errorf("%s: %v", db.kind, err)
 				}
-				if found, err := log.Find(s.Context(), finished.ID); err != nil || !found {
+				if found, err := log.Find(s.Context(), worklog.NewEntry(finished, db.kind)); err != nil || !found {
 					s.Errorf("%s: Find = %t, %v after the entry was made", db.kind, found, err)
 				}
 			}
@@ -283,7 +283,7 @@ var scenes = []scene{
 			if err := log.Create(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil {
 				s.Error(err)
 			}
-			if found, err := log.Find(s.Context(), finished.ID); err != nil || !found {
+			if found, err := log.Find(s.Context(), worklog.NewEntry(finished, claim.MeshLog)); err != nil || !found {
 				s.Errorf("Find = %t, %v", found, err)
 			}
 		},

@@ -41,7 +41,7 @@ func calls(w *world) map[string]func() error {
 		"write":    func() error { _, err := tasks.Write(ctx, id, claimed("Sandman", time.Now())); return err },
 		"me":       func() error { _, err := w.client.Me(ctx); return err },
 		"create":   func() error { return log.Create(ctx, worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Title: "x"}) },
-		"find":     func() error { _, err := log.Find(ctx, "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"); return err },
+		"find":     func() error { _, err := log.Find(ctx, worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"}); return err },
 	}
 }
 

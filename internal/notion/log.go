@@ -68,32 +68,51 @@ func (l *Log) Create(ctx context.Context, e worklog.Entry) error {
 	request := layout.page(e)
 	request.Parent = notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(l.id)}
 	if _, err := l.client.api.Page.Create(ctx, request); err != nil {
-		failed := storeError(err)
-		var answered *APIError
-		if errors.As(err, &answered) && answered.Code == codeValidation {
-			l.mu.Lock()
-			l.stale = true
-			l.mu.Unlock()
-		}
-		return failed
+		return l.noted(err)
 	}
 	return nil
 }
 
-// Find implements worklog.Writer: it reports whether there is an entry of that id.
-func (l *Log) Find(ctx context.Context, entryID string) (bool, error) {
+// Find implements worklog.Writer: it reports whether there is such an entry.
+func (l *Log) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
-	layout, err := l.current(ctx)
-	if err != nil {
-		return false, err
+	found, err := l.look(ctx, e)
+	if invalid(err) { // the database is not as it was
+		found, err = l.look(ctx, e)
 	}
-	answer, err := l.client.api.Database.Query(ctx, notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
-		Filter: layout.find(entryID), PageSize: 1,
-	})
+	return found, err
+}
+
+func (l *Log) look(ctx context.Context, e worklog.Entry) (bool, error) {
+	layout, err := l.current(ctx)
 	if err != nil {
 		return false, storeError(err)
 	}
+	answer, err := l.client.api.Database.Query(ctx, notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
+		Filter: layout.find(e), PageSize: 1,
+	})
+	if err != nil {
+		return false, l.noted(err)
+	}
 	return len(answer.Results) > 0, nil
+}
+
+// noted sorts the error of a request like storeError, and notes what it says of the
+// schema.
+func (l *Log) noted(err error) *claim.StoreError {
+	if invalid(err) {
+		l.mu.Lock()
+		l.stale = true
+		l.mu.Unlock()
+	}
+	return storeError(err)
+}
+
+// invalid reports whether Notion refused a request for what it says, so that somebody
+// may have changed the database.
+func invalid(err error) bool {
+	var answered *APIError
+	return errors.As(err, &answered) && answered.Code == codeValidation
 }
 
 // current returns the database's layout, read again if it may have changed.

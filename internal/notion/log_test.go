@@ -72,11 +72,11 @@ func TestEntryInAFullLog(t *testing.T) {
 		if want := "summary: nothing done\ntask_url: https://www.notion.so/Fix-1"; entry.Body() != want {
 			w.Errorf("the text is %q, want %q", entry.Body(), want)
 		}
-		found, err := log.Find(w.Context(), entryID)
+		found, err := log.Find(w.Context(), worklog.Entry{ID: entryID})
 		if err != nil || !found {
 			w.Errorf("Find = %t, %v", found, err)
 		}
-		if found, err := log.Find(w.Context(), "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"); err != nil || found {
+		if found, err := log.Find(w.Context(), worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
 			w.Errorf("Find of another entry = %t, %v", found, err)
 		}
 	})
@@ -103,10 +103,10 @@ func TestEntryInABareLog(t *testing.T) {
 				w.Errorf("the text lacks %q:\n%s", line, entry.Body())
 			}
 		}
-		if found, err := log.Find(w.Context(), entryID); err != nil || !found {
+		if found, err := log.Find(w.Context(), worklog.Entry{ID: entryID}); err != nil || !found {
 			w.Errorf("Find = %t, %v", found, err)
 		}
-		if found, err := log.Find(w.Context(), "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"); err != nil || found {
+		if found, err := log.Find(w.Context(), worklog.Entry{ID: "01JDH4YJ2R6S1F2Q8Y1V4Q0ZZZ"}); err != nil || found {
 			w.Errorf("Find of another entry = %t, %v", found, err)
 		}
 	})
@@ -255,7 +255,7 @@ func TestCreateIsSentOnce(t *testing.T) {
 					}
 					tc.there++
 				}
-				if found, err := log.Find(w.Context(), entry.ID); err != nil || found != (tc.there > 0) {
+				if found, err := log.Find(w.Context(), entry); err != nil || found != (tc.there > 0) {
 					w.Errorf("Find = %t, %v", found, err)
 				}
 			})

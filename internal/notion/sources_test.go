@@ -134,12 +134,12 @@ func TestLogOfADataSource(t *testing.T) {
 		if err := log.Create(w.Context(), entry); err != nil {
 			w.Fatal(err)
 		}
-		if found, err := log.Find(w.Context(), entry.ID); err != nil || !found {
+		if found, err := log.Find(w.Context(), entry); err != nil || !found {
 			w.Errorf("found = %v, %v", found, err)
 		}
 		// Another choice is gone by at once.
 		w.client.Choose(id, "k", "Mesh Communication Log")
-		if found, err := log.Find(w.Context(), entry.ID); err != nil || found {
+		if found, err := log.Find(w.Context(), entry); err != nil || found {
 			w.Errorf("found = %v, %v", found, err)
 		}
 		if pages := w.emulator.Pages(string(id)); len(pages) != 1 || pages[0].Value("Title") == nil {

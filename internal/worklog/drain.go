@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 const (
-	// batch is how many entries one run takes from the outbox.
+	// batch is how many entries one run takes from the outbox at a time.
 	batch = 32
 	// parallel is how many of them are on their way at a time.
 	parallel = 4
@@ -27,80 +26,56 @@ const (
 	// gives up on a request after a minute, and its queries have been seen two
 	// minutes behind.
 	doubt = 3 * time.Minute
-
-	// An entry that was refused, or a log that cannot be reached, is tried
-	// again after these, doubling.
-	minBackoff = 15 * time.Second
-	maxBackoff = 10 * time.Minute
 )
 
-// Outbox is the durable queue of entries owed to Notion.
-type Outbox interface {
-	// NextOutbox returns the items owed to the given logs that may be worked on
-	// now, oldest first.
-	NextOutbox(ctx context.Context, now time.Time, limit int, logs ...claim.Log) ([]Item, error)
-	// NextOutboxAt says when the first item owed to the given logs may be worked
-	// on; false if there is none.
-	NextOutboxAt(ctx context.Context, logs ...claim.Log) (time.Time, bool, error)
-	// MarkSending notes that item is about to be sent.
-	MarkSending(ctx context.Context, item Item, at time.Time) error
-	// MarkInDoubt notes that item was sent and its fate is unknown.
-	MarkInDoubt(ctx context.Context, item Item, notBefore time.Time, why error) error
-	// Retry notes that item is not in Notion.
-	Retry(ctx context.Context, item Item, notBefore time.Time, why error) error
-	// Delivered notes that item is in Notion.
-	Delivered(ctx context.Context, item Item, at time.Time) error
-}
-
-// Item is an entry that is owed to a log.
-type Item struct {
-	Entry claim.Event
-	Log   claim.Log
-	// InDoubt is set if the item was sent and may be in Notion.
-	InDoubt bool
-	Tries   int       // how often it was sent
-	SentAt  time.Time // when it was last sent; zero for never
-}
-
-// Writer is one log database. Its errors are *claim.StoreError.
-type Writer interface {
-	// Create adds the entry, in one request that is sent at most once.
-	Create(ctx context.Context, e Entry) error
-	// Find reports whether the log has an entry of that id.
-	Find(ctx context.Context, id string) (bool, error)
-}
-
-// Drainer delivers the outbox. One run at a time.
+// Drainer delivers what the outbox owes to one log. One run at a time; the other methods
+// are safe for concurrent use.
+//
+// No time that it goes by jumps when the machine's clock is set. All that it gives to the
+// outbox are its own: the time of its making and what has passed since. Of what an
+// earlier process stored it does not know by which clock that was: such entries wait for
+// no longer than any does, and their doubt begins anew.
 type Drainer struct {
 	outbox Outbox
-	logs   map[claim.Log]Writer
-	log    *slog.Logger
+	log    claim.Log
+	writer Writer
+	logger *slog.Logger
+	began  time.Time
 
-	mu      sync.Mutex
-	backoff map[claim.Log]backoff
+	hurried bool // what an earlier process left has been brought near
+	troubles
 }
 
-// backoff keeps a log that fails from being asked over and over.
-type backoff struct {
-	failures int
-	until    time.Time
+// NewDrainer returns a drainer for one log, which the writer writes.
+func NewDrainer(outbox Outbox, log claim.Log, writer Writer, logger *slog.Logger) *Drainer {
+	return &Drainer{
+		outbox: outbox, log: log, writer: writer, logger: logger, began: time.Now(),
+		troubles: troubles{entries: make(map[string]*trouble), failing: make(map[string]bool)},
+	}
 }
 
-// NewDrainer returns a drainer for the given logs.
-func NewDrainer(outbox Outbox, logs map[claim.Log]Writer, log *slog.Logger) *Drainer {
-	return &Drainer{outbox: outbox, logs: logs, log: log, backoff: make(map[claim.Log]backoff)}
-}
+// now is the time that does not jump.
+func (d *Drainer) now() time.Time { return d.began.Add(time.Since(d.began)) }
 
 // RunOnce delivers what may be delivered now, and returns how many entries that
-// were. What Notion refuses waits in the outbox and fails nothing else.
+// were. What Notion does not take waits in the outbox, and no other entry waits for it,
+// unless several are not taken and none is: then the log waits.
 func (d *Drainer) RunOnce(ctx context.Context) (delivered int, err error) {
+	if !d.hurried {
+		if err := d.outbox.Hurry(ctx, d.now().Add(maxBackoff), d.log); err != nil {
+			return 0, err
+		}
+		d.hurried = true
+	}
 	for {
-		items, err := d.outbox.NextOutbox(ctx, time.Now(), batch, d.open(time.Now())...)
+		if d.waits(d.now()) {
+			return delivered, nil
+		}
+		items, err := d.outbox.NextOutbox(ctx, d.now(), batch, d.log)
 		if err != nil {
 			return delivered, err
 		}
 		var mu sync.Mutex
-		worked := 0
 		group, gctx := errgroup.WithContext(ctx)
 		group.SetLimit(parallel)
 		for _, item := range items {
@@ -108,7 +83,6 @@ func (d *Drainer) RunOnce(ctx context.Context) (delivered int, err error) {
 				ok, err := d.deliver(gctx, item)
 				mu.Lock()
 				defer mu.Unlock()
-				worked++
 				if ok {
 					delivered++
 				}
@@ -118,112 +92,78 @@ func (d *Drainer) RunOnce(ctx context.Context) (delivered int, err error) {
 		if err := group.Wait(); err != nil {
 			return delivered, err
 		}
-		if worked < batch {
+		if len(items) < batch {
 			return delivered, nil
 		}
 	}
 }
 
-// NextAt returns when there may be something to deliver; false if nothing is
-// owed to a log that takes entries at present or will again.
+// NextAt returns when there may be something to deliver; false if nothing is owed.
 func (d *Drainer) NextAt(ctx context.Context) (next time.Time, ok bool, err error) {
-	now := time.Now()
-	next, ok, err = d.outbox.NextOutboxAt(ctx, d.open(now)...)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, b := range d.backoff {
-		if b.until.After(now) && (!ok || b.until.Before(next)) {
-			next, ok = b.until, true
-		}
+	now := d.now()
+	if until := d.waitsUntil(); until.After(now) {
+		return time.Now().Add(until.Sub(now)), true, nil
 	}
-	return next, ok, err
-}
-
-// open returns the logs that are not waiting after repeated failures.
-func (d *Drainer) open(now time.Time) []claim.Log {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var logs []claim.Log
-	for log := range d.logs {
-		if !now.Before(d.backoff[log].until) {
-			logs = append(logs, log)
-		}
-	}
-	return logs
+	next, ok, err = d.outbox.NextOutboxAt(ctx, d.log)
+	return time.Now().Add(max(0, next.Sub(now))), ok, err
 }
 
 // deliver takes one item as far as it goes now. The error is the outbox's own.
 func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err error) {
-	writer := d.logs[item.Log]
-	if !slices.Contains(d.open(time.Now()), item.Log) {
-		return false, nil // it began to wait while this run was under way
+	if d.waits(d.now()) {
+		return false, nil // the log began to wait while this run was under way
 	}
+	entry := NewEntry(item.Entry, item.Log)
 	if item.InDoubt {
-		return d.lookUp(ctx, writer, item)
+		return d.lookUp(ctx, item, entry)
 	}
-	if err := d.outbox.MarkSending(ctx, item, time.Now()); err != nil {
+	d.sending(entry, d.now())
+	if err := d.outbox.MarkSending(ctx, item, d.now()); err != nil {
 		return false, err
 	}
-	err = writer.Create(ctx, NewEntry(item.Entry, item.Log))
+	err = d.writer.Create(ctx, entry)
 	// What was sent must be noted even if the daemon is stopping.
 	note := context.WithoutCancel(ctx)
 	var se *claim.StoreError
 	switch {
 	case err == nil, errors.As(err, &se) && se.Landed == claim.LandedYes:
-		d.succeeded(item.Log)
-		return true, d.outbox.Delivered(note, item, time.Now())
+		return true, d.arrived(note, item)
 	case ctx.Err() != nil && errors.As(err, &se) && se.Landed == claim.LandedNo:
-		return false, d.outbox.Retry(note, item, time.Now(), nil) // the daemon is stopping
+		return false, d.outbox.Retry(note, item, d.now(), nil) // the daemon is stopping
 	case errors.As(err, &se) && se.Landed == claim.LandedNo:
-		return false, d.outbox.Retry(note, item, d.failed(item, err), err)
+		return false, d.outbox.Retry(note, item, d.refused(entry, err), err)
 	}
-	d.log.Info("the fate of a log entry is unknown; it will be looked up", "log", item.Log, "entry", item.Entry.ID, "error", err)
-	return false, d.outbox.MarkInDoubt(note, item, time.Now().Add(firstLookup), err)
+	d.logger.Info("the fate of a log entry is unknown; it will be looked up", "log", item.Log, "entry", item.Entry.ID, "error", err)
+	d.unanswered(entry, err)
+	return false, d.outbox.MarkInDoubt(note, item, d.now().Add(firstLookup), err)
 }
 
 // lookUp settles an entry whose fate is unknown. It is sent again only when it
 // could not be found after any request for it must have come to an end.
-func (d *Drainer) lookUp(ctx context.Context, writer Writer, item Item) (delivered bool, err error) {
-	found, err := writer.Find(ctx, item.Entry.ID)
-	now := time.Now()
+func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered bool, err error) {
+	found, err := d.writer.Find(ctx, entry)
+	now := d.now()
 	switch {
 	case err != nil:
-		return false, d.outbox.MarkInDoubt(context.WithoutCancel(ctx), item, d.failed(item, err), err)
+		return false, d.outbox.MarkInDoubt(context.WithoutCancel(ctx), item, d.refused(entry, err), err)
 	case found:
-		d.succeeded(item.Log)
-		return true, d.outbox.Delivered(ctx, item, now)
-	case now.Sub(item.SentAt) < doubt:
+		return true, d.arrived(ctx, item)
+	case now.Sub(d.sentAt(entry.ID)) < doubt:
 		return false, d.outbox.MarkInDoubt(ctx, item, now.Add(lookupEvery), errors.New("not found yet"))
 	}
-	return false, d.outbox.Retry(ctx, item, now, errors.New("the entry did not arrive; it is sent again"))
+	return false, d.outbox.Retry(ctx, item, d.missing(entry), errors.New("the entry did not arrive; it is sent again"))
 }
 
-func (d *Drainer) succeeded(log claim.Log) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.backoff, log)
+// arrived notes that an item is in Notion.
+func (d *Drainer) arrived(ctx context.Context, item Item) error {
+	d.taken(item.Entry.ID)
+	return d.outbox.Delivered(ctx, item, time.Now())
 }
 
-// failed notes a failure and returns when the item may be tried again. An
-// entry that fails alone waits alone; when several in a row fail, the whole log
-// waits.
-func (d *Drainer) failed(item Item, cause error) time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b := d.backoff[item.Log]
-	b.failures++
-	wait := min(minBackoff<<min(max(b.failures-1, item.Tries), 10), maxBackoff)
-	var se *claim.StoreError
-	if errors.As(cause, &se) && se.RetryAfter > 0 {
-		wait = se.RetryAfter // who says so knows best when Notion will be there
+// sentAt is the latest time at which the entry may have been sent.
+func (d *Drainer) sentAt(id string) time.Time {
+	if at := d.sent(id); !at.IsZero() {
+		return at
 	}
-	until := time.Now().Add(wait)
-	if b.failures == 1 || b.failures%10 == 0 {
-		d.log.Warn("a log entry waits in the outbox", "log", item.Log, "entry", item.Entry.ID, "retry_in", wait, "error", cause)
-	}
-	if b.failures >= parallel {
-		b.until = until
-	}
-	d.backoff[item.Log] = b
-	return until
+	return d.began // by an earlier process
 }

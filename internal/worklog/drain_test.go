@@ -204,7 +204,7 @@ func TestStopped(t *testing.T) {
 				w.outbox.owe(claim.MeshLog, "e")
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, stop)
-				if _, err := w.drainer.RunOnce(ctx); err != nil {
+				if _, err := w.drainers[claim.MeshLog].RunOnce(ctx); err != nil {
 					t.Errorf("the run that was stopped: %v", err)
 				}
 				if state := w.item("e").state; state == "sending" {

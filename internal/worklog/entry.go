@@ -5,6 +5,7 @@ package worklog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 // Entry is a row of a log database. ID is unique to the event it tells of.
 type Entry struct {
 	ID     string
+	At     time.Time // when it happened, in Notion's time
 	Title  string
 	Fields []Field
 }
@@ -37,7 +39,7 @@ const EntryID = "entry_id"
 
 // NewEntry words an event for a log.
 func NewEntry(e claim.Event, log claim.Log) Entry {
-	entry := Entry{ID: e.ID, Title: title(e)}
+	entry := Entry{ID: e.ID, At: e.At, Title: title(e)}
 	add := func(value any, name string, aliases ...string) {
 		switch v := value.(type) {
 		case string:
@@ -76,7 +78,8 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 			add(float64(e.Count), "count")
 			add(strings.Join(e.Names, "; "), "names", "agents")
 		}
-		add(e.Detail, "detail", "details", "message")
+		detail := slices.DeleteFunc([]string{e.Detail, e.Settings}, func(s string) bool { return s == "" })
+		add(strings.Join(detail, "; "), "detail", "details", "message")
 		add(e.Summary, "summary", "notes")
 	}
 	add(e.URL, "task_url", "url", "link")
@@ -122,4 +125,12 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, about, e.Agent)
 	}
 	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
+}
+
+// Grant is what a grant's entry of the mesh log tells of who made it.
+type Grant struct {
+	// EntryID is empty if it was taken off.
+	EntryID  string
+	Agent    string
+	Settings claim.Settings
 }

@@ -96,6 +96,17 @@ func (o *outbox) change(ctx context.Context, item worklog.Item, change func(*owe
 	return errors.New("there is no such item in such a state")
 }
 
+func (o *outbox) Hurry(ctx context.Context, latest time.Time, log claim.Log) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, item := range o.waiting([]claim.Log{log}) {
+		if item.notBefore.After(latest) {
+			item.notBefore = latest
+		}
+	}
+	return ctx.Err()
+}
+
 func (o *outbox) MarkSending(ctx context.Context, item worklog.Item, at time.Time) error {
 	return o.change(ctx, item, func(i *owed) { i.state, i.SentAt, i.Tries = "sending", at, i.Tries+1 }, "due", "in doubt")
 }
@@ -156,9 +167,10 @@ func (d *database) Create(ctx context.Context, e worklog.Entry) error {
 	return f.err
 }
 
-func (d *database) Find(_ context.Context, id string) (bool, error) {
+func (d *database) Find(_ context.Context, e worklog.Entry) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	id := e.ID
 	d.lookups[id] = append(d.lookups[id], time.Now())
 	seen := time.Now().Add(-d.lag)
 	return slices.ContainsFunc(d.landed[id], func(at time.Time) bool { return !at.After(seen) }), nil
@@ -174,12 +186,12 @@ func (d *database) requests() (n int) {
 	return n
 }
 
-// world is an outbox, the logs it is owed to, and the drainer between them.
+// world is an outbox, the logs it is owed to, and the drainers between them.
 type world struct {
 	*testing.T
 	outbox     *outbox
 	mesh, work *database
-	drainer    *worklog.Drainer
+	drainers   map[claim.Log]*worklog.Drainer
 	began      time.Time
 }
 
@@ -192,29 +204,39 @@ func newWorld(t *testing.T) *world {
 // start has a new process take over the outbox.
 func (w *world) start() {
 	w.outbox.restart()
-	logs := map[claim.Log]worklog.Writer{claim.MeshLog: w.mesh, claim.TaskLog: w.work}
-	w.drainer = worklog.NewDrainer(w.outbox, logs, slog.New(slog.NewTextHandler(w.Output(), nil)))
+	w.drainers = make(map[claim.Log]*worklog.Drainer)
+	for log, db := range map[claim.Log]*database{claim.MeshLog: w.mesh, claim.TaskLog: w.work} {
+		w.drainers[log] = worklog.NewDrainer(w.outbox, log, db, slog.New(slog.NewTextHandler(w.Output(), nil)))
+	}
 }
 
-// pass has the drainer run whenever it wants to for that long.
+// pass has the drainers run whenever they want to for that long, each by itself.
 func (w *world) pass(long time.Duration) {
 	w.Helper()
 	end := time.Now().Add(long)
-	for range 1000 {
-		if _, err := w.drainer.RunOnce(w.Context()); err != nil {
-			w.Fatalf("a run failed: %v", err)
-		}
-		next, ok, err := w.drainer.NextAt(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
-		if !ok || next.After(end) {
-			time.Sleep(time.Until(end))
-			return
-		}
-		time.Sleep(time.Until(next))
+	var running sync.WaitGroup
+	for log, drainer := range w.drainers {
+		running.Go(func() {
+			for range 1000 {
+				if _, err := drainer.RunOnce(w.Context()); err != nil {
+					w.Errorf("a run for the %s log failed: %v", log, err)
+					return
+				}
+				next, ok, err := drainer.NextAt(w.Context())
+				if err != nil {
+					w.Errorf("the %s log: %v", log, err)
+					return
+				}
+				if !ok || next.After(end) {
+					time.Sleep(time.Until(end))
+					return
+				}
+				time.Sleep(time.Until(next))
+			}
+			w.Errorf("the drainer of the %s log does not rest", log)
+		})
 	}
-	w.Fatal("the drainer does not rest")
+	running.Wait()
 }
 
 // wantOnce fails the test unless each entry is in the log once, and known to be.

@@ -1,0 +1,42 @@
+package doctor_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
+	"dibs/internal/doctor"
+)
+
+// A daemon that has met others with other settings has the doctor say so.
+func TestDaemonsWithOtherSettings(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const other = "the daemon of Oracle claims under claim.timeout 45m0s, and 30m0s here"
+		status := api.Status{Version: "test", PID: 7, Warnings: []string{}}
+		status.Policy.WriteWindowSeconds = w.options.Config.Claim.WriteWindow.Seconds()
+		status.Policy.SettleSeconds = w.options.Config.Claim.Settle.Seconds()
+		pipe := apitest.NewPipe()
+		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			if err := json.NewEncoder(rw).Encode(status); err != nil {
+				w.Error(err)
+			}
+		})}
+		go serving.Serve(pipe)
+		defer serving.Close()
+		w.options.Daemon = client.Over("pipe", pipe.Dial)
+
+		if f := find(doctor.Run(w.Context(), w.options), "settings"); f != (doctor.Finding{}) {
+			w.Errorf("found %+v of a daemon that has met no others", f)
+		}
+		status.Policy.Others = []string{other}
+		f := find(doctor.Run(w.Context(), w.options), "settings")
+		if f.Level != doctor.Warning || f.Found != other || !strings.Contains(f.Remedy, "the same claim.timeout") {
+			w.Errorf("found %+v, want a warning of the other's settings", f)
+		}
+	})
+}

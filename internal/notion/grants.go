@@ -1,0 +1,78 @@
+package notion
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+	"dibs/internal/worklog"
+
+	"github.com/jomei/notionapi"
+)
+
+// OtherGrants returns the grants that a mesh log has entries of, of those made since then
+// the newest, a hundred at most, that tell of settings other than these. It takes one
+// request in the lowest lane; none, and there are no grants, if the log has no property
+// of text for an entry's detail.
+func (l *Log) OtherGrants(ctx context.Context, since time.Time, than claim.Settings) ([]worklog.Grant, error) {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
+	layout, err := l.current(ctx)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	example := worklog.Example(claim.MeshLog)
+	var agent, detail Column
+	for i, col := range layout.fill(example, make(notionapi.Properties), new(spanWriter)) {
+		switch example.Fields[i].Name {
+		case "agent":
+			agent = col
+		case "detail":
+			detail = col
+		}
+	}
+	if detail.ID == "" || detail.Type != typeRichText {
+		return nil, nil
+	}
+	x := exchange{only: []string{layout.title.ID, detail.ID}}
+	for _, col := range []Column{agent, layout.entryID} {
+		if col.ID != "" {
+			x.only = append(x.only, col.ID)
+		}
+	}
+	says := func(condition notionapi.TextFilterCondition) notionapi.Filter {
+		return notionapi.PropertyFilter{Property: detail.ID, RichText: &condition}
+	}
+	answer, err := l.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.id), &notionapi.DatabaseQueryRequest{
+		Filter: notionapi.AndCompoundFilter{
+			says(notionapi.TextFilterCondition{Contains: claim.SettingsMark}),
+			says(notionapi.TextFilterCondition{DoesNotContain: than.String()}),
+			notionapi.TimestampFilter{
+				Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(since.UTC().Truncate(time.Minute))},
+			},
+		},
+		Sorts:    []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderDESC}},
+		PageSize: pageSize,
+	})
+	if err != nil {
+		return nil, l.noted(err)
+	}
+	var grants []worklog.Grant
+	for _, page := range answer.Results {
+		said := make(map[string]string) // by the ids of the properties
+		for _, p := range page.Properties {
+			said[p.GetID()] = plainText(p)
+		}
+		settings, ok := claim.ParseSettings(said[detail.ID])
+		if !ok {
+			continue
+		}
+		id := said[layout.entryID.ID]
+		if i := strings.LastIndexByte(said[layout.title.ID], '['); id == "" && i >= 0 {
+			id = strings.TrimSuffix(said[layout.title.ID][i+1:], "]")
+		}
+		grants = append(grants, worklog.Grant{EntryID: id, Agent: said[agent.ID], Settings: settings})
+	}
+	return grants, nil
+}
