@@ -27,14 +27,14 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		changed := b.changed.next()
 		cl, err := b.try(ctx, r, first)
 		var denied *claim.Denied
-		if !errors.As(err, &denied) || !passing(denied) {
+		if !errors.As(err, &denied) || !passing(denied, r.Task == "") {
 			return cl, err
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
 			return cl, err
 		}
-		if denied.Code == claim.CodeNotionUnavailable {
+		if denied.Code == claim.CodeNotionUnavailable && !denied.Page {
 			changed = nil // nothing that happens here brings Notion back
 		}
 		pause := min(left, max(recheck, denied.RetryAfter))
@@ -50,10 +50,12 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 }
 
 // passing reports whether a denial may be over soon, so that waiting makes sense.
-func passing(d *claim.Denied) bool {
+func passing(d *claim.Denied, next bool) bool {
 	switch d.Code {
-	case claim.CodeNotFound, claim.CodeLimitReached, claim.CodeNotionRefused:
+	case claim.CodeNotFound, claim.CodeLimitReached:
 		return false
+	case claim.CodeNotionRefused:
+		return next && d.Page // another task may come
 	case claim.CodeNotOpen:
 		return !d.Task.Status.Finished() && !d.Task.Trashed
 	}
@@ -83,21 +85,24 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 // next goes down the ready tasks until a claim is granted. A task whose page cannot be
 // read or written is passed over, then and for a while. Tasks that turn out to be held
 // by others are recorded in one event.
-func (b *Broker) next(ctx context.Context, r Request) (_ claim.Claim, err error) {
+func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 	tried := make(map[task.ID]bool)
 	var troubled *claim.Denied
 	var held []*claim.Denied
 	first := claim.NewID(b.now())
 	defer func() {
-		if len(held) > 0 {
-			err = errors.Join(err, b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), held)))
+		if len(held) == 0 {
+			return
+		}
+		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), held)); err != nil {
+			b.log.Error("what was passed over could not be journalled", "agent", r.Agent, "error", err)
 		}
 	}()
 	b.others.catchUp(ctx, b.mirror)
 	for failures := 0; ; {
-		t, done := b.pick(tried)
+		t, done, passed := b.pick(tried)
 		if done == nil {
-			return claim.Claim{}, b.nothing(troubled)
+			return claim.Claim{}, b.nothing(troubled, passed)
 		}
 		cl, err := b.attempt(ctx, r, t)
 		done()
@@ -127,17 +132,18 @@ func (b *Broker) next(ctx context.Context, r Request) (_ claim.Claim, err error)
 }
 
 // nothing denies the next task because none is left to be tried. troubled is the denial
-// of a task that was ready but could not be had, if there was one.
-func (b *Broker) nothing(troubled *claim.Denied) *claim.Denied {
+// of a task that was ready but could not be had, if there was one, and passed says that
+// another one was passed over.
+func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	if troubled != nil {
 		return troubled
 	}
 	if s := b.mirror.Standing(); s.Stale {
 		return nothingKnown(s)
 	}
-	if n := b.ready.Len(); n > 0 && len(b.troubles.warnings()) > 0 {
+	if passed {
 		return &claim.Denied{
-			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass,
+			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass, Page: true,
 			Detail: "the tasks that are ready cannot be read or written in Notion at present, see `dibs status`; try again later",
 		}
 	}
@@ -163,28 +169,34 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 // pick chooses the first ready task that was not tried and that no other request has
 // picked, so that agents of one daemon do not get into each other's way; while other
 // daemons are at work, the one that they are least likely to choose, too. done gives up
-// the choice, and must be called; it is nil if there is no such task.
-func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func()) {
+// the choice, and must be called; it is nil if there is no such task. passed says that
+// one was passed over because of its page.
+func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bd := b.present()
 	free := func(yield func(task.Task) bool) {
 		for t := range b.ready.Tasks() {
-			if !tried[t.ID] && !b.picked[t.ID] && !b.troubles.passed(t.ID) && bd.ready(t) && !yield(t) {
+			if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
+				continue
+			}
+			if b.troubles.passed(t.ID) {
+				passed = true
+			} else if !yield(t) {
 				return
 			}
 		}
 	}
 	t, ok := b.others.choose(free)
 	if !ok {
-		return task.Task{}, nil
+		return task.Task{}, nil, passed
 	}
 	tried[t.ID], b.picked[t.ID] = true, true
 	return t, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.picked, t.ID)
-	}
+	}, passed
 }
 
 // claimTries is how many attempts are made for one request if the writes of the first
@@ -213,11 +225,11 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 	}
 	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != "", Quiet: r.Task == ""})
 	var denied *claim.Denied
-	if !errors.As(err, &denied) || !denied.Local {
+	if !errors.As(err, &denied) || !denied.Local && !denied.Page { // else it would wake who asked
 		b.Changed()
 	}
-	if denied == nil || !denied.Page {
-		b.troubles.over(t.ID)
+	if denied == nil && err == nil || denied != nil && denied.Holder != "" && !denied.Local {
+		b.troubles.works(t.ID)
 	}
 	return cl, err
 }

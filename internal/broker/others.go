@@ -17,6 +17,8 @@ const (
 	// catchUpAfter is how old the mirror may be, meanwhile, when a task is to be chosen:
 	// one query tells of all that others have claimed, a page read in vain of one.
 	catchUpAfter = 5 * time.Second
+	// catchUpTime is how long that may take.
+	catchUpTime = 2 * time.Second
 	// among is how many of the ready tasks of one priority are chosen from, meanwhile.
 	among = 64
 )
@@ -64,9 +66,13 @@ func (o *others) choose(tasks iter.Seq[task.Task]) (chosen task.Task, ok bool) {
 }
 
 // catchUp brings the mirror up to date before a task is chosen, while there are others.
-// If it fails, the mirror has to do as it is.
+// If that fails, takes long, or the whole board is being read, the mirror has to do as
+// it is.
 func (o *others) catchUp(ctx context.Context, m Mirror) {
-	if o.there() && m.Standing().Old > catchUpAfter {
-		_, _ = m.Sync(ctx, false)
+	if s := m.Standing(); !o.there() || s.Old <= catchUpAfter || s.Progress != nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
+	defer cancel()
+	_, _ = m.Sync(ctx, false)
 }

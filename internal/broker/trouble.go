@@ -24,13 +24,15 @@ const (
 // troubles are the tasks whose pages fail while others do not, so that one of them does
 // not keep everybody from the rest. It is safe for concurrent use.
 type troubles struct {
-	mu sync.Mutex
-	of map[task.ID]trouble
+	mu     sync.Mutex
+	of     map[task.ID]trouble
+	worked time.Time // when a page could last be worked with
 }
 
 type trouble struct {
 	title string
-	until time.Time // by this machine's clock
+	met   time.Time // by this machine's clock
+	until time.Time
 	pass  time.Duration
 	err   error
 }
@@ -44,11 +46,23 @@ func (t *troubles) meet(one task.Task, err error) {
 	if t.of == nil {
 		t.of = make(map[task.ID]trouble)
 	}
-	pass := min(max(firstPass, 2*t.of[one.ID].pass), longestPass)
-	t.of[one.ID] = trouble{one.Title, now.Add(pass), pass, err}
+	last := t.of[one.ID]
+	pass := max(firstPass, last.pass)
+	if t.worked.After(last.met) && last.pass > 0 { // it is the page, not Notion
+		pass = min(2*pass, longestPass)
+	}
+	t.of[one.ID] = trouble{one.Title, now, now.Add(pass), pass, err}
 }
 
-// over takes note that a task's page can be worked with, or is worth another try.
+// works takes note that a task's page can be worked with.
+func (t *troubles) works(id task.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.worked = time.Now()
+	delete(t.of, id)
+}
+
+// over takes note that tasks have changed, and are worth another try.
 func (t *troubles) over(ids ...task.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

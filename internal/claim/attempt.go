@@ -101,6 +101,10 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
+	known := a.knows(v.Task)
+	if !known {
+		v.Close()
+	}
 	blockers, err := a.blockers(ctx, v.Task)
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
@@ -114,6 +118,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		return Claim{}, denied
 	} else if d.Code != "" {
 		return a.deny(ctx, *d.Deny(v.Task), true)
+	}
+	if !known {
+		return Claim{}, errAgain // the page may show something else by now
 	}
 	a.cl.Former = ""
 	if d.Override {
@@ -197,10 +204,12 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		events = append(events, over)
-		a.endFormer(work)
 	}
 	if err := a.save(ctx, a.cl, events...); err != nil {
 		return Claim{}, err
+	}
+	if a.cl.Former != "" {
+		a.endFormer(work)
 	}
 	if ctx.Err() != nil && !a.keep {
 		// Nobody hears the answer, and nobody would ever give the task back.

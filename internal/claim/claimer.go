@@ -19,6 +19,9 @@ type Config struct {
 	// Blockers returns the dependencies of a task that are not COMPLETED. It is
 	// asked within the write window, so it should know without asking Notion.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
+	// Knows, if set, reports whether Blockers can answer without asking Notion. If not,
+	// it is asked outside a visit: who holds permits must not wait for others.
+	Knows func(task.Task) bool
 	// Closed, if set, returns why no task may be claimed now, or nil. It is asked before
 	// each attempt sends anything. Claims that are held are not affected.
 	Closed func() error
@@ -42,6 +45,7 @@ type Claimer struct {
 	ledger   Ledger
 	policy   Policy
 	blockers func(context.Context, task.Task) ([]task.ID, error)
+	knows    func(task.Task) bool
 	closed   func() error
 	observe  func(Reading)
 	wrote    func(time.Duration, error)
@@ -64,11 +68,14 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, log: c.Log,
+		blockers: c.Blockers, knows: c.Knows, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}
 	if k.blockers == nil {
 		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
+	}
+	if k.knows == nil {
+		k.knows = func(task.Task) bool { return true }
 	}
 	if k.closed == nil {
 		k.closed = func() error { return nil }

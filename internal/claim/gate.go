@@ -15,8 +15,9 @@ const (
 	mostVisits  = 1024
 )
 
-// gatePatience is how long an attempt waits in line at the gate before its agent is
-// told to come back: by then the line is longer than what Notion answers.
+// gatePatience is how long an attempt waits in line at a gate that is narrower than at
+// first before its agent is told to come back: by then the line is longer than what
+// Notion answers.
 const gatePatience = 10 * time.Second
 
 // gate lets so many visits in at the same time as the store, and this machine, answer
@@ -29,7 +30,8 @@ const gatePatience = 10 * time.Second
 type gate struct {
 	mu    sync.Mutex
 	limit float64
-	in    int
+	in    int // those let in, of which
+	busy  int // so many have their permits
 	line  []chan struct{}
 	eased time.Time // when the limit was last lowered
 }
@@ -40,7 +42,8 @@ func newGate() *gate { return &gate{limit: firstVisits} }
 var errCrowded = errors.New("more is asked at the same time than Notion answers in time")
 
 // enter waits until a visit may be made, or for ctx to end, or, if patience is not
-// zero, for no longer than that: the error is errCrowded then.
+// zero and the gate has become narrow, for no longer than that: the error is errCrowded
+// then. It is for who waits for permits to wait for the rate that Notion allows.
 func (g *gate) enter(ctx context.Context, patience time.Duration) error {
 	g.mu.Lock()
 	if g.in < int(g.limit) && len(g.line) == 0 {
@@ -50,8 +53,9 @@ func (g *gate) enter(ctx context.Context, patience time.Duration) error {
 	}
 	turn := make(chan struct{})
 	g.line = append(g.line, turn)
+	narrow := g.limit < firstVisits
 	g.mu.Unlock()
-	if patience > 0 {
+	if patience > 0 && narrow {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, patience, errCrowded)
 		defer cancel()
@@ -70,6 +74,20 @@ func (g *gate) enter(ctx context.Context, patience time.Duration) error {
 		g.admit()
 	}
 	return context.Cause(ctx)
+}
+
+// start says that a visit which was let in has its permits, and returns what is to be
+// called, instead of leave, when it is over.
+func (g *gate) start() (leave func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.busy++
+	return func() {
+		g.mu.Lock()
+		g.busy--
+		g.mu.Unlock()
+		g.leave()
+	}
 }
 
 // leave says that a visit is over.
@@ -99,7 +117,7 @@ func (g *gate) heed(took, window time.Duration) {
 		if now.Sub(g.eased) >= window {
 			g.limit, g.eased = max(leastVisits, g.limit*3/4), now
 		}
-	case g.in >= int(g.limit):
+	case g.busy >= int(g.limit):
 		g.limit = min(mostVisits, g.limit+1/g.limit)
 		g.admit()
 	}

@@ -57,16 +57,20 @@ func Asked(err error) bool {
 // pages for that long, the error is errCrowded. The task is locked.
 func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
 	ctx, giveUp := context.WithCancel(ctx)
-	permits, err := c.store.Permit(ctx, 2)
-	if err == nil {
-		err = c.gate.enter(ctx, patience)
-	}
-	if err != nil {
+	// In this order: who has permits must not wait for anything.
+	if err := c.gate.enter(ctx, patience); err != nil {
 		giveUp()
 		return nil, unasked{err}
 	}
-	v := &visit{claimer: c, id: id, permits: permits, giveUp: giveUp, leave: sync.OnceFunc(c.gate.leave), watch: startWatch()}
-	if v.Reading, err = c.get(permits, id); err != nil {
+	v := &visit{claimer: c, id: id, giveUp: giveUp, leave: sync.OnceFunc(c.gate.leave)}
+	var err error
+	if v.permits, err = c.store.Permit(ctx, 2); err != nil {
+		v.Close()
+		return nil, unasked{err}
+	}
+	v.leave = sync.OnceFunc(c.gate.start())
+	v.watch = startWatch()
+	if v.Reading, err = c.get(v.permits, id); err != nil {
 		v.Close()
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
 			wake(d.leases)

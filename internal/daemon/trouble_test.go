@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +137,83 @@ func TestSweepPassesOverABrokenPage(t *testing.T) {
 			if open := status == string(task.Open); open != (i > 0) {
 				w.Errorf("task %d is %s", i, status)
 			}
+		}
+	})
+}
+
+// Who waits for a task hears of a new one, also while another one is passed over.
+func TestWaitingWhileAPageIsBroken(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("broken", nil)
+		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
+		n := w.daemon(nil)
+		defer n.stop()
+		granted := make(chan time.Time, 1)
+		go func() {
+			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err != nil {
+				w.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		time.Sleep(20 * time.Second)
+		w.add("new", nil)
+		added := time.Now()
+		if took := (<-granted).Sub(added); took > 2*interval {
+			w.Errorf("granted %v after the task was added", took)
+		}
+	})
+}
+
+// A spell in which all pages failed, and queries did not, is over when Notion says so:
+// pages are not passed over for long because of it.
+func TestPagesAfterASpell(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("work", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/*", Kind: emulator.Error503})
+		granted := make(chan time.Time, 1)
+		go func() {
+			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 3600}, ""); err != nil {
+				w.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		time.Sleep(20 * time.Minute)
+		mend()
+		mended := time.Now()
+		if took := (<-granted).Sub(mended); took < 0 || took > time.Minute {
+			w.Errorf("granted %v after pages could be read again", took)
+		}
+	})
+}
+
+// Agents that claim tasks by name, whose dependencies have to be read first, do not make
+// each other wait for good.
+func TestManyWithUnknownDependencies(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		const agents = 14
+		var finished, ids []string
+		for i := range 60 {
+			finished = append(finished, w.add(fmt.Sprint("finished ", i), map[string]any{"status": option("status", "COMPLETED")}))
+		}
+		time.Sleep(72 * time.Hour) // they are not listed any more
+		for i := range 60 {
+			ids = append(ids, w.add(fmt.Sprint("task ", i), map[string]any{"depends_on": relation(finished[i])}))
+		}
+		n := w.daemon(nil)
+		defer n.stop()
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range agents {
+			all.Go(func() { n.mustClaim(fmt.Sprint("agent-", i), ids[59-i]) })
+		}
+		all.Wait()
+		if took := time.Since(began); took > 2*time.Minute {
+			w.Errorf("%d claims took %v", agents, took)
 		}
 	})
 }

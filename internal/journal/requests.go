@@ -36,6 +36,7 @@ var errNotUnanswered = errors.New("no unanswered request has it")
 func (j *Journal) BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*Answer, error) {
 	var prior *Answer
 	err := j.write(ctx, func(tx *tx) error {
+		prior = nil // of a first run, see writer
 		n, err := affect(ctx, tx, `
 			INSERT INTO requests (key, fingerprint, created) VALUES (?, ?, ?)
 			    ON CONFLICT (key) DO NOTHING`, key, fingerprint, millis(now))

@@ -18,6 +18,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
 	err := j.write(ctx, func(tx *tx) error {
+		refusal = nil // of a first run, see writer
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
 			SELECT ?1, ?2, ?3, ?4

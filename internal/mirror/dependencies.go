@@ -31,6 +31,16 @@ func (m *Mirror) Blockers(ctx context.Context, t task.Task) ([]task.ID, error) {
 	return out, failed
 }
 
+// Knows reports whether Blockers can answer for t without asking Notion.
+func (m *Mirror) Knows(t task.Task) bool {
+	for _, id := range t.DependsOn {
+		if _, known := m.Task(id); !known && !m.isAbsent(id) {
+			return false
+		}
+	}
+	return true
+}
+
 // lookUp reads the dependencies of unfinished tasks that the mirror does not have:
 // those finished long ago.
 func (m *Mirror) lookUp(ctx context.Context) error {

@@ -131,7 +131,10 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	if ready {
 		v.ready.Set(&t)
 	}
-	if v.again.Remove(id); again.After(earliest) {
+	if v.again.Remove(id); !again.IsZero() {
+		if !again.After(earliest) {
+			again = earliest.Add(time.Second) // clocks differ a little from one look to the next
+		}
 		v.again.Set(id, again)
 	}
 	v.open[id] = row{&t, ready}

@@ -14,7 +14,12 @@ type grant struct {
 	left    int             // permits that its requests have yet to use
 	held    bool            // whether those are held; else the next request takes them anew
 	unwatch func() bool     // ends the watch over ctx, while they are held
+	expiry  *time.Timer     // gives them back in the end, while they are held
 }
+
+// grantLife is how long permits taken together are held. Who holds some and waits for
+// another must not make everybody wait for each other for good.
+const grantLife = 5 * time.Second
 
 type grantKey struct{}
 
@@ -58,12 +63,24 @@ func (g *grant) hold(n int) {
 	}
 	g.held = true
 	g.permits.held += n
-	g.unwatch = context.AfterFunc(g.ctx, func() {
+	over := func() {
 		g.permits.mu.Lock()
 		defer g.permits.mu.Unlock()
 		g.giveBack()
 		g.permits.serve()
-	})
+	}
+	g.unwatch, g.expiry = context.AfterFunc(g.ctx, over), time.AfterFunc(grantLife, over)
+}
+
+// givenBack reports whether the next request of the grant would have to take permits
+// anew.
+func (g *grant) givenBack() bool {
+	if g == nil {
+		return false
+	}
+	g.permits.mu.Lock()
+	defer g.permits.mu.Unlock()
+	return g.left > 0 && !g.held
 }
 
 // spend uses one of the permits that are held.
@@ -88,6 +105,7 @@ func (g *grant) giveBack() {
 func (g *grant) release() {
 	g.held = false
 	g.unwatch()
+	g.expiry.Stop()
 }
 
 // startOver prepares the grant, if there is one, for a request that is sent again: it

@@ -69,7 +69,7 @@ func TestHeldPermitsAreNotHandedOutTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := paced(t, 3, 10, fine)
 		for i := range time.Duration(5) {
-			ctx, cancel := context.WithTimeout(t.Context(), (i+20)*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), i*time.Second+3*time.Second)
 			defer cancel()
 			if _, err := p.permits.grant(ctx, 2); err != nil {
 				t.Fatal(err)
@@ -77,8 +77,36 @@ func TestHeldPermitsAreNotHandedOutTwice(t *testing.T) {
 		}
 		start := time.Now()
 		drain(t, p, 1)
-		if took := time.Since(start); took != 20*time.Second {
-			t.Errorf("the request waited %s, want until the first permits were given back, 20s", took)
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("the request waited %s, want until the first permits were given back, 3s", took)
+		}
+	})
+}
+
+// Who holds permits and waits for another does not make everybody wait for good.
+func TestHoldersWhoWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, began := paced(t, 3, 10, fine), time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				ctx, giveBack := context.WithCancel(t.Context())
+				defer giveBack()
+				ctx, err := p.permits.grant(ctx, 2)
+				if err == nil {
+					err = p.permits.admit(ctx, time.Time{})
+				}
+				if err == nil {
+					err = p.permits.admit(WithoutPermits(ctx), time.Time{})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 5*time.Minute {
+			t.Errorf("20 of them took %s", took)
 		}
 	})
 }

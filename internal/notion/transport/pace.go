@@ -93,8 +93,18 @@ type pace struct {
 	log     *slog.Logger
 }
 
+// errTooLate is the error of a write that waited so long after its read that its permit
+// was given back. In line for another one it would come later still.
+var errTooLate = errors.New("not sent: it came too late after the read before it; try again")
+
 func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := p.permits.admit(req.Context(), waitsUntil(req)); err != nil {
+	var err error
+	if g := grantOf(req.Context()); !isRead(req) && g.givenBack() {
+		err = errTooLate
+	} else {
+		err = p.permits.admit(req.Context(), waitsUntil(req))
+	}
+	if err != nil {
 		closeBody(req)
 		return nil, Unsent(req, err)
 	}
