@@ -192,6 +192,33 @@ func TestDirectoriesOfSocketsRefused(t *testing.T) {
 			}
 		})
 	}
+	for name, tt := range map[string]struct {
+		mode     fs.FileMode
+		uid, gid int
+		want     string
+	}{
+		"another user's":   {0o755, hostile, hostile, "user 64001 could put another socket into "},
+		"open to a group":  {0o770, 0, group, "group 64100 could put another socket into "},
+		"of a group of it": {0o775, hostile, group, "user 64001 could put another socket into "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getuid() != 0 {
+				t.Skip("only root can make directories of other users")
+			}
+			path := socketPath(t)
+			dir := filepath.Dir(path)
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, tt.uid, tt.gid), os.Chmod(dir, tt.mode)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tryListen(path, ""); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
+				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
+			}
+			// Nor below it.
+			if err := tryListen(filepath.Join(dir, "below", "dibs.sock"), ""); err == nil || !strings.Contains(err.Error(), " could put another socket into ") {
+				t.Errorf("Listen below it = %v", err)
+			}
+		})
+	}
 	t.Run("no such group", func(t *testing.T) {
 		if err := tryListen(socketPath(t), "no-such-group"); err == nil || !strings.Contains(err.Error(), "socket_group: ") {
 			t.Errorf("Listen = %v", err)
