@@ -27,6 +27,10 @@ type Config struct {
 	// empty means that only the daemon's user may. A socket that systemd opens has
 	// the group and mode that its unit gives it, which this should name, too.
 	SocketGroup string `key:"socket_group"`
+	// SocketUser is the user, a name or a number, whose daemon clients want to find on
+	// the socket; empty means one who may have put the socket where it is. It says
+	// nothing to the daemon.
+	SocketUser string `key:"socket_user"`
 	// StateDir holds what the daemon must not forget.
 	StateDir string  `key:"state_dir"`
 	Metrics  Metrics `key:"metrics"`

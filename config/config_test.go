@@ -173,6 +173,7 @@ func TestEnvironment(t *testing.T) {
 		"journal.keep":                           "48h",
 		"socket":                                 "/run/d.sock",
 		"socket_group":                           "agents",
+		"socket_user":                            "dibs",
 		"state_dir":                              "/var/lib/d",
 		"metrics.listen":                         "[::1]:9464",
 		"log.level":                              "warn",
@@ -222,9 +223,9 @@ func TestEnvironment(t *testing.T) {
 		Journal:     config.Journal{Keep: 48 * time.Hour},
 		Socket:      "/run/d.sock",
 		StateDir:    "/var/lib/d",
-		SocketGroup: "agents",
-		Metrics:     config.Metrics{Listen: "[::1]:9464"},
-		Log:         config.Log{Level: "warn", Format: "json"},
+		SocketGroup: "agents", SocketUser: "dibs",
+		Metrics: config.Metrics{Listen: "[::1]:9464"},
+		Log:     config.Log{Level: "warn", Format: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

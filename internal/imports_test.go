@@ -47,8 +47,9 @@ var allowed = map[string][]string{
 	"internal/journal":     {"internal/claim", "internal/feed", "internal/ownfile", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
-	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/ownfile", "internal/task"},
-	"internal/api/client":  {"internal/api", "internal/ownfile", "internal/task"},
+	"internal/api/peer":    {},
+	"internal/api/server":  {"internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/ownfile", "internal/task"},
+	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/task"},
 	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {

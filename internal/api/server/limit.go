@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/peer"
 )
 
 const (
@@ -57,8 +58,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		caller := peerOf(conn)
-		if l.enter(caller.uid) {
-			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.uid) })}, nil
+		if l.enter(caller.UID) {
+			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.UID) })}, nil
 		}
 		l.turnAway(conn)
 	}
@@ -67,7 +68,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) enter(uid int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other := uid != l.own && uid != unknownPeer.uid; l.total >= maxConns || other && l.of[uid] >= maxConnsOfOther {
+	if other := uid != l.own && uid != peer.Unknown.UID; l.total >= maxConns || other && l.of[uid] >= maxConnsOfOther {
 		if !l.full {
 			l.log.Warn("too many connections: callers are turned away", "connections", l.total, "uid", uid, "of_uid", l.of[uid])
 		}
@@ -134,7 +135,7 @@ func refusal() []byte {
 // countedConn is a connection that was let in.
 type countedConn struct {
 	net.Conn
-	peer  peer
+	peer  peer.Peer
 	leave func()
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"dibs/internal/api/peer"
 	"dibs/internal/ownfile"
 )
 
@@ -133,8 +134,8 @@ func makeRoom(path string) error {
 	if err == nil {
 		defer conn.Close()
 		pid := ""
-		if p := peerOf(conn); p.pid > 0 {
-			pid = fmt.Sprintf(" (pid %d)", p.pid)
+		if p := peer.Of(conn); p.PID > 0 {
+			pid = fmt.Sprintf(" (pid %d)", p.PID)
 		}
 		return fmt.Errorf("a daemon is already serving on %s%s: stop it, or set another socket", path, pid)
 	}
