@@ -170,6 +170,50 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	}
 }
 
+// TestManyUsersCannotKeepOthersOut has users whom nobody listed open all the
+// connections that they get.
+func TestManyUsersCannotKeepOthersOut(t *testing.T) {
+	path := open(t)
+	f := start(t, member)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	for uid := hostile + 100; uid < hostile+104; uid++ {
+		usertest.As(t, uid, group, func() {
+			for range 128 {
+				conn, err := net.Dial("unix", path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { conn.Close() })
+			}
+		})
+	}
+	ask := func(what string) {
+		t.Helper()
+		f.broker.Expect(apitest.Call{Method: "Status"})
+		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
+		if err != nil || got.status != 200 {
+			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
+		}
+	}
+	for range 16 { // and they keep what they got
+		usertest.As(t, member, group, func() {
+			ask("a user who is listed")
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Error(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+		})
+	}
+	usertest.As(t, hostile, group, func() {
+		if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err == nil && got.status != 503 {
+			t.Errorf("one who is not was answered %d %s", got.status, got.body)
+		}
+	})
+	ask("the daemon's user")
+}
+
 func TestDirectoriesOfSocketsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
