@@ -44,11 +44,13 @@ type Notion struct {
 	// not a key.
 	TokenOrigin string
 	// TokenFile is a file that holds nothing but the token.
-	TokenFile string        `key:"token_file"`
-	BaseURL   string        `key:"base_url"`
-	Rate      float64       `key:"rate"` // requests per second, on average
-	Burst     int           `key:"burst"`
-	Timeout   time.Duration `key:"timeout"` // of one request
+	TokenFile string `key:"token_file"`
+	BaseURL   string `key:"base_url"`
+	// Insecure lets the token go over the network unencrypted, to a BaseURL with http.
+	Insecure bool          `key:"insecure"`
+	Rate     float64       `key:"rate"` // requests per second, on average
+	Burst    int           `key:"burst"`
+	Timeout  time.Duration `key:"timeout"` // of one request
 }
 
 // Databases are the ids of the databases in use, in canonical form, and which of

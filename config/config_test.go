@@ -132,6 +132,7 @@ func TestEnvironment(t *testing.T) {
 		"notion.token":                           "ntn_secret",
 		"notion.token_file":                      "/run/token",
 		"notion.base_url":                        "http://localhost:1",
+		"notion.insecure":                        "true",
 		"notion.rate":                            "2.5",
 		"notion.burst":                           "7",
 		"notion.timeout":                         "3s",
@@ -191,7 +192,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	want := config.Config{
 		Notion: config.Notion{
-			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1",
+			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1", Insecure: true,
 			Rate: 2.5, Burst: 7, Timeout: 3 * time.Second,
 		},
 		Databases: config.Databases{
