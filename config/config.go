@@ -27,6 +27,10 @@ type Config struct {
 	// empty means that only the daemon's user may. A socket that systemd opens has
 	// the group and mode that its unit gives it, which this should name, too.
 	SocketGroup string `key:"socket_group"`
+	// SocketUser is the user, a name or a number, whose daemon clients want to find on
+	// the socket; empty means one who may have put the socket where it is. It says
+	// nothing to the daemon.
+	SocketUser string `key:"socket_user"`
 	// StateDir holds what the daemon must not forget.
 	StateDir string  `key:"state_dir"`
 	Metrics  Metrics `key:"metrics"`
@@ -40,11 +44,13 @@ type Notion struct {
 	// not a key.
 	TokenOrigin string
 	// TokenFile is a file that holds nothing but the token.
-	TokenFile string        `key:"token_file"`
-	BaseURL   string        `key:"base_url"`
-	Rate      float64       `key:"rate"` // requests per second, on average
-	Burst     int           `key:"burst"`
-	Timeout   time.Duration `key:"timeout"` // of one request
+	TokenFile string `key:"token_file"`
+	BaseURL   string `key:"base_url"`
+	// Insecure lets the token go over the network unencrypted, to a BaseURL with http.
+	Insecure bool          `key:"insecure"`
+	Rate     float64       `key:"rate"` // requests per second, on average
+	Burst    int           `key:"burst"`
+	Timeout  time.Duration `key:"timeout"` // of one request
 }
 
 // Databases are the ids of the databases in use, in canonical form, and which of

@@ -132,6 +132,7 @@ func TestEnvironment(t *testing.T) {
 		"notion.token":                           "ntn_secret",
 		"notion.token_file":                      "/run/token",
 		"notion.base_url":                        "http://localhost:1",
+		"notion.insecure":                        "true",
 		"notion.rate":                            "2.5",
 		"notion.burst":                           "7",
 		"notion.timeout":                         "3s",
@@ -173,6 +174,7 @@ func TestEnvironment(t *testing.T) {
 		"journal.keep":                           "48h",
 		"socket":                                 "/run/d.sock",
 		"socket_group":                           "agents",
+		"socket_user":                            "dibs",
 		"state_dir":                              "/var/lib/d",
 		"metrics.listen":                         "[::1]:9464",
 		"log.level":                              "warn",
@@ -190,7 +192,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	want := config.Config{
 		Notion: config.Notion{
-			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1",
+			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1", Insecure: true,
 			Rate: 2.5, Burst: 7, Timeout: 3 * time.Second,
 		},
 		Databases: config.Databases{
@@ -222,9 +224,9 @@ func TestEnvironment(t *testing.T) {
 		Journal:     config.Journal{Keep: 48 * time.Hour},
 		Socket:      "/run/d.sock",
 		StateDir:    "/var/lib/d",
-		SocketGroup: "agents",
-		Metrics:     config.Metrics{Listen: "[::1]:9464"},
-		Log:         config.Log{Level: "warn", Format: "json"},
+		SocketGroup: "agents", SocketUser: "dibs",
+		Metrics: config.Metrics{Listen: "[::1]:9464"},
+		Log:     config.Log{Level: "warn", Format: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load (-want +got):\n%s", diff)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"dibs/internal/ownfile"
 	"dibs/internal/task"
 
 	"github.com/adrg/xdg"
@@ -128,9 +129,13 @@ func readFile(file string) (*viper.Viper, error) {
 	if file == "" {
 		return v, nil
 	}
-	v.SetConfigFile(file)
+	f, err := ownfile.OpenNamed(file)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	defer f.Close()
 	v.SetConfigType("yaml")
-	if err := v.ReadInConfig(); err != nil {
+	if err := v.ReadConfig(f); err != nil {
 		var bad viper.ConfigParseError
 		if errors.As(err, &bad) {
 			return nil, fmt.Errorf("configuration file %s: %s", file, parserSays(errors.Unwrap(bad)))

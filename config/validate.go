@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"dibs/internal/task"
@@ -50,15 +52,46 @@ func (c Config) Validate() error {
 
 func (n Notion) validate() []error {
 	var errs []error
-	if u, err := url.Parse(n.BaseURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		errs = append(errs, fmt.Errorf("notion.base_url: %q is not an http or https URL", n.BaseURL))
-	}
+	errs = append(errs, n.validateURL()...)
 	if !(n.Rate >= 0.1 && n.Rate <= 1000) { // written so that NaN fails
 		errs = append(errs, fmt.Errorf("notion.rate: %v requests a second: want 0.1 to 1000", n.Rate))
 	} else if most := int(n.Rate * 30); n.Burst < 2 || n.Burst > most {
 		errs = append(errs, fmt.Errorf("notion.burst: want 2 (a claim reads and writes at once) to %d (half a minute's requests), got %d", most, n.Burst))
 	}
 	return append(errs, positive("notion.timeout", n.Timeout)...)
+}
+
+// validateURL complains about the base URL, and never repeats what may be a secret.
+func (n Notion) validateURL() []error {
+	u, err := url.Parse(n.BaseURL)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return []error{fmt.Errorf("notion.base_url: %q is not an http or https URL", hideSecrets(n.BaseURL))}
+	case u.User != nil:
+		return []error{fmt.Errorf("notion.base_url: %q has a user or a password in a URL, which would be logged: take it out", hideSecrets(n.BaseURL))}
+	case u.Scheme == "http" && !n.Insecure && !isLoopback(u.Hostname()):
+		return []error{fmt.Errorf("notion.base_url: %q would send the token over the network unencrypted: use https, or, if that is meant, set notion.insecure: true", hideSecrets(n.BaseURL))}
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// secrets are the parts of a URL that may hold one: what is before the host, and what
+// is behind the path.
+var secrets = regexp.MustCompile(`//[^/?#]*@|[?#].*`)
+
+// hideSecrets is a text that is, or was meant to be, a URL, as it may be shown.
+func hideSecrets(text string) string {
+	return secrets.ReplaceAllStringFunc(text, func(part string) string {
+		if strings.HasPrefix(part, "//") {
+			return "//" + redacted + "@"
+		}
+		return part[:1] + redacted
+	})
 }
 
 func (d Databases) validate() []error {
@@ -70,7 +103,7 @@ func (d Databases) validate() []error {
 		{"databases.mesh_log", d.MeshLog},
 	} {
 		if _, err := task.ParseID(db.id); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.key, db.id))
+			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.key, hideSecrets(db.id)))
 		} else if other, ok := seen[db.id]; ok {
 			errs = append(errs, fmt.Errorf("%s: the same database as %s", db.key, other))
 		} else {
@@ -217,7 +250,7 @@ func (m Metrics) validate() []error {
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
 		return []error{fmt.Errorf("metrics.listen: %q is not an address and a port: want one such as 127.0.0.1:9464", m.Listen)}
 	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return []error{fmt.Errorf("metrics.listen: %q can be reached from other machines, or may be: want a loopback address such as 127.0.0.1:9464", m.Listen)}
 	}
 	return nil

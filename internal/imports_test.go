@@ -18,9 +18,10 @@ import (
 // daemon to the adapters, and from everything to the protocol and its nouns.
 var allowed = map[string][]string{
 	"cmd/dibs": {"internal/cli"},
-	"config":   {"internal/task"},
+	"config":   {"internal/ownfile", "internal/task"},
 
 	"internal/task":            {},
+	"internal/ownfile":         {},
 	"internal/usertest":        {},
 	"internal/ramdisk":         {},
 	"internal/agenda":          {},
@@ -43,16 +44,17 @@ var allowed = map[string][]string{
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/claim", "internal/feed", "internal/ownfile", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
-	"internal/api/server":  {"internal/api", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/task"},
-	"internal/api/client":  {"internal/api", "internal/task"},
+	"internal/api/peer":    {},
+	"internal/api/server":  {"internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/ownfile", "internal/task"},
+	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/task"},
 	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {
 		"config", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/notion", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {

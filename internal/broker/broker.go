@@ -40,8 +40,8 @@ type Journal interface {
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
-	// BindRequest notes that the request with that idempotency key made that claim.
-	BindRequest(ctx context.Context, key string, id claim.ID) error
+	// BindRequest notes that the user's request with that idempotency key made that claim.
+	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
 }
 
 // Agent is a name that may be used, and who may use it.

@@ -219,7 +219,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 	if r.Key != "" {
 		// If the daemon is killed before it answers, a retry of the request finds the
 		// claim by this.
-		if err := b.journal.BindRequest(ctx, r.Key, id); err != nil {
+		if err := b.journal.BindRequest(ctx, r.UID, r.Key, id); err != nil {
 			return claim.Claim{}, err
 		}
 	}

@@ -28,8 +28,10 @@ type Request struct {
 	Timeout time.Duration
 	// Wait is how long to wait for the task, or for a ready one, before a denial.
 	Wait time.Duration
-	// Key is the request's idempotency key, if it has one.
+	// Key is the request's idempotency key, if it has one, and UID the user whose key
+	// it is, -1 for an unknown one.
 	Key string
+	UID int
 }
 
 // Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the

@@ -64,7 +64,8 @@ type Event struct {
 	// Expires is when the lease of an expiring claim ends.
 	Expires time.Time `json:"expires_at,omitzero"`
 
-	// Count and Names sum up the refusals of a contested claim.
+	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is
+	// how often it happened, if more than once.
 	Count int      `json:"count,omitempty"`
 	Names []string `json:"names,omitempty"`
 }

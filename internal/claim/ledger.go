@@ -18,7 +18,8 @@ type Ledger interface {
 	// of tasks an agent may have at a time, 0 for any.
 	//
 	// When refused, Reserve returns why, and records the denial as an event
-	// against the claim that has the task, in the same transaction.
+	// against the claim that has the task, in the same transaction. Repeated ones
+	// may be counted in one event.
 	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (*Refusal, error)
 
 	// Save stores c and the events that go with the change. A claim whose state

@@ -67,7 +67,7 @@ func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.R
 		}
 		return report
 	}
-	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.New(c.Socket), Probe: probe, Tell: a.showFinding})
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, Tell: a.showFinding})
 }
 
 // unreadable is the report on a configuration that cannot be used: one finding for

@@ -23,6 +23,7 @@ type emulating struct {
 
 func (a *app) emulatorCommand() *cobra.Command {
 	var listen, state, seed, token string
+	var hosts []string
 	var limit, tasks int
 	cmd := &cobra.Command{
 		Use:   "emulator",
@@ -48,12 +49,13 @@ func (a *app) emulatorCommand() *cobra.Command {
 			}
 			err = furnish(e, seed, tasks)
 			if err == nil {
-				err = a.emulate(cmd.Context(), e, listen)
+				err = a.emulate(cmd.Context(), e, listen, hosts)
 			}
 			return errors.Join(err, e.Close())
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
 	cmd.Flags().StringVar(&state, "state", "", "a `file` to keep the state in (default: keep nothing)")
 	cmd.Flags().StringVar(&seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
 	cmd.Flags().IntVar(&tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")
@@ -77,12 +79,15 @@ func furnish(e *emulator.Emulator, seed string, tasks int) error {
 }
 
 // emulate serves until ctx ends.
-func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string) error {
+func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string, hosts []string) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", listen, err)
 	}
-	server := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
+	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		a.say("other machines can reach this server on %s: its token is all that keeps them out, and goes over the network unencrypted", l.Addr())
+	}
+	server := &http.Server{Handler: emulator.Addressed(hosts, e), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 

@@ -69,6 +69,9 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
+	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
+		return api.NewProblem(api.CodeUnreachable, err.Error())
+	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return api.NewProblem(api.CodeUsage, err.Error())
 	}

@@ -73,7 +73,9 @@ func aboutEntry(e api.LogEntry) string {
 	if e.Holder != "" {
 		parts = append(parts, "holder "+e.Holder)
 	}
-	if e.Count > 0 {
+	if e.Count > 0 && len(e.Names) == 0 {
+		parts = append(parts, fmt.Sprintf("%d times", e.Count))
+	} else if e.Count > 0 {
 		parts = append(parts, fmt.Sprintf("%d refused: %s", e.Count, strings.Join(e.Names, ", ")))
 	}
 	if text := cmp.Or(e.Summary, e.Detail); text != "" {

@@ -97,16 +97,16 @@ func (a *app) root() *cobra.Command {
 }
 
 // daemon returns a client of the daemon. It needs nothing of the configuration
-// but the path of the socket.
+// but the path of the socket, and whose it is.
 func (a *app) daemon() (*client.Client, error) {
 	if a.socket != "" {
-		return client.New(a.socket), nil
+		return client.Of(a.socket, os.Getenv("DIBS_SOCKET_USER")), nil
 	}
 	c, err := config.Load(config.Options{File: a.config})
 	if err != nil {
 		return nil, err
 	}
-	return client.New(c.Socket), nil
+	return client.Of(c.Socket, c.SocketUser), nil
 }
 
 // claimer returns the agent that acts, for commands that need one.

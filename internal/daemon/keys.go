@@ -13,8 +13,8 @@ import (
 // keys is the journal's memory of idempotency keys, in the server's terms.
 type keys struct{ journal *journal.Journal }
 
-func (k keys) BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*server.Answer, error) {
-	answer, err := k.journal.BeginRequest(ctx, key, fingerprint, now)
+func (k keys) BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*server.Answer, error) {
+	answer, err := k.journal.BeginRequest(ctx, uid, key, fingerprint, now)
 	switch {
 	case errors.Is(err, journal.ErrKeyReused):
 		return nil, server.ErrKeyReused
@@ -28,14 +28,14 @@ func (k keys) BeginRequest(ctx context.Context, key, fingerprint string, now tim
 	return &server.Answer{Status: answer.Status, Body: answer.Body}, err
 }
 
-func (k keys) FinishRequest(ctx context.Context, key string, a server.Answer) error {
-	return k.journal.FinishRequest(ctx, key, journal.Answer{Status: a.Status, Body: a.Body})
+func (k keys) FinishRequest(ctx context.Context, uid int, key string, a server.Answer) error {
+	return k.journal.FinishRequest(ctx, uid, key, journal.Answer{Status: a.Status, Body: a.Body})
 }
 
-func (k keys) DropRequest(ctx context.Context, key string) error {
-	return k.journal.DropRequest(ctx, key)
+func (k keys) DropRequest(ctx context.Context, uid int, key string) error {
+	return k.journal.DropRequest(ctx, uid, key)
 }
 
-func (k keys) RequestClaim(ctx context.Context, key string) (claim.ID, bool, error) {
-	return k.journal.RequestClaim(ctx, key)
+func (k keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
+	return k.journal.RequestClaim(ctx, uid, key)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"dibs/internal/ownfile"
+
 	"github.com/gofrs/flock"
 )
 
@@ -16,15 +18,27 @@ import (
 // two files of that name.
 const lockName = "daemon.lock"
 
+// maxPID is the size of the longest file that says a process's id.
+const maxPID = 32
+
 // lockState makes the state directory and keeps every other daemon out of it
 // until unlock is called. The kernel gives the lock up when the process ends,
 // however it ends.
 func lockState(dir string) (unlock func() error, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := ownfile.MakeDirectory(dir); err != nil {
+		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
+			return nil, fmt.Errorf("the state directory %s: %s could put files of their own into it: run: %s; or set state_dir to a directory of your own", dir, unsafe.Who, unsafe.Remedy)
+		}
 		return nil, fmt.Errorf("the state directory could not be made: %w; set state_dir to one that can", err)
 	}
 	path := filepath.Join(dir, lockName)
-	lock := flock.New(path, flock.SetPermissions(0o600))
+	// Made, and looked at, before it is locked: whoever locks it opens it by its name.
+	file, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the lock of the state directory: %w", err)
+	}
+	defer file.Close()
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|ownfile.NoFollow))
 	locked, err := lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("the state directory %s could not be locked: %w; it has to be on a local disk, and writable for this user", dir, err)
@@ -32,7 +46,11 @@ func lockState(dir string) (unlock func() error, err error) {
 	if !locked {
 		return nil, fmt.Errorf("another dibs daemon%s is using the state directory %s; stop it, or give this one its own state_dir and socket", owner(path), dir)
 	}
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+	err = file.Truncate(0)
+	if err == nil {
+		_, err = file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w; make it writable for this user, or set another state_dir", dir, err), lock.Unlock())
 	}
 	return lock.Unlock, nil
@@ -49,6 +67,11 @@ func owner(path string) string {
 
 // lockedBy reads who wrote the lock file; empty if that cannot be told.
 func lockedBy(path string) string {
+	// Whoever asks may be another user than the daemon's.
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxPID {
+		return ""
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return ""
@@ -61,10 +84,12 @@ func lockedBy(path string) string {
 // a daemon that is just starting may take it for another one.
 func Running(dir string) (pid string, running bool, err error) {
 	path := filepath.Join(dir, lockName)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if info, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return "", false, nil
+	} else if err == nil && !info.Mode().IsRegular() {
+		return "", false, fmt.Errorf("%s is not a file: move it away", path)
 	}
-	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|ownfile.NoFollow))
 	free, err := lock.TryRLock()
 	if err != nil {
 		return "", false, fmt.Errorf("whether a daemon is using the state directory %s cannot be told: %w", dir, err)

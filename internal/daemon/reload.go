@@ -19,7 +19,7 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level",
+	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be valid. If c
@@ -61,6 +61,16 @@ func (d *Daemon) Reload(c config.Config) error {
 	}
 	d.log.Info("the configuration has changed", "keys", changed)
 	return nil
+}
+
+// listed returns the users that may go by the agents' names, each once.
+func (d *Daemon) listed() []int {
+	var uids []int
+	for _, a := range d.live.Load().Agents {
+		uids = append(uids, a.UIDs...)
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
 }
 
 // agentsOf returns the agents of a configuration in the terms of the broker.

@@ -25,6 +25,9 @@ func (e *Emulator) arrived(r *http.Request, body []byte) *Request {
 		Time: time.Now(), Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery,
 		Version: r.Header.Get("Notion-Version"), Body: body,
 	}
+	if !e.knows(r) {
+		entry.Body = nil // a stranger's is not kept
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.requests = append(e.requests, entry)

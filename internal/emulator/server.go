@@ -75,10 +75,22 @@ func errorAnswer(err error) *answer {
 // client that sends too much still gets to read the refusal.
 const maxRead = 32 * maxBody
 
+// maxStranger is how much is read of a body that comes without the token.
+const maxStranger = 64 << 10
+
+// knows reports whether a request has the token.
+func (e *Emulator) knows(r *http.Request) bool {
+	return r.Header.Get("Authorization") == "Bearer "+e.token
+}
+
 // ServeHTTP answers one request of Notion's API, or of the emulator's own
 // below /_emulator/.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRead))
+	most := int64(maxRead)
+	if !e.knows(r) {
+		most = maxStranger
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, most))
 	if err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
@@ -138,6 +150,9 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 	if len(body) > maxBody {
 		return nil, nil, invalid("body failed validation: body.length should be ≤ `%d`.", maxBody)
 	}
+	if len(body) == maxStranger && !e.knows(r) {
+		return nil, nil, unauthorized() // there may be more, and it is not read
+	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &c.body.value); err != nil {
 			return nil, nil, invalidJSON()
@@ -148,7 +163,7 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 	if route == nil {
 		return nil, nil, invalidURL()
 	}
-	if r.Header.Get("Authorization") != "Bearer "+e.token {
+	if !e.knows(r) {
 		return nil, nil, unauthorized()
 	}
 	var err error

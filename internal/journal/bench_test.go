@@ -154,10 +154,10 @@ func BenchmarkGrant(b *testing.B) {
 				c := benchClaim(benchHistory+benchLive+i, at)
 				c.Task.ID += task.ID(fmt.Sprint("-", i))
 				key := "key-" + string(c.ID)
-				if _, err := j.BeginRequest(ctx, key, "f", at); err != nil {
+				if _, err := j.BeginRequest(ctx, 1000, key, "f", at); err != nil {
 					return err
 				}
-				if err := j.BindRequest(ctx, key, c.ID); err != nil {
+				if err := j.BindRequest(ctx, 1000, key, c.ID); err != nil {
 					return err
 				}
 				if refusal, err := j.Reserve(ctx, c, at, 0); err != nil || refusal != nil {
@@ -176,7 +176,7 @@ func BenchmarkGrant(b *testing.B) {
 				if err := j.Save(ctx, c, granted); err != nil {
 					return err
 				}
-				return j.FinishRequest(ctx, key, journal.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
+				return j.FinishRequest(ctx, 1000, key, journal.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
 			})
 		})
 	}
@@ -248,10 +248,10 @@ func BenchmarkRequest(b *testing.B) {
 	j, _ := usedJournal(b)
 	run(b, 1, func(i int) error {
 		key := fmt.Sprint("key-", i)
-		if _, err := j.BeginRequest(b.Context(), key, "f", t0); err != nil {
+		if _, err := j.BeginRequest(b.Context(), 1000, key, "f", t0); err != nil {
 			return err
 		}
-		return j.FinishRequest(b.Context(), key, journal.Answer{Status: 201, Body: []byte(`{}`)})
+		return j.FinishRequest(b.Context(), 1000, key, journal.Answer{Status: 201, Body: []byte(`{}`)})
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -97,17 +96,6 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (
 		INSERT INTO claims (id, task_id, agent, state, ended, body)
 		VALUES (?, ?, ?, ?, ?, ?)`+onConflict,
 		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body))
-}
-
-// sumUpDenials makes one event of the denials recorded against a claim that has
-// just ended.
-func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
-	denied, err := collect(ctx, tx, scanString, "SELECT agent FROM events WHERE against = ? ORDER BY agent", c.ID)
-	if err != nil || len(denied) == 0 {
-		return err
-	}
-	count := len(denied)
-	return insertEvents(ctx, tx, claim.Contested(c, c.Ended, count, slices.Compact(denied)))
 }
 
 // never is the `until` of a reservation that nobody may take over.

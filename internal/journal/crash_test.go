@@ -37,9 +37,9 @@ func victim(path string) {
 		now := t0.Add(time.Duration(i) * time.Second)
 		c := attempt("Sandman", task.ID(fmt.Sprint(i)), now)
 		key := "key-" + string(c.ID)
-		_, err := j.BeginRequest(ctx, key, "f", now)
+		_, err := j.BeginRequest(ctx, 1000, key, "f", now)
 		check(err)
-		check(j.BindRequest(ctx, key, c.ID))
+		check(j.BindRequest(ctx, 1000, key, c.ID))
 		refusal, err := j.Reserve(ctx, c, now, 0)
 		check(err)
 		if refusal != nil {

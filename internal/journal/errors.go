@@ -12,6 +12,7 @@ import (
 const (
 	adviceDamaged    = "move it and the files beside it that begin with its name away, or put a copy from a backup there, and start again"
 	adviceUnwritable = "make the directory and the files in it writable for this user, or set another state_dir"
+	adviceUnsafe     = "or set state_dir to a directory of this user's own"
 	adviceLocked     = "another process has it open; stop that one first"
 	adviceFull       = "make room on its disk"
 	adviceDisk       = "look at the health and the mount of its disk"

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/ownfile"
 
 	_ "modernc.org/sqlite" // the database driver "sqlite"
 )
@@ -53,7 +54,11 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	if err := create(path); err != nil {
-		return nil, fmt.Errorf("making the journal: %w: %s", err, adviceUnwritable)
+		advice := adviceUnwritable
+		if _, ok := errors.AsType[*ownfile.Unsafe](err); ok {
+			advice = adviceUnsafe
+		}
+		return nil, fmt.Errorf("making the journal: %w: %s", err, advice)
 	}
 	j := &Journal{path: path}
 	defer func() {
@@ -96,14 +101,27 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	return j, nil
 }
 
-// create makes an empty file at path, and its directory, unless they exist. An
-// existing file is not even opened: to close it again would drop the locks that
-// this process holds on it through SQLite.
+// create makes an empty file at path, and its directory, unless they exist, and
+// sees to it that they are nobody else's. An existing file is not even opened: to
+// close it again would drop the locks that this process holds on it through SQLite.
+// That it is still the same when SQLite opens it by its name, the directory ensures.
 func create(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := ownfile.MakeDirectory(filepath.Dir(path)); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	for _, beside := range []string{path + "-wal", path + "-shm", path} {
+		info, err := os.Lstat(beside)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !info.IsDir() { // which SQLite refuses
+			err = ownfile.Check(beside, info)
+		}
+		if err != nil || beside == path {
+			return err
+		}
+	}
+	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

@@ -79,19 +79,19 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Begun(ctx))
 	for _, agent := range []string{"Sandman", "Oracle"} {
 		key := "key of " + agent
-		check(j.BeginRequest(ctx, key, "f", now))
-		_, err := j.BeginRequest(ctx, key, "f", now)
+		check(j.BeginRequest(ctx, 1000, key, "f", now))
+		_, err := j.BeginRequest(ctx, 1000, key, "f", now)
 		if !errors.Is(err, ErrInFlight) {
 			note(err)
 		}
 		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
-		note(j.BindRequest(ctx, key, c.ID))
-		_, _, err = j.RequestClaim(ctx, key)
+		note(j.BindRequest(ctx, 1000, key, c.ID))
+		_, _, err = j.RequestClaim(ctx, 1000, key)
 		note(err)
 		refusal, err := j.Reserve(ctx, c, now, 1)
 		note(err)
-		note(j.FinishRequest(ctx, key, Answer{Status: 201}))
-		note(j.DropRequest(ctx, key))
+		note(j.FinishRequest(ctx, 1000, key, Answer{Status: 201}))
+		note(j.DropRequest(ctx, 1000, key))
 		if refusal != nil {
 			continue
 		}

@@ -140,34 +140,34 @@ func TestPruneRequests(t *testing.T) {
 	cut := t0.Add(24 * time.Hour)
 	begin := func(key string, at time.Time) {
 		t.Helper()
-		if prior, err := j.BeginRequest(ctx, key, "f", at); err != nil || prior != nil {
+		if prior, err := j.BeginRequest(ctx, 1000, key, "f", at); err != nil || prior != nil {
 			t.Fatalf("BeginRequest(%s) = %v, %v", key, prior, err)
 		}
 	}
 	answer := journal.Answer{Status: 201, Body: []byte("{}")}
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	begin("old", t0)
-	do(t, j.FinishRequest(ctx, "old", answer))
+	do(t, j.FinishRequest(ctx, 1000, "old", answer))
 	begin("young", cut)
-	do(t, j.FinishRequest(ctx, "young", answer))
+	do(t, j.FinishRequest(ctx, 1000, "young", answer))
 	begin("working", cut)
 	begin("gave up", t0)
 	begin("alive", t0)
-	do(t, j.BindRequest(ctx, "alive", c.ID))
-	do(t, j.FinishRequest(ctx, "alive", answer))
+	do(t, j.BindRequest(ctx, 1000, "alive", c.ID))
+	do(t, j.FinishRequest(ctx, 1000, "alive", answer))
 
 	prune(t, j, cut, 2)
 	for _, key := range []string{"old", "gave up"} {
-		if prior, err := j.BeginRequest(ctx, key, "other", cut); err != nil || prior != nil {
+		if prior, err := j.BeginRequest(ctx, 1000, key, "other", cut); err != nil || prior != nil {
 			t.Errorf("the pruned key %s = %v, %v, want it to be free", key, prior, err)
 		}
 	}
 	for _, key := range []string{"young", "alive"} {
-		if prior, err := j.BeginRequest(ctx, key, "f", cut); err != nil || !cmp.Equal(prior, &answer) {
+		if prior, err := j.BeginRequest(ctx, 1000, key, "f", cut); err != nil || !cmp.Equal(prior, &answer) {
 			t.Errorf("key %s = %v, %v, want its answer", key, prior, err)
 		}
 	}
-	if _, err := j.BeginRequest(ctx, "working", "f", cut); !errors.Is(err, journal.ErrInFlight) {
+	if _, err := j.BeginRequest(ctx, 1000, "working", "f", cut); !errors.Is(err, journal.ErrInFlight) {
 		t.Errorf("key in flight = %v, want ErrInFlight", err)
 	}
 	save(t, j, ended(c, claim.EndReleased, cut))

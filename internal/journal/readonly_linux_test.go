@@ -12,11 +12,15 @@ import (
 
 // A journal that its user cannot write is refused in one line that says what to do.
 func TestReadOnly(t *testing.T) {
-	for name, modes := range map[string]struct{ dir, file os.FileMode }{
-		"file":                     {0o777, 0o644},
-		"directory":                {0o755, 0o666},
-		"directory without a file": {0o755, 0},
-		"unreadable":               {0o777, 0o600},
+	const reader = 64001
+	for name, modes := range map[string]struct {
+		dir, file os.FileMode
+		owned     string // what belongs to the user; the rest is root's
+	}{
+		"file":                     {0o755, 0o644, "."},
+		"directory":                {0o755, 0o600, "journal.db"},
+		"directory without a file": {0o755, 0, ""},
+		"unreadable":               {0o755, 0o600, "."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
@@ -35,10 +39,15 @@ func TestReadOnly(t *testing.T) {
 			if err := os.Chmod(dir, modes.dir); err != nil {
 				t.Fatal(err)
 			}
+			if os.Getuid() == 0 && modes.owned != "" {
+				if err := os.Chown(filepath.Join(dir, modes.owned), reader, reader); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711); err != nil {
 				t.Fatal(err)
 			}
-			usertest.As(t, 64001, 64001, func() {
+			usertest.As(t, reader, reader, func() {
 				j, err := journal.Open(t.Context(), path)
 				if err == nil {
 					j.Close()

@@ -13,7 +13,7 @@ import (
 // wantBegin checks what beginning the request with that key and fingerprint gives.
 func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *journal.Answer, wantErr error) {
 	t.Helper()
-	got, err := j.BeginRequest(t.Context(), key, fingerprint, t0)
+	got, err := j.BeginRequest(t.Context(), 1000, key, fingerprint, t0)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 		t.Errorf("BeginRequest(%s, %s) error = %v, want %v", key, fingerprint, err, wantErr)
 	}
@@ -31,35 +31,35 @@ func TestRequests(t *testing.T) {
 	wantBegin(t, j, "other", "claim a", nil, nil)
 
 	answer := journal.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
-	do(t, j.FinishRequest(ctx, "k", answer))
-	do(t, j.FinishRequest(ctx, "other", journal.Answer{Status: 204}))
+	do(t, j.FinishRequest(ctx, 1000, "k", answer))
+	do(t, j.FinishRequest(ctx, 1000, "other", journal.Answer{Status: 204}))
 	j = reopen(t, j)
 	wantBegin(t, j, "k", "claim a", &answer, nil)
 	wantBegin(t, j, "k", "claim b", nil, journal.ErrKeyReused)
 	wantBegin(t, j, "other", "claim a", &journal.Answer{Status: 204}, nil)
 
 	// An answer, once given, stays.
-	if err := j.FinishRequest(ctx, "k", journal.Answer{Status: 500}); err == nil {
+	if err := j.FinishRequest(ctx, 1000, "k", journal.Answer{Status: 500}); err == nil {
 		t.Error("an answer was replaced")
 	}
-	do(t, j.DropRequest(ctx, "k"))
+	do(t, j.DropRequest(ctx, 1000, "k"))
 	wantBegin(t, j, "k", "claim a", &answer, nil)
 }
 
 func TestDroppedRequestIsForgotten(t *testing.T) {
 	j := newJournal(t)
 	wantBegin(t, j, "k", "claim a", nil, nil)
-	do(t, j.BindRequest(t.Context(), "k", claim.NewID(t0)))
-	do(t, j.DropRequest(t.Context(), "k"))
-	do(t, j.DropRequest(t.Context(), "k"))
-	if err := j.FinishRequest(t.Context(), "k", journal.Answer{Status: 200}); err == nil {
+	do(t, j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)))
+	do(t, j.DropRequest(t.Context(), 1000, "k"))
+	do(t, j.DropRequest(t.Context(), 1000, "k"))
+	if err := j.FinishRequest(t.Context(), 1000, "k", journal.Answer{Status: 200}); err == nil {
 		t.Error("a request that was dropped was answered")
 	}
-	if err := j.BindRequest(t.Context(), "k", claim.NewID(t0)); err == nil {
+	if err := j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)); err == nil {
 		t.Error("a claim was bound to a request that was dropped")
 	}
 	wantBegin(t, j, "k", "claim b", nil, nil)
-	if id, ok, err := j.RequestClaim(t.Context(), "k"); ok || err != nil {
+	if id, ok, err := j.RequestClaim(t.Context(), 1000, "k"); ok || err != nil {
 		t.Errorf("RequestClaim = %v, %v, %v, want none", id, ok, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestDroppedRequestIsForgotten(t *testing.T) {
 func TestOneOwnerOfAKey(t *testing.T) {
 	j := newJournal(t)
 	var errs [20]error
-	race(len(errs), func(i int) { _, errs[i] = j.BeginRequest(t.Context(), "k", "f", t0) })
+	race(len(errs), func(i int) { _, errs[i] = j.BeginRequest(t.Context(), 1000, "k", "f", t0) })
 	owners := 0
 	for _, err := range errs {
 		switch {
@@ -98,12 +98,12 @@ func TestOpenEndsRequestsInFlight(t *testing.T) {
 		if id == "" {
 			continue
 		}
-		do(t, j.BindRequest(ctx, key, claim.NewID(t0))) // of an earlier attempt
-		do(t, j.BindRequest(ctx, key, id))
+		do(t, j.BindRequest(ctx, 1000, key, claim.NewID(t0))) // of an earlier attempt
+		do(t, j.BindRequest(ctx, 1000, key, id))
 	}
 	j = reopen(t, j)
 	for _, key := range []string{"over", "reserved", "never made", "unbound"} {
-		if _, ok, err := j.RequestClaim(ctx, key); ok || err != nil {
+		if _, ok, err := j.RequestClaim(ctx, 1000, key); ok || err != nil {
 			t.Errorf("RequestClaim(%s) = %v, %v, want none", key, ok, err)
 		}
 		wantBegin(t, j, key, "f", nil, nil)
@@ -112,11 +112,11 @@ func TestOpenEndsRequestsInFlight(t *testing.T) {
 		j = reopen(t, j)
 		wantBegin(t, j, "granted", "f", nil, journal.ErrInterrupted)
 		wantBegin(t, j, "granted", "g", nil, journal.ErrKeyReused)
-		if id, ok, err := j.RequestClaim(ctx, "granted"); id != granted.ID || !ok || err != nil {
+		if id, ok, err := j.RequestClaim(ctx, 1000, "granted"); id != granted.ID || !ok || err != nil {
 			t.Errorf("RequestClaim = %v, %v, %v, want %v", id, ok, err, granted.ID)
 		}
 	}
 	answer := journal.Answer{Status: 201, Body: []byte("{}")}
-	do(t, j.FinishRequest(ctx, "granted", answer))
+	do(t, j.FinishRequest(ctx, 1000, "granted", answer))
 	wantBegin(t, j, "granted", "f", &answer, nil)
 }

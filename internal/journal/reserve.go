@@ -12,8 +12,9 @@ import (
 // Reserve gives the task of c to c, unless another claim has it or the agent has
 // as many other tasks as it may. See [claim.Ledger].
 //
-// c is stored in state reserved. A refusal is recorded as a denial, and when
-// both reasons apply, the claim that has the task is the one given.
+// c is stored in state reserved. A refusal is recorded as a denial, or counted with
+// the one that the agent had already, and when both reasons apply, the claim that has
+// the task is the one given.
 func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
@@ -38,7 +39,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 		if err != nil {
 			return err
 		}
-		return insertEvents(ctx, tx, refusal.Event(c, now, limit))
+		return recordDenial(ctx, tx, refusal.Event(c, now, limit))
 	})
 	if err != nil {
 		return nil, j.failed(err, "reserving task %s for %s", c.Task.ID, c.Agent)

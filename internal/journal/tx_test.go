@@ -183,7 +183,7 @@ func TestRefusalsShareCommits(t *testing.T) {
 	inLine(t, func(t *testing.T, l *line) {
 		begin := func(fingerprint string) {
 			l.joins(func() error {
-				_, err := l.BeginRequest(t.Context(), "key", fingerprint, time.Now())
+				_, err := l.BeginRequest(t.Context(), 1000, "key", fingerprint, time.Now())
 				return err
 			})
 		}

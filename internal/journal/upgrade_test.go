@@ -70,6 +70,7 @@ var inUse = []string{
 	5: ``,
 	6: ``,
 	7: ``,
+	8: ``,
 }
 
 // used makes a journal of that version, as one in use would be.

@@ -115,6 +115,9 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		if l.answers++; l.answers > maxAnswers {
 			return "", errEndless
 		}
+		if n := len(answer.Results); n > pageSize {
+			return "", claim.Errorf(claim.Refused, claim.LandedUnknown, "the answer has %d rows, and %d were asked for: check notion.base_url", n, pageSize)
+		}
 		if x.incomplete != "" {
 			incomplete = x.incomplete
 		}

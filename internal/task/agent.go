@@ -13,7 +13,8 @@ const maxAgentName = 100
 
 // ValidateAgent reports why name cannot be an agent's name. A name is written
 // to Notion and printed to terminals as it is, and compared exactly, so it is
-// kept to 1 to 100 visible characters without spaces around them.
+// kept to 1 to 100 visible characters without spaces around them: no two names that
+// look alike differ in what is not seen.
 func ValidateAgent(name string) error {
 	switch {
 	case name == "":
@@ -25,7 +26,19 @@ func ValidateAgent(name string) error {
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("agent name %q contains a control character", name)
 	case strings.TrimSpace(name) != name:
-		return fmt.Errorf("agent name %q begins or ends with a space", name)
+		return fmt.Errorf("agent name %+q begins or ends with a space", name)
+	case strings.ContainsFunc(name, unseen):
+		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
 	}
 	return nil
+}
+
+// brailleBlank is a symbol that looks like a space.
+const brailleBlank = '\u2800'
+
+// unseen reports whether a character leaves no mark of its own: one for formatting or
+// for the direction of writing, of no width, of private use, unassigned, or a space
+// other than U+0020. Some letters are so, too.
+func unseen(r rune) bool {
+	return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == brailleBlank
 }

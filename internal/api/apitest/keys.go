@@ -15,7 +15,7 @@ import (
 type Keys struct {
 	t    testing.TB
 	mu   sync.Mutex
-	rows map[string]*row
+	rows map[ownKey]*row
 }
 
 type row struct {
@@ -25,22 +25,31 @@ type row struct {
 	claim       claim.ID
 }
 
+// ownKey is a user's key.
+type ownKey struct {
+	uid int
+	key string
+}
+
+// unknown is the user of a pipe, of whom nothing is known.
+const unknown = -1
+
 // NewKeys returns an empty memory.
 func NewKeys(t testing.TB) *Keys {
-	return &Keys{t: t, rows: make(map[string]*row)}
+	return &Keys{t: t, rows: make(map[ownKey]*row)}
 }
 
 // BeginRequest begins a request.
-func (k *Keys) BeginRequest(ctx context.Context, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+func (k *Keys) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*server.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r, ok := k.rows[key]
+	r, ok := k.rows[ownKey{uid, key}]
 	switch {
 	case !ok:
-		k.rows[key] = &row{fingerprint: fingerprint}
+		k.rows[ownKey{uid, key}] = &row{fingerprint: fingerprint}
 		return nil, nil
 	case r.fingerprint != fingerprint:
 		return nil, server.ErrKeyReused
@@ -54,13 +63,13 @@ func (k *Keys) BeginRequest(ctx context.Context, key, fingerprint string, _ time
 }
 
 // FinishRequest stores the answer.
-func (k *Keys) FinishRequest(ctx context.Context, key string, a server.Answer) error {
+func (k *Keys) FinishRequest(ctx context.Context, uid int, key string, a server.Answer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r, ok := k.rows[key]; !ok || r.answer != nil {
+	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
 		k.t.Errorf("key %q gets an answer, and needs none", key)
 	} else {
 		r.answer = &a
@@ -69,27 +78,27 @@ func (k *Keys) FinishRequest(ctx context.Context, key string, a server.Answer) e
 }
 
 // DropRequest forgets the request.
-func (k *Keys) DropRequest(ctx context.Context, key string) error {
+func (k *Keys) DropRequest(ctx context.Context, uid int, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r, ok := k.rows[key]; !ok || r.answer != nil {
+	if r, ok := k.rows[ownKey{uid, key}]; !ok || r.answer != nil {
 		k.t.Errorf("key %q is dropped, and has nothing to drop", key)
 	}
-	delete(k.rows, key)
+	delete(k.rows, ownKey{uid, key})
 	return nil
 }
 
 // RequestClaim returns the claim made for the request.
-func (k *Keys) RequestClaim(ctx context.Context, key string) (claim.ID, bool, error) {
+func (k *Keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return "", false, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r, ok := k.rows[key]
+	r, ok := k.rows[ownKey{uid, key}]
 	if !ok || r.claim == "" {
 		return "", false, nil
 	}
@@ -100,20 +109,20 @@ func (k *Keys) RequestClaim(ctx context.Context, key string) (claim.ID, bool, er
 func (k *Keys) Bind(key string, id claim.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rows[key].claim = id
+	k.rows[ownKey{unknown, key}].claim = id
 }
 
 // Interrupt turns a request that was answered into one that was cut off before.
 func (k *Keys) Interrupt(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.rows[key].answer, k.rows[key].interrupted = nil, true
+	k.rows[ownKey{unknown, key}].answer, k.rows[ownKey{unknown, key}].interrupted = nil, true
 }
 
 // Has reports whether the key stands for a request.
 func (k *Keys) Has(key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, ok := k.rows[key]
+	_, ok := k.rows[ownKey{unknown, key}]
 	return ok
 }

@@ -1,4 +1,4 @@
-// Package client asks the daemon on its socket. Refusals come back as
+// Package client asks the daemon on its socket, if it is the daemon. Refusals come back as
 // *api.Problem, a daemon that cannot be reached as *UnreachableError. Nothing is
 // ever sent twice: whoever wants to ask again says so, under the same key.
 package client
@@ -18,6 +18,7 @@ import (
 	"os"
 
 	"dibs/internal/api"
+	"dibs/internal/api/peer"
 )
 
 // maxAnswer is far more than any answer of a daemon.
@@ -29,11 +30,24 @@ type Client struct {
 	http http.Client
 }
 
-// New returns a client of the daemon that serves on that socket.
-func New(socket string) *Client {
+// New returns a client of the daemon that serves on that socket. It believes nobody
+// there whom another user could have put there, see ImpostorError.
+func New(socket string) *Client { return Of(socket, "") }
+
+// Of is New for the daemon of a user, a name or a number, wherever the socket is;
+// that may also be root. Empty means whoever may have put the socket there.
+func Of(socket, user string) *Client {
 	var d net.Dialer
 	return Over(socket, func(ctx context.Context) (net.Conn, error) {
-		return d.DialContext(ctx, "unix", socket)
+		conn, err := d.DialContext(ctx, "unix", socket)
+		if err != nil {
+			return nil, err
+		}
+		if err := believe(peer.Of(conn).UID, socket, user); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return conn, nil
 	})
 }
 
@@ -142,6 +156,9 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if impostor, ok := errors.AsType[*ImpostorError](err); ok {
+		return impostor
 	}
 	if dial, ok := errors.AsType[*dialError](err); ok {
 		return &UnreachableError{Socket: c.name, Err: reason(dial.err)}

@@ -62,7 +62,7 @@ func TestMethods(t *testing.T) {
 		{
 			name: "Claim",
 			calls: []apitest.Call{authorized, {Method: "Claim", Result: brokers, Args: []any{
-				broker.Request{Agent: "Sandman", Task: taskID, Timeout: 5 * time.Minute, Wait: 90 * time.Second, Key: "k"},
+				broker.Request{Agent: "Sandman", Task: taskID, Timeout: 5 * time.Minute, Wait: 90 * time.Second, Key: "k", UID: -1},
 			}}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
 				return c.Claim(ctx, api.ClaimRequest{Agent: "Sandman", Task: string(taskID), TimeoutMinutes: 5, WaitSeconds: 90}, "k")

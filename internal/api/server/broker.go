@@ -70,16 +70,16 @@ type Keys interface {
 	// get its answer. It fails with ErrKeyReused if the key belongs to a request
 	// with another fingerprint, and with ErrInterrupted if the one who began the
 	// request never got to its end.
-	BeginRequest(ctx context.Context, key, fingerprint string, now time.Time) (*Answer, error)
+	BeginRequest(ctx context.Context, uid int, key, fingerprint string, now time.Time) (*Answer, error)
 
 	// FinishRequest stores the answer.
-	FinishRequest(ctx context.Context, key string, a Answer) error
+	FinishRequest(ctx context.Context, uid int, key string, a Answer) error
 
 	// DropRequest forgets the request, so that it can be made anew.
-	DropRequest(ctx context.Context, key string) error
+	DropRequest(ctx context.Context, uid int, key string) error
 
 	// RequestClaim returns the claim made for the request, and false if there is none.
-	RequestClaim(ctx context.Context, key string) (claim.ID, bool, error)
+	RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error)
 }
 
 // Answer is what a request was answered.

@@ -94,6 +94,9 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
 		Key:     in.Key,
 	}
+	if in.Key != "" {
+		request.UID = caller(ctx)
+	}
 	if in.Body.Task != "" {
 		var err error
 		if request.Task, err = task.ParseID(in.Body.Task); err != nil {

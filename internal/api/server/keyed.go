@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,8 @@ import (
 	"dibs/internal/keylock"
 )
 
-// keyed gives a request that is repeated under its idempotency key the answer
-// it had. A repetition that comes while the first is being worked on waits for
+// keyed gives a request that is repeated by its user under its idempotency key the
+// answer it had. A repetition that comes while the first is being worked on waits for
 // its answer. What was not carried out, or failed in a way that may pass, is not
 // remembered, so that trying again tries again.
 func (s *Server) keyed(next http.Handler) http.Handler {
@@ -39,7 +40,7 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 			writeProblem(w, s.problem(r.Context(), err))
 			return
 		}
-		leave, err := s.flights.enter(r.Context(), key, fingerprint)
+		leave, err := s.flights.enter(r.Context(), fmt.Sprint(caller(r.Context()), " ", key), fingerprint)
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
@@ -68,7 +69,7 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 // begin begins a request. It returns the answer if the request had one, or if
 // one can be made from what became of its claim.
 func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, error) {
-	prior, err := s.keys.BeginRequest(ctx, key, fingerprint, time.Now())
+	prior, err := s.keys.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
 	if !errors.Is(err, ErrInterrupted) {
 		return prior, err
 	}
@@ -76,17 +77,17 @@ func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, e
 	if prior != nil || err != nil {
 		return prior, err
 	}
-	if err := s.keys.DropRequest(ctx, key); err != nil {
+	if err := s.keys.DropRequest(ctx, caller(ctx), key); err != nil {
 		return nil, err
 	}
-	return s.keys.BeginRequest(ctx, key, fingerprint, time.Now())
+	return s.keys.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
 }
 
 // resume makes the answer to a request that was cut off, from the claim made
 // for it. It returns nil if nothing was granted and nothing is left of an attempt:
 // then the request can be made anew.
 func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
-	id, made, err := s.keys.RequestClaim(ctx, key)
+	id, made, err := s.keys.RequestClaim(ctx, caller(ctx), key)
 	if err != nil || !made {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 		return nil, err
 	}
 	answer := Answer{Status: status, Body: buf.Bytes()}
-	return &answer, s.keys.FinishRequest(ctx, key, answer)
+	return &answer, s.keys.FinishRequest(ctx, caller(ctx), key, answer)
 }
 
 // settle stores the answer to a request, or forgets the request. One that failed
@@ -134,20 +135,28 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 func (s *Server) settle(ctx context.Context, key string, a Answer) {
 	ctx = context.WithoutCancel(ctx) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a.Status) {
-		err = s.keys.FinishRequest(ctx, key, a)
-	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, key); !made || lookupErr != nil {
-		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, key))
+	if remembered(a) {
+		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
+	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); !made || lookupErr != nil {
+		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, caller(ctx), key))
 	}
 	if err != nil {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
 	}
 }
 
-// remembered reports whether an answer with this status says what was decided
-// about a request that was carried out.
-func remembered(status int) bool {
-	return status < http.StatusBadRequest && status != 0 || status == http.StatusConflict || status == http.StatusNotFound
+// remembered reports whether an answer says what was decided about a request that
+// was carried out. That there is no such claim does not: nothing was done, and
+// whoever makes up ids and keys would fill the disk with it.
+func remembered(a Answer) bool {
+	switch a.Status {
+	case http.StatusConflict:
+		return true
+	case http.StatusNotFound:
+		var p api.Problem
+		return json.Unmarshal(a.Body, &p) == nil && p.Code != api.CodeUnknownClaim
+	}
+	return a.Status < http.StatusBadRequest && a.Status != 0
 }
 
 func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
@@ -184,7 +193,7 @@ func (r *recordedAnswer) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// flights are the keys of requests that are being worked on.
+// flights are the keys, with their users, of requests that are being worked on.
 type flights struct {
 	locks        keylock.Locks[string]
 	fingerprints sync.Map // by key, of those that have its lock or come for it first

@@ -21,7 +21,7 @@ var withKey = []string{"Idempotency-Key", "k 1"}
 
 // claiming is the call that a keyed request for a claim makes.
 func claiming(c claim.Claim, err error) apitest.Call {
-	return apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Key: "k 1"}}, Result: c, Err: err}
+	return apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Key: "k 1", UID: -1}}, Result: c, Err: err}
 }
 
 func denial(code claim.Code) error { return &claim.Denied{Code: code, Detail: "because"} }
@@ -58,6 +58,11 @@ func TestRepeated(t *testing.T) {
 			name: "lost", path: "/v1/claims/" + string(claimID) + "/renew",
 			calls:  []apitest.Call{found(byID), allowed("Sandman"), {Method: "Renew", Args: []any{byID}, Err: &claim.Lost{Claim: held(), Detail: "gone"}}},
 			status: 409,
+		},
+		{
+			name: "no such claim", path: "/v1/claims/" + string(claimID) + "/renew",
+			calls:  []apitest.Call{{Method: "Lookup", Args: []any{byID}, Err: claim.ErrUnknownClaim}},
+			status: 404, again: true,
 		},
 		{name: "sweep", path: "/v1/sweep", calls: []apitest.Call{{Method: "Sweep"}}, status: 200},
 	} {

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/peer"
 )
 
 const (
@@ -21,6 +23,13 @@ const (
 	// maxConnsOfOther is how many of them one user may have who is not the
 	// daemon's own, so that nobody can keep the others out.
 	maxConnsOfOther = 128
+	// ownShare is how many connections are kept back for the daemon's own user, and
+	// listedShare for each user that Options.Listed names, as long as all of these
+	// together have at most maxShares: whoever else comes, and however many, these
+	// get in.
+	ownShare    = 64
+	listedShare = 16
+	maxShares   = 256
 	// maxLeaving is how many callers at a time are told why they are turned away.
 	maxLeaving = 16
 	// leaveTime is how long that may take.
@@ -33,6 +42,7 @@ type limitedListener struct {
 	net.Listener
 	log     *slog.Logger
 	own     int // this process's user
+	listed  func() []int
 	refusal []byte
 	leaving chan struct{}
 
@@ -42,9 +52,14 @@ type limitedListener struct {
 	full  bool        // since the last connection that was let in
 }
 
-func limit(l net.Listener, log *slog.Logger) *limitedListener {
+// limit limits the connections of a listener. listed names users for whom some are
+// kept back; it may be nil.
+func limit(l net.Listener, log *slog.Logger, listed func() []int) *limitedListener {
+	if listed == nil {
+		listed = func() []int { return nil }
+	}
 	return &limitedListener{
-		Listener: l, log: log, own: os.Getuid(), refusal: refusal(),
+		Listener: l, log: log, own: os.Getuid(), listed: listed, refusal: refusal(),
 		leaving: make(chan struct{}, maxLeaving), of: make(map[int]int),
 	}
 }
@@ -57,8 +72,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		caller := peerOf(conn)
-		if l.enter(caller.uid) {
-			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.uid) })}, nil
+		if l.enter(caller.UID) {
+			return &countedConn{Conn: conn, peer: caller, leave: sync.OnceFunc(func() { l.leave(caller.UID) })}, nil
 		}
 		l.turnAway(conn)
 	}
@@ -67,7 +82,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) enter(uid int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other := uid != l.own && uid != unknownPeer.uid; l.total >= maxConns || other && l.of[uid] >= maxConnsOfOther {
+	other := uid != l.own && uid != peer.Unknown.UID
+	if l.total+l.keptBack(uid) >= maxConns || other && l.of[uid] >= maxConnsOfOther {
 		if !l.full {
 			l.log.Warn("too many connections: callers are turned away", "connections", l.total, "uid", uid, "of_uid", l.of[uid])
 		}
@@ -78,6 +94,35 @@ func (l *limitedListener) enter(uid int) bool {
 	l.total++
 	l.of[uid]++
 	return true
+}
+
+// keptBack is how many connections a user has to leave to others, who do not use
+// them yet. Where no user is known, nothing is kept back from anybody.
+func (l *limitedListener) keptBack(from int) int {
+	if from == peer.Unknown.UID {
+		return 0
+	}
+	if from == l.own && l.of[from] < ownShare {
+		return 0 // it takes one of its own
+	}
+	kept := 0
+	if from != l.own {
+		kept = max(0, ownShare-l.of[l.own])
+	}
+	listed := slices.DeleteFunc(l.listed(), func(uid int) bool { return uid == l.own })
+	if len(listed) == 0 {
+		return kept
+	}
+	share := min(listedShare, (maxShares-ownShare)/len(listed))
+	if slices.Contains(listed, from) && l.of[from] < share {
+		return 0
+	}
+	for _, uid := range listed {
+		if uid != from {
+			kept += max(0, share-l.of[uid])
+		}
+	}
+	return kept
 }
 
 func (l *limitedListener) leave(uid int) {
@@ -134,7 +179,7 @@ func refusal() []byte {
 // countedConn is a connection that was let in.
 type countedConn struct {
 	net.Conn
-	peer  peer
+	peer  peer.Peer
 	leave func()
 }
 

@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"dibs/internal/api/peer"
+	"dibs/internal/ownfile"
 )
 
 // dialTimeout is how long a daemon that is there may take to accept.
@@ -39,19 +42,31 @@ func Listen(path, group string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
-	mode := fs.FileMode(0o600)
-	if gid != nobody {
-		// The group first: no other group gets to see the wider mode.
-		err, mode = os.Chown(path, -1, gid), 0o660
-	}
-	if err == nil {
-		err = os.Chmod(path, mode)
-	}
-	if err != nil {
+	if err := admit(path, gid); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("the socket: %w: make its directory writable for this user, or set another socket", err)
 	}
 	return l, nil
+}
+
+// admit lets this user use a socket, and the group, if there is one. A socket that
+// is bound has no descriptor of its own in the file system, so it is changed
+// through that of its directory, which nobody else can write.
+func admit(path string, gid int) error {
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	name, mode := filepath.Base(path), fs.FileMode(0o600)
+	if gid != nobody {
+		// The group first: no other group gets to see the wider mode.
+		if err := dir.Lchown(name, -1, gid); err != nil {
+			return err
+		}
+		mode = 0o660
+	}
+	return dir.Chmod(name, mode)
 }
 
 // nobody is no group.
@@ -73,23 +88,31 @@ func groupID(group string) (int, error) {
 
 // makeDirectory makes the directory of a socket, for this user and, to pass
 // through, the group. One that is there must let the group through, and must
-// not let everybody replace what is in it.
+// not let others replace what is in it.
 func makeDirectory(dir, group string, gid int) error {
-	info, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(dir, 0o700); err != nil || gid == nobody {
+	_, err := os.Stat(dir)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err := ownfile.MakeShared(dir); err != nil {
+		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
+			return fmt.Errorf("%s could put another socket into %s: set socket to a path in a directory of your own, or run: %s", unsafe.Who, dir, unsafe.Remedy)
+		}
+		return fmt.Errorf("%w: set another socket", err)
+	}
+	if gid == nobody {
+		return nil
+	}
+	if missing {
+		made, err := os.OpenFile(dir, os.O_RDONLY|ownfile.NoFollow, 0)
+		if err != nil {
 			return err
 		}
-		return errors.Join(os.Chown(dir, -1, gid), os.Chmod(dir, 0o710))
+		return errors.Join(made.Chown(-1, gid), made.Chmod(0o710), made.Close())
 	}
-	switch {
-	case err != nil:
+	info, err := os.Stat(dir)
+	if err != nil {
 		return err
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory: move it away, or set another socket", dir)
-	case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("every user of this machine could put another socket into %s: set socket to a path in a directory of your own, or run: chmod o-w %[1]s", dir)
-	case gid != nobody && info.Mode().Perm()&0o001 == 0 && (info.Mode().Perm()&0o010 == 0 || groupOf(info) != gid):
+	}
+	if info.Mode().Perm()&0o001 == 0 && (info.Mode().Perm()&0o010 == 0 || ownfile.Group(info) != gid) {
 		return fmt.Errorf("the group %s cannot pass through %s: run: chgrp %[1]s %[2]s && chmod g+x %[2]s", group, dir)
 	}
 	return nil
@@ -111,8 +134,8 @@ func makeRoom(path string) error {
 	if err == nil {
 		defer conn.Close()
 		pid := ""
-		if p := peerOf(conn); p.pid > 0 {
-			pid = fmt.Sprintf(" (pid %d)", p.pid)
+		if p := peer.Of(conn); p.PID > 0 {
+			pid = fmt.Sprintf(" (pid %d)", p.PID)
 		}
 		return fmt.Errorf("a daemon is already serving on %s%s: stop it, or set another socket", path, pid)
 	}

@@ -191,13 +191,18 @@ func TestCaller(t *testing.T) {
 		return
 	}
 
-	// Another user's key is another request's. No user is known of a pipe.
-	f.broker.Expect(apitest.Call{Method: "Sweep"})
-	if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 200 {
-		t.Errorf("answered %d %s, want 200", got.status, got.body)
+	// Each user has keys of their own. No user is known of a pipe.
+	ask := map[string]func() (answer, error){
+		"a pipe":   func() (answer, error) { return f.ask(t.Context(), "POST", "/v1/sweep", "", withKey...) },
+		"a socket": func() (answer, error) { return exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...) },
 	}
-	got, err = exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...)
-	if err != nil || problemIn(t, got).Code != api.CodeKeyReused {
-		t.Errorf("answered %d %s, %v; want key_reused", got.status, got.body, err)
+	for who, ask := range ask {
+		f.broker.Expect(apitest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}})
+		for _, replayed := range []string{"", "true"} {
+			got, err := ask()
+			if err != nil || got.status != 200 || !strings.Contains(got.body, who) || got.header.Get(api.ReplayedHeader) != replayed {
+				t.Errorf("%s was answered %d %s, %v; replayed: %q", who, got.status, got.body, err, got.header.Get(api.ReplayedHeader))
+			}
+		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last two are required.
+// Options are what a server needs. All fields but the last three are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
@@ -36,6 +36,9 @@ type Options struct {
 	// Answered, if set, is told of every answer. The route is the pattern that the
 	// request matched, empty if it matched none.
 	Answered func(route string, status int)
+	// Listed, if set, returns the users that the configuration names, each once. Some
+	// connections are kept back for each of them.
+	Listed func() []int
 }
 
 // Server answers requests until it is shut down.
@@ -43,6 +46,7 @@ type Server struct {
 	broker  Broker
 	keys    Keys
 	log     *slog.Logger
+	listed  func() []int
 	flights flights
 	http    http.Server
 	scrapes http.Server // see ServeMetrics
@@ -58,6 +62,7 @@ func New(o Options) *Server {
 		broker: o.Broker,
 		keys:   o.Keys,
 		log:    o.Log,
+		listed: o.Listed,
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop
@@ -87,7 +92,7 @@ func New(o Options) *Server {
 
 // Serve answers requests on the listener, which it closes, until Shutdown.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(limit(l, s.log)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limit(l, s.log, s.listed)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -97,7 +102,7 @@ func (s *Server) Serve(l net.Listener) error {
 // closes, until Shutdown. It is for listeners that anybody on this machine can
 // reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
-	if err := s.scrapes.Serve(limit(l, s.log)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.scrapes.Serve(limit(l, s.log, nil)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -73,8 +73,9 @@ func (b *logBuffer) String() string {
 	return b.all.String()
 }
 
-// start serves on connections without sockets until the test ends.
-func start(t *testing.T) *fixture {
+// start serves on connections without sockets until the test ends. listed are the
+// users that the configuration names.
+func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
 	f := &fixture{t: t, broker: apitest.NewBroker(t), keys: apitest.NewKeys(t), pipe: apitest.NewPipe(), log: new(logBuffer)}
 	f.broker.Skew = skew
@@ -82,6 +83,7 @@ func start(t *testing.T) *fixture {
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
 		Log:     slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		Listed:  func() []int { return listed },
 		Answered: func(route string, status int) {
 			f.log.mu.Lock()
 			defer f.log.mu.Unlock()

@@ -170,6 +170,50 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	}
 }
 
+// TestManyUsersCannotKeepOthersOut has users whom nobody listed open all the
+// connections that they get.
+func TestManyUsersCannotKeepOthersOut(t *testing.T) {
+	path := open(t)
+	f := start(t, member)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	for uid := hostile + 100; uid < hostile+104; uid++ {
+		usertest.As(t, uid, group, func() {
+			for range 128 {
+				conn, err := net.Dial("unix", path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { conn.Close() })
+			}
+		})
+	}
+	ask := func(what string) {
+		t.Helper()
+		f.broker.Expect(apitest.Call{Method: "Status"})
+		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
+		if err != nil || got.status != 200 {
+			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
+		}
+	}
+	for range 16 { // and they keep what they got
+		usertest.As(t, member, group, func() {
+			ask("a user who is listed")
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Error(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+		})
+	}
+	usertest.As(t, hostile, group, func() {
+		if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err == nil && got.status != 503 {
+			t.Errorf("one who is not was answered %d %s", got.status, got.body)
+		}
+	})
+	ask("the daemon's user")
+}
+
 func TestDirectoriesOfSocketsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -189,6 +233,33 @@ func TestDirectoriesOfSocketsRefused(t *testing.T) {
 			}
 			if err := tryListen(path, tt.group); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
 				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		mode     fs.FileMode
+		uid, gid int
+		want     string
+	}{
+		"another user's":   {0o755, hostile, hostile, "user 64001 could put another socket into "},
+		"open to a group":  {0o770, 0, group, "group 64100 could put another socket into "},
+		"of a group of it": {0o775, hostile, group, "user 64001 could put another socket into "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getuid() != 0 {
+				t.Skip("only root can make directories of other users")
+			}
+			path := socketPath(t)
+			dir := filepath.Dir(path)
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, tt.uid, tt.gid), os.Chmod(dir, tt.mode)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tryListen(path, ""); err == nil || !strings.Contains(err.Error(), tt.want+dir) {
+				t.Errorf("Listen = %v, want %q", err, tt.want+dir)
+			}
+			// Nor below it.
+			if err := tryListen(filepath.Join(dir, "below", "dibs.sock"), ""); err == nil || !strings.Contains(err.Error(), " could put another socket into ") {
+				t.Errorf("Listen below it = %v", err)
 			}
 		})
 	}

@@ -11,9 +11,14 @@ import (
 )
 
 const (
-	// answerLimit is the most bytes that an answer may have. A hundred rows, each
-	// with every text as long as Notion lets it be, stay below.
-	answerLimit = 64 << 20
+	// answerLimit is the most bytes that an answer may have: 160 KB for each of a
+	// hundred rows. Notion itself takes requests of 500 KB at the most, and its full
+	// answers have some megabytes.
+	answerLimit = 16 << 20
+	// valuesLimit is the most values that an answer in JSON may have: 1,000 for each
+	// of a hundred rows, where a row of twenty properties has some 300. To read one
+	// takes much more memory than its bytes do.
+	valuesLimit = 100_000
 	// headerLimit is the most bytes that the header of an answer may have. The
 	// default of net/http is ten megabytes.
 	headerLimit = 256 << 10
@@ -57,9 +62,28 @@ func (s *send) exchange(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the answer broke off: %w", err)
 	case n > s.limit:
-		return nil, fmt.Errorf("the answer is longer than %d bytes", s.limit)
+		return nil, fmt.Errorf("the answer is longer than %d bytes, as none of Notion's is: check notion.base_url", s.limit)
+	case values(body.Bytes()) > valuesLimit:
+		return nil, fmt.Errorf("the answer has more than %d values, as none of Notion's has: check notion.base_url", valuesLimit)
 	}
 	return WithBody(resp, body.Bytes()), nil
+}
+
+// values counts the values of a text in JSON, those in others too, and never too few.
+// Nothing is read into memory for it.
+func values(text []byte) int {
+	n, inString := 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == ',' || c == '{' || c == '['): // each has at most one value behind it
+			n++
+		}
+	}
+	return n
 }
 
 // newNetwork returns a transport that connects to the network. It notices a

@@ -35,6 +35,7 @@ func TestAnswersAreWhole(t *testing.T) {
 	}{
 		{"broken off", answer, "the answer broke off"},
 		{"too long", transporttest.Reply(200, strings.Repeat("x", 101)), "longer than 100 bytes"},
+		{"said to be wrong", transporttest.Reply(200, strings.Repeat("x", 101)), "check notion.base_url"},
 		{"of the longest length", transporttest.Reply(200, strings.Repeat("x", 100)), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

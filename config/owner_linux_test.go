@@ -1,0 +1,154 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dibs/config"
+	"dibs/internal/usertest"
+
+	"golang.org/x/sys/unix"
+)
+
+// The users of these tests exist by their numbers only.
+const (
+	bob     = 64001
+	mallory = 64002
+	group   = 64100
+)
+
+// home is the folder of a user, on the way to which everybody may pass.
+func home(t *testing.T, uid int, mode fs.FileMode) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	dir, err := os.MkdirTemp("", "dibs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chown(dir, uid, uid), os.Chmod(dir, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func wantOwner(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
+	t.Helper()
+	var stat unix.Stat_t
+	info, err := os.Lstat(path)
+	if err := errors.Join(err, unix.Lstat(path, &stat)); err != nil {
+		t.Fatal(err)
+	}
+	if int(stat.Uid) != uid || int(stat.Gid) != gid || info.Mode() != mode {
+		t.Errorf("%s is %d:%d %v, want %d:%d %v", path, stat.Uid, stat.Gid, info.Mode(), uid, gid, mode)
+	}
+}
+
+func mine(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, []byte("# mine\n"), 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRootWritesForOthers writes, as root, into another user's folder.
+func TestRootWritesForOthers(t *testing.T) {
+	t.Run("a new file", func(t *testing.T) {
+		path := filepath.Join(home(t, bob, 0o755), ".config", "dibs", "config.yaml")
+		if err := config.Default().WriteFile(path, false); err != nil {
+			t.Fatal(err)
+		}
+		wantOwner(t, path, bob, bob, 0o600)
+		wantOwner(t, filepath.Dir(path), bob, bob, fs.ModeDir|0o700)
+		wantOwner(t, filepath.Dir(filepath.Dir(path)), bob, bob, fs.ModeDir|0o700)
+	})
+	t.Run("in the place of theirs", func(t *testing.T) {
+		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
+		mine(t, path, bob, group, 0o640)
+		if err := config.Default().WriteFile(path, true); err != nil {
+			t.Fatal(err)
+		}
+		wantOwner(t, path, bob, group, 0o640)
+		wantOwner(t, path+".bak", bob, group, 0o640)
+	})
+	t.Run("in the place of a link", func(t *testing.T) {
+		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
+		precious := filepath.Join(home(t, 0, 0o755), "precious")
+		mine(t, precious, 0, 0, 0o640)
+		if err := os.Symlink(precious, path); err != nil {
+			t.Fatal(err)
+		}
+		if err := config.Default().WriteFile(path, true); err != nil {
+			t.Fatal(err)
+		}
+		wantOwner(t, path, bob, bob, 0o600)
+		wantOwner(t, precious, 0, 0, 0o640)
+		if data, err := os.ReadFile(precious); string(data) != "# mine\n" {
+			t.Errorf("%q, %v", data, err)
+		}
+	})
+	t.Run("in the place of a file of root's", func(t *testing.T) {
+		path := filepath.Join(home(t, bob, 0o755), "config.yaml")
+		mine(t, path, 0, 0, 0o644) // a hard link to anything, perhaps
+		if err := config.Default().WriteFile(path, true); err != nil {
+			t.Fatal(err)
+		}
+		wantOwner(t, path, bob, bob, 0o600)
+		wantOwner(t, path+".bak", 0, 0, 0o644)
+	})
+	t.Run("for a daemon of another user", func(t *testing.T) {
+		path := filepath.Join(home(t, 0, 0o755), "config.yaml")
+		mine(t, path, 0, group, 0o640)
+		if err := config.Default().WriteFile(path, true); err != nil {
+			t.Fatal(err)
+		}
+		wantOwner(t, path, 0, group, 0o640)
+	})
+}
+
+// TestFilesOfOthers reads configuration files that somebody else may have made.
+func TestFilesOfOthers(t *testing.T) {
+	sticky, theirs, roots := home(t, 0, 0o777|fs.ModeSticky), home(t, bob, 0o755), home(t, 0, 0o755)
+	mine(t, filepath.Join(sticky, "config.yaml"), mallory, mallory, 0o644)
+	mine(t, filepath.Join(sticky, "real.yaml"), bob, bob, 0o644)
+	mine(t, filepath.Join(theirs, "config.yaml"), bob, bob, 0o644)
+	mine(t, filepath.Join(theirs, "open.yaml"), bob, bob, 0o666)
+	mine(t, filepath.Join(roots, "config.yaml"), 0, 0, 0o644)
+	links := map[string]string{
+		filepath.Join(theirs, "link.yaml"):    "config.yaml",
+		filepath.Join(sticky, "planted.yaml"): filepath.Join(theirs, "config.yaml"),
+	}
+	for link, to := range links {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Lchown(filepath.Join(sticky, "planted.yaml"), mallory, mallory); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(sticky, "config.yaml"):  "user 64002 could change",
+		filepath.Join(sticky, "planted.yaml"): "user 64002 could change",
+		filepath.Join(sticky, "real.yaml"):    "",
+		filepath.Join(theirs, "config.yaml"):  "",
+		filepath.Join(theirs, "link.yaml"):    "",
+		filepath.Join(theirs, "open.yaml"):    "every user of this machine could change",
+		filepath.Join(roots, "config.yaml"):   "",
+	} {
+		usertest.As(t, bob, bob, func() {
+			_, err := config.Load(config.Options{File: path})
+			switch {
+			case want == "" && err != nil:
+				t.Errorf("%s: %v", path, err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("%s: %v, want %q", path, err, want)
+			}
+		})
+	}
+}

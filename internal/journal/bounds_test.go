@@ -1,0 +1,129 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Two users may choose the same key, and neither gets anything of the other's.
+func TestKeysOfUsers(t *testing.T) {
+	j := newJournal(t)
+	for _, uid := range []int{-1, 0, 1000} {
+		if prior, err := j.BeginRequest(t.Context(), uid, "k", fmt.Sprint("of ", uid), t0); err != nil || prior != nil {
+			t.Fatalf("user %d: BeginRequest = %v, %v", uid, prior, err)
+		}
+		do(t, j.BindRequest(t.Context(), uid, "k", claim.ID(fmt.Sprint("claim of ", uid))))
+	}
+	do(t, j.FinishRequest(t.Context(), 0, "k", journal.Answer{Status: 200, Body: []byte("root's")}))
+	do(t, j.DropRequest(t.Context(), -1, "k"))
+	if id, made, err := j.RequestClaim(t.Context(), 1000, "k"); id != "claim of 1000" || !made || err != nil {
+		t.Errorf("RequestClaim = %q, %v, %v", id, made, err)
+	}
+	if _, err := j.BeginRequest(t.Context(), 1000, "k", "of 1000", t0); !errors.Is(err, journal.ErrInFlight) {
+		t.Errorf("err = %v, want ErrInFlight", err)
+	}
+	prior, err := j.BeginRequest(t.Context(), 0, "k", "of 0", t0)
+	if diff := cmp.Diff(&journal.Answer{Status: 200, Body: []byte("root's")}, prior); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A user who makes up keys without end loses the oldest ones, and nobody else does.
+func TestKeysOfOneUserAreBounded(t *testing.T) {
+	j := newJournal(t)
+	answer := journal.Answer{Status: 200, Body: []byte("{}")}
+	begin := func(uid int, key string) *journal.Answer {
+		t.Helper()
+		prior, err := j.BeginRequest(t.Context(), uid, key, "f", t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return prior
+	}
+	live := grant(t, j, attempt("Sandman", "a", t0), t0)
+	begin(1, "other")
+	do(t, j.FinishRequest(t.Context(), 1, "other", answer))
+	begin(2, "live")
+	do(t, j.BindRequest(t.Context(), 2, "live", live.ID))
+	do(t, j.FinishRequest(t.Context(), 2, "live", answer))
+	const kept = 10_000
+	for i := range kept {
+		key := fmt.Sprint(i)
+		begin(2, key)
+		do(t, j.FinishRequest(t.Context(), 2, key, answer))
+	}
+	for _, key := range []string{"live", "1"} {
+		if prior := begin(2, key); prior == nil {
+			t.Errorf("%s is forgotten", key)
+		}
+	}
+	if begin(1, "other") == nil {
+		t.Error("another user's is forgotten")
+	}
+	begin(2, "one more")
+	if prior := begin(2, "0"); prior != nil {
+		t.Error("the oldest is still there")
+	}
+}
+
+// An agent that asks for a held task again and again leaves one event, and many names
+// leave a bounded number. All of them are counted.
+func TestDenialsAreCounted(t *testing.T) {
+	j := newJournal(t)
+	c := grant(t, j, attempt("Oracle", "a", t0), t0)
+	refuse := func(agent string, at time.Time) {
+		t.Helper()
+		if refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at), at, 0); err != nil || refusal == nil {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		}
+	}
+	for i := range 50 {
+		refuse("Sandman", t0.Add(time.Duration(i)*time.Second))
+	}
+	list := events(t, j, journal.EventFilter{Agent: "Sandman"})
+	if len(list) != 1 || list[0].Count != 50 || list[0].Kind != claim.KindDenied || !list[0].At.Equal(t0) {
+		t.Errorf("events = %+v, want one of 50 denials", list)
+	}
+	for i := range 250 {
+		refuse(fmt.Sprint("made up ", i), t0)
+		refuse(fmt.Sprint("made up ", i), t0)
+	}
+	if n := len(events(t, j, journal.EventFilter{Task: "a"})); n > 110 {
+		t.Errorf("%d events, want about 100", n)
+	}
+	end := t0.Add(time.Minute)
+	save(t, j, ended(c, claim.EndCompleted, end), event(c, claim.KindCompleted, end))
+	list = events(t, j, journal.EventFilter{Newest: true, Limit: 1})
+	if e := list[0]; e.Kind != claim.KindContested || e.Count != 50+2*250 || len(e.Names) != 100 {
+		t.Errorf("%s of %d denials with %d names, want contested, 550 and 100", e.Kind, e.Count, len(e.Names))
+	}
+}
+
+// So does one that has as many tasks as it may, whichever it asks for.
+func TestLimitsAreCounted(t *testing.T) {
+	j := newJournal(t)
+	grant(t, j, attempt("Oracle", "a", t0), t0)
+	for i := range 20 {
+		at := t0.Add(time.Duration(i) * 6 * time.Minute)
+		refusal, err := j.Reserve(t.Context(), attempt("Oracle", "b", at), at, 1)
+		if err != nil || refusal == nil || !refusal.Limit {
+			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+		}
+	}
+	var counts []int
+	for _, e := range events(t, j, journal.EventFilter{Agent: "Oracle"}) {
+		if e.Kind == claim.KindDenied {
+			counts = append(counts, e.Count)
+		}
+	}
+	if diff := cmp.Diff([]int{10, 10}, counts); diff != "" {
+		t.Errorf("denials of two hours (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+const (
+	// maxDenied is how many agents are on record by name for having been refused
+	// because of one claim. Further ones are counted together.
+	maxDenied = 100
+	// countedFor is how long an agent's refusals for having too many tasks are
+	// counted in one event.
+	countedFor = time.Hour
+)
+
+// recordDenial stores the event of a refusal that was decided here, or counts it with
+// the last one of its kind: whoever asks again and again leaves one row.
+func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
+	seq, err := sameDenial(ctx, tx, &e)
+	if err != nil {
+		return err
+	}
+	if seq == 0 {
+		return insertEvents(ctx, tx, e)
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE events SET count = count + 1, body = json_set(body, '$.count', count + 1) WHERE seq = ?", seq)
+	return err
+}
+
+// sameDenial returns the row that a denial is counted in, 0 if it has one of its own.
+// It takes the name out of one that is counted without.
+func sameDenial(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
+	if e.Against == "" {
+		return lastLimit(ctx, tx, e)
+	}
+	seq, err := denialOf(ctx, tx, e.Against, e.Agent)
+	if err != nil || seq > 0 {
+		return seq, err
+	}
+	var rows int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM events WHERE against = ?", e.Against).Scan(&rows); err != nil || rows < maxDenied {
+		return 0, err
+	}
+	e.Agent, e.Claim, e.Detail = "", "", "refusals of further agents, whose names are not kept: "+e.Detail
+	return denialOf(ctx, tx, e.Against, "")
+}
+
+func denialOf(ctx context.Context, tx *tx, against claim.ID, agent string) (seq int64, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT seq FROM events WHERE against = ? AND agent = ? LIMIT 1", against, agent).Scan(&seq)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return seq, err
+}
+
+// lastLimit returns the agent's last event if that is a refusal because of the limit,
+// whichever the task, and not long ago.
+func lastLimit(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
+	var seq int64
+	var body []byte
+	err := tx.QueryRowContext(ctx, "SELECT seq, body FROM events WHERE agent = ? ORDER BY seq DESC LIMIT 1", e.Agent).Scan(&seq, &body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	last, err := decodeEvent(body)
+	if err != nil || last.Kind != claim.KindDenied || last.Code != e.Code || last.Remote || e.At.Sub(last.At) >= countedFor {
+		return 0, err
+	}
+	return seq, nil
+}
+
+// sumUpDenials makes one event of the denials recorded against a claim that has
+// just ended.
+func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
+	total := 0
+	names, err := collect(ctx, tx, func(row scanner) (agent string, err error) {
+		var count int
+		err = row.Scan(&agent, &count)
+		total += count
+		return agent, err
+	}, "SELECT agent, count FROM events WHERE against = ? ORDER BY agent", c.ID)
+	if err != nil || total == 0 {
+		return err
+	}
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	return insertEvents(ctx, tx, claim.Contested(c, c.Ended, total, names))
+}

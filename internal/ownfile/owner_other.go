@@ -1,0 +1,34 @@
+//go:build !unix
+
+package ownfile
+
+import (
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// owners says that files have owners.
+const owners = false
+
+// NoFollow is the flag of os.OpenFile that keeps it from following a link.
+const NoFollow = 0
+
+// Owner returns the user that a file belongs to, or -1.
+func Owner(fs.FileInfo) int { return nobody }
+
+// Group returns the group that a file belongs to, or -1.
+func Group(fs.FileInfo) int { return nobody }
+
+func openToGroup(fs.FileInfo) bool { return false }
+
+func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, flag, mode)
+}
+
+func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
+
+// UserName names a user, by the number too.
+func UserName(uid int) string { return strconv.Itoa(uid) }
+
+func groupName(fs.FileInfo) string { return "" }

@@ -1,0 +1,58 @@
+//go:build unix
+
+package ownfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// owners says that files have owners.
+const owners = true
+
+// NoFollow is the flag of os.OpenFile that keeps it from following a link.
+const NoFollow = syscall.O_NOFOLLOW
+
+// Owner returns the user that a file belongs to, or -1.
+func Owner(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// Group returns the group that a file belongs to, or -1.
+func Group(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Gid) }
+
+// openToGroup reports whether a group may write that is not the owner's own.
+func openToGroup(info fs.FileInfo) bool {
+	return info.Mode().Perm()&0o020 != 0 && Group(info) != Owner(info)
+}
+
+// openPlain opens a file without following a link at its end, and without waiting
+// for whoever is at the other end of it.
+func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|NoFollow|syscall.O_NONBLOCK, mode)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, isLink(path)
+	}
+	return f, err
+}
+
+func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
+
+// UserName names a user, by the number too.
+func UserName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return fmt.Sprintf("%s (uid %d)", u.Username, uid)
+	}
+	return strconv.Itoa(uid)
+}
+
+func groupName(info fs.FileInfo) string {
+	gid := strconv.Itoa(Group(info))
+	if g, err := user.LookupGroupId(gid); err == nil {
+		return g.Name
+	}
+	return gid
+}

@@ -1,0 +1,122 @@
+package ownfile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Resolved is a path without links, and who could have put there what is there.
+type Resolved struct {
+	Path string
+	uids []int // right users beside root and this user
+}
+
+// Right reports whether a user is one of those whose doing what is there may be:
+// this one, root, or one that owns a directory on the way which only right users
+// could put there. Root made /home/ann for ann: so she is right for what is below
+// it. Anybody can make /tmp/ann, so its owner is not.
+func (r Resolved) Right(uid int) bool {
+	return !owners || uid == 0 || uid == os.Geteuid() || slices.Contains(r.uids, uid)
+}
+
+// Resolve follows a path over its links. What is there need not be right; what is on
+// the way must be: if a link or a directory belongs to a user who is not, the error
+// is an *Unsafe.
+func Resolve(path string) (Resolved, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Resolved{}, err
+	}
+	steps, err := walk(path)
+	if err != nil {
+		return Resolved{}, err
+	}
+	r := Resolved{Path: path}
+	for i, s := range steps {
+		r.Path = s.path
+		switch uid := Owner(s.info); {
+		case r.Right(uid):
+		case !s.open:
+			r.uids = append(r.uids, uid)
+		case i < len(steps)-1:
+			return Resolved{}, &Unsafe{Path: s.path, Who: "user " + userName(s.info), Remedy: fmt.Sprintf("chown %d %s", os.Geteuid(), s.path)}
+		}
+	}
+	return r, nil
+}
+
+// step is something on the way to a path.
+type step struct {
+	path string
+	info fs.FileInfo // of a link, its own
+	open bool        // others than the owner of the directory could make it
+}
+
+// maxLinks is how many links there may be on the way, as on Linux.
+const maxLinks = 40
+
+// walk looks at everything on the way to an absolute path, from the root to what is
+// there, over links. With an error, it returns what it came to.
+func walk(path string) ([]step, error) {
+	if !owners {
+		_, err := os.Stat(path)
+		return nil, err
+	}
+	info, err := os.Lstat("/")
+	if err != nil {
+		return nil, err
+	}
+	at, left, links := "/", strings.Split(path, "/"), 0
+	steps := []step{{path: at, info: info}}
+	for len(left) > 0 {
+		name := left[0]
+		left = left[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		in, err := os.Lstat(at)
+		if err != nil {
+			return steps, err
+		}
+		next := filepath.Join(at, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return steps, err
+		}
+		steps = append(steps, step{next, info, in.Mode().Perm()&0o002 != 0 || openToGroup(in)})
+		if info.Mode().Type() != fs.ModeSymlink {
+			at = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return steps, err
+		}
+		if links++; links > maxLinks {
+			return steps, &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		left = append(strings.Split(target, "/"), left...)
+	}
+	return steps, nil
+}
+
+// right reports whether something belongs to this user or to root.
+func right(info fs.FileInfo) bool {
+	uid := Owner(info)
+	return uid == nobody || uid == 0 || uid == os.Geteuid()
+}
+
+// nobody is the owner where files have none.
+const nobody = -1
