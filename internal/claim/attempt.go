@@ -204,12 +204,10 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		events = append(events, over)
+		a.endFormer(work) // before, so that agents are told of one change, not of two
 	}
 	if err := a.save(ctx, a.cl, events...); err != nil {
 		return Claim{}, err
-	}
-	if a.cl.Former != "" {
-		a.endFormer(work)
 	}
 	if ctx.Err() != nil && !a.keep {
 		// Nobody hears the answer, and nobody would ever give the task back.
