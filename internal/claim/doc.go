@@ -31,11 +31,17 @@
 // a register where the last writer wins.
 //
 // A claim may be taken off its page by its own holder as long as it is live,
-// since nobody else takes the task then, however long the write is on its way.
+// since nobody else takes the task then: a request is given up before anybody may
+// override the claim (Policy.Request), and lands before that or not at all.
 // Once its lease is over somebody may be about to override it, and to free the
 // task under a new holder would hand it to a third. So an agent that is done
 // only then renews its claim first, and a sweep puts a void mark of its own on
 // the page; either has to survive the settle wait, as a claim does.
+//
+// The write window is measured by both clocks of this machine, and by Notion's: if by
+// the Dates of its answers more time passed between the read and the write than here,
+// the clocks here stood still, and the claim is not granted. What stands still for less
+// than two seconds, to which Dates do not tell, goes unnoticed.
 //
 // Times are judged by Notion's clock, of which the Date header of each answer
 // tells. A lease read from Notion, where a date keeps only its minute, counts
