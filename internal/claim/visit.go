@@ -54,8 +54,19 @@ func Asked(err error) bool {
 
 // visit reads the page of a task, with permits for the read and a write. Whoever
 // gets the visit has to close it. If patience is not zero and too many others visit
-// pages for that long, the error is errCrowded. The task is locked.
+// pages for that long, the error is errCrowded. A reading that is unsure is made once
+// more: the second answer tells whether the first was wrong about the time. The task is
+// locked.
 func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
+	v, err := c.visitOnce(ctx, id, patience)
+	if err == nil && v.Unsure {
+		v.Close()
+		v, err = c.visitOnce(ctx, id, patience)
+	}
+	return v, err
+}
+
+func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	// In this order: who has permits must not wait for anything.
 	if err := c.gate.enter(ctx, patience); err != nil {

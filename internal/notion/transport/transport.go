@@ -48,7 +48,7 @@ type Transport struct {
 	permits *permits
 	breaker *breaker
 	meter   *meter
-	clock   *clock
+	ears    *ears
 }
 
 // New returns a transport. It sends nothing.
@@ -74,12 +74,12 @@ func New(o Options) (*Transport, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Transport{permits: permits, meter: newMeter(o.Log), clock: newClock()}
+	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log)}
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
 	chain = &redact{next: chain, token: o.Token}
 	chain = &baseURL{next: chain, base: base}
-	chain = &hear{next: chain, clock: t.clock}
+	chain = &hear{next: chain, ears: t.ears}
 	chain = &typed{next: chain}
 	chain = &measured{next: chain, meter: t.meter}
 	chain = &pace{next: chain, permits: t.permits, log: o.Log}
@@ -95,8 +95,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Now is the best estimate of Notion's time. It goes by the Date headers of the
 // answers, and by the time that has passed since. Before the first answer it is this
-// machine's time.
-func (t *Transport) Now() time.Time { return t.clock.now() }
+// machine's time. One answer alone does not make it jump, see clock.Clock.
+func (t *Transport) Now() time.Time { return t.ears.now() }
 
 // Down says since when nothing is sent because Notion is down, and why. It returns nil
 // as long as Notion is up, as far as is known.
