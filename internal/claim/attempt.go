@@ -122,6 +122,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if !known {
 		return Claim{}, errAgain // the page may show something else by now
 	}
+	if v.Unsure {
+		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
+	}
 	a.cl.Former = ""
 	if d.Override {
 		a.cl.Former = d.Holder

@@ -43,7 +43,7 @@
 // (Policy.StaleAt). A holder trusts its claim for less (Claim.ExpiresAt). What one
 // answer alone says of the time, against all that was known before, is not believed
 // (Reading.Unsure): the page is read a second time, and if that does not settle it, no
-// lease counts as over.
+// lease counts as over, and none begins.
 //
 // # Late claims
 //

@@ -66,6 +66,9 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		return c.mend(ctx, v, cl)
 	}
 
+	if v.Unsure {
+		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, errUntimed)
+	}
 	renewed := cl
 	renewed.ClaimedAt = c.store.Now()
 	w := Write{ClaimedAt: new(renewed.ClaimedAt)}

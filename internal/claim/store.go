@@ -50,6 +50,10 @@ func (r Reading) judged() time.Time {
 	return r.At
 }
 
+// errUntimed is the error of what has to wait until Notion's time is known: a lease that
+// began at a wrong time would be stale at once, or for ever live.
+var errUntimed = Errorf(Unavailable, LandedNo, "Notion's answers do not agree on the time, or have none (see the daemon's log), and nothing was written")
+
 // Write is a change to a task's page. A nil field is left as it is; an empty
 // name or token, a zero time or a zero timeout clears the property.
 type Write struct {

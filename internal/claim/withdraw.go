@@ -8,9 +8,6 @@ import (
 	"dibs/internal/task"
 )
 
-// errUntimed is the error of a step that has to wait until Notion's time is known.
-var errUntimed = Errorf(Unavailable, LandedNo, "Notion's answers do not agree on the time, or have none; nothing was written")
-
 // void marks an abandoned claim, so that nobody takes the task for held by a
 // live agent for longer than needed, and a holder whose claim it covers can
 // write its own back first. A claim whose lease is over is left to be overridden

@@ -85,6 +85,13 @@ func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.
 // as long as Notion is up, as far as is known.
 func (c *Client) Down() error { return c.carrier.Down() }
 
+// Back returns a channel that is closed when Notion, having been down, is next found to
+// answer again.
+func (c *Client) Back() <-chan struct{} { return c.carrier.Back() }
+
+// Await says that somebody waits for Notion, see transport.Transport.Await.
+func (c *Client) Await() { c.carrier.Await() }
+
 // Paused says when a pause that Notion asked for ends. It returns nil if there is no
 // pause, or one that ends within a few seconds. The error is a *claim.StoreError.
 func (c *Client) Paused() error {

@@ -119,12 +119,13 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	}
 }
 
-// wrongDates gives answers Dates that are wrong, of which no two agree.
+// wrongDates gives answers Dates that are wrong, of which no two agree with each other, nor
+// one with a daemon's own clock that is wrong.
 func wrongDates() claimsim.Fault {
 	var wrong atomic.Int64
 	return func(s claim.Store) claim.Store {
 		n := time.Duration(wrong.Add(1))
-		off := 2*time.Minute + n*time.Minute
+		off := 30*time.Minute + n*time.Minute
 		if n%3 == 0 {
 			off = -off
 		}
