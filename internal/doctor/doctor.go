@@ -88,8 +88,8 @@ func Run(ctx context.Context, o Options) *Report {
 	ctx = notion.Impatient(ctx)
 	e.token()
 	if e.connect(ctx) {
+		e.clock(ctx)
 		e.databases(ctx)
-		e.clock() // one answer alone does not tell the time
 	}
 	e.stateDir()
 	e.daemon(ctx)
