@@ -45,7 +45,8 @@ func (i Instant) since(earlier Instant) time.Duration {
 // A Date that lies further than Tolerance from the estimate is doubted, and moves the
 // clock only when the answer to a later request agrees with it. The estimate has two
 // sources of its own, the wall clock and the monotonic clock, of which one may jump or
-// stand still. A Date that agrees with either of them is not doubted.
+// stand still. A Date that agrees with either of them is not doubted. An answer during
+// which one of them jumped tells nothing.
 //
 // A Clock is safe for concurrent use.
 type Clock struct {
@@ -75,7 +76,11 @@ func (c *Clock) Now(local Instant) time.Time {
 func (c *Clock) Hear(date time.Time, sent, received Instant) (sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	latest := date.Add(time.Second + received.since(sent))
+	took := received.since(sent)
+	if took-min(received.Mono-sent.Mono, received.Wall.Sub(sent.Wall)) > Tolerance {
+		return false // how long the answer took is not known, nor what goes with it
+	}
+	latest := date.Add(time.Second + took)
 	if at, ok := c.estimate.agree(received, date, latest); ok {
 		c.estimate, c.doubted = mark{received, at}, nil
 		return true

@@ -48,7 +48,8 @@ func TestClock(t *testing.T) {
 		{"set forward", []heard{{m, moment{m, h}, moment{m, h}, false}}, moment{2 * m, h}, 2 * m},
 		{"set back", []heard{{m, moment{m, -h}, moment{m, -h}, false}}, moment{2 * m, -h}, 2 * m},
 		{"suspended", []heard{{h + m, moment{m, h}, moment{m, h}, false}}, moment{2 * m, h}, h + 2*m},
-		{"suspended while asking", []heard{{m, at(m), moment{m + s, h}, false}}, moment{m + s, h}, h + m + s},
+		{"suspended while asking", []heard{{m, at(m), moment{m + s, h}, true}}, moment{m + s, h}, h + m + s},
+		{"ahead, by different times, and set forward while asking", []heard{{h, at(0), at(0), true}, {h + m, at(s), moment{2 * s, 10 * m}, true}}, moment{3 * s, 0}, 3 * s},
 		{"set forward, and ahead", []heard{{3 * h, moment{m, h}, moment{m, h}, true}}, moment{2 * m, h}, h + 2*m},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

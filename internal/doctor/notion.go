@@ -97,7 +97,7 @@ const skewAllowed = 30 * time.Second
 
 func (e *examination) clock(ctx context.Context) {
 	// One answer alone does not tell the time. Should this one fail, the next check says so.
-	_, _ = e.client.Bot(ctx)
+	_, _ = e.client.Me(ctx)
 	skew := time.Until(e.client.Now()).Round(time.Second)
 	said := "agrees with Notion's to the second"
 	switch {
