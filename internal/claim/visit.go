@@ -139,8 +139,12 @@ func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.Write
 // clocks of this machine, and by Notion's. The time from one Date to another is no
 // longer than what passed here meanwhile, but for the second to which they are cut;
 // if it is, the clocks here stood still, as those of a paused virtual machine do, and
-// do not tell how much time passed.
+// do not tell how much time passed. An answer that is unsure does not tell either: it
+// may be all that shows that they stood still.
 func (v *visit) within(r Reading) bool {
+	if r.Unsure {
+		return false
+	}
 	elapsed := v.watch.elapsed()
 	v.stood = v.stood || r.At.Sub(v.At) > elapsed+time.Second
 	return !v.stood && elapsed <= v.claimer.policy.WriteWindow
@@ -189,6 +193,8 @@ func (v *visit) compete(w Write) (Reading, fate, error) {
 	switch {
 	case f != seen || v.within(r):
 		return r, f, err
+	case r.Unsure:
+		return r, unknown, errors.New("was answered without a date that is known to be right")
 	case v.stood:
 		return r, unknown, fmt.Errorf("was answered %v after the read by Notion's clock, and %v after it by this machine's, which stood still", r.At.Sub(v.At), v.took.Round(time.Millisecond))
 	}

@@ -71,6 +71,13 @@ func (c *Clock) Now(local Instant) time.Time {
 	return c.estimate.then(local)
 }
 
+// Doubts reports whether the last Date that was heard is doubted.
+func (c *Clock) Doubts() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubted != nil
+}
+
 // Hear tells the clock the Date of an answer, when its request was sent and when it was
 // received. It reports whether the Date is believed.
 func (c *Clock) Hear(date time.Time, sent, received Instant) (sure bool) {

@@ -78,6 +78,10 @@ func Impatient(ctx context.Context) context.Context { return transport.Impatient
 // Now is the best estimate of Notion's time, see transport.Transport.Now.
 func (c *Client) Now() time.Time { return c.carrier.Now() }
 
+// DoubtsNow reports whether the last answer said another time than Now, so that the next
+// one decides.
+func (c *Client) DoubtsNow() bool { return c.carrier.DoubtsNow() }
+
 // Uses reports whether token is the client's own.
 func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.token }
 

@@ -98,6 +98,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // machine's time. One answer alone does not make it jump, see clock.Clock.
 func (t *Transport) Now() time.Time { return t.ears.now() }
 
+// DoubtsNow reports whether the last answer said another time than Now, so that the next
+// one decides.
+func (t *Transport) DoubtsNow() bool { return t.ears.clock.Doubts() }
+
 // Down says since when nothing is sent because Notion is down, and why. It returns nil
 // as long as Notion is up, as far as is known.
 func (t *Transport) Down() error { return t.breaker.check(false) }
