@@ -222,7 +222,7 @@ func TestAJumpIsConfirmed(t *testing.T) {
 		if got := requests(d)[:2]; got[0] != claimsim.Reads || got[1] != claimsim.Reads {
 			t.Errorf("requests begin with %v, want two reads", got)
 		}
-		if c.ClaimedAt.Sub(time.Now()).Abs() > 10*time.Second {
+		if time.Until(c.ClaimedAt).Abs() > 10*time.Second {
 			t.Errorf("the claim began at %v, want about %v", c.ClaimedAt, time.Now())
 		}
 	})

@@ -35,7 +35,7 @@ func TestAnswersSayOfWhenTheyAre(t *testing.T) {
 					if off := r.At.Sub(now); r.Unsure != unsure || off.Abs() > time.Second {
 						w.Errorf("%s under %s of %v, answer %d: of now + %v, unsure %v; want unsure %v", name, fault.Kind, fault.Off, i, off, r.Unsure, unsure)
 					}
-					if off := tasks.Now().Sub(time.Now()); off.Abs() > time.Second {
+					if off := time.Until(tasks.Now()); off.Abs() > time.Second {
 						w.Errorf("%s under %s of %v, answer %d: the clock is off by %v", name, fault.Kind, fault.Off, i, off)
 					}
 				}
