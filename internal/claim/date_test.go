@@ -227,3 +227,21 @@ func TestAJumpIsConfirmed(t *testing.T) {
 		}
 	})
 }
+
+// A machine whose clocks stand still during a claim write finds every Date ahead from then
+// on. That is no jump of Notion's: the write came as much later as they are ahead.
+func TestDatesTellThatClocksStoodStill(t *testing.T) {
+	for _, stood := range []time.Duration{4 * time.Second, 6 * time.Second, 40 * time.Second, time.Hour} {
+		t.Run(stood.String(), func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				wrote := false
+				since := func(_ task.ID, write *claim.Write) bool {
+					wrote = wrote || claimsim.KindOf(write) == claimsim.Claims
+					return wrote
+				}
+				d := w.start(steady("stands still"), claimsim.On(since, claimsim.WrongDate(stood)))
+				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			})
+		})
+	}
+}
