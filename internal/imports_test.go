@@ -25,9 +25,10 @@ var allowed = map[string][]string{
 	"internal/usertest":        {},
 	"internal/ramdisk":         {},
 	"internal/agenda":          {},
+	"internal/clock":           {},
 	"internal/keylock":         {},
 	"internal/claim":           {"internal/agenda", "internal/keylock", "internal/task"},
-	"internal/claim/claimsim":  {"internal/claim", "internal/task"},
+	"internal/claim/claimsim":  {"internal/claim", "internal/clock", "internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 
 	"internal/feed":    {"internal/claim", "internal/task"},
@@ -39,7 +40,7 @@ var allowed = map[string][]string{
 	"internal/broker":  {"internal/api", "internal/claim", "internal/feed", "internal/mirror", "internal/ready", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
-	"internal/notion/transport":               {"internal/claim", "internal/task"},
+	"internal/notion/transport":               {"internal/claim", "internal/clock", "internal/task"},
 	"internal/notion/transport/transporttest": {},
 
 	// Adapters never import each other.

@@ -59,6 +59,9 @@ type Config struct {
 	Feed    Feed
 	// Now is Notion's time.
 	Now func() time.Time
+	// Back returns a channel that is closed when Notion is next found to be back; nil
+	// for never.
+	Back func() <-chan struct{}
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
 	// Report adds to the status what the broker does not know: who the daemon is, how it
@@ -75,6 +78,7 @@ type Broker struct {
 	journal Journal
 	feed    Feed
 	now     func() time.Time
+	back    func() <-chan struct{}
 	report  func(context.Context, *api.Status) error
 	log     *slog.Logger
 	ahead   atomic.Int64 // see Local
@@ -97,10 +101,13 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now, back: c.Back,
 		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+	}
+	if b.back == nil {
+		b.back = func() <-chan struct{} { return nil }
 	}
 	b.ready = ready.New(ready.Config{
 		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },

@@ -16,6 +16,10 @@ import (
 // changed: a lease may have run out.
 const recheck = 15 * time.Second
 
+// soon is how often it does so at first when Notion fails without being known to be down;
+// the time doubles up to recheck.
+const soon = 3 * time.Second
+
 // Claim gets the agent a task: the one it names, or the first ready one. The error is a
 // *claim.Denied if it did not get one in the time it was ready to wait.
 func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
@@ -23,8 +27,9 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
 	}
 	deadline := time.Now().Add(r.Wait)
+	failed := 0
 	for first := true; ; first = false {
-		changed := b.changed.next()
+		changed, back := b.changed.next(), b.back()
 		cl, err := b.try(ctx, r, first)
 		var denied *claim.Denied
 		if !errors.As(err, &denied) || !passing(denied, r.Task == "") {
@@ -34,12 +39,18 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		if left <= 0 {
 			return cl, err
 		}
-		if denied.Code == claim.CodeNotionUnavailable && !denied.Page {
+		pause := max(recheck, denied.RetryAfter)
+		if denied.Code == claim.CodeNotionUnavailable && !denied.Page && denied.Task.ID != "" {
 			changed = nil // nothing that happens here brings Notion back
+			if denied.RetryAfter == 0 {
+				pause = min(recheck, soon<<min(failed, 10))
+				failed++
+			}
 		}
-		pause := min(left, max(recheck, denied.RetryAfter))
+		pause = min(left, pause)
 		select {
 		case <-changed:
+		case <-back:
 		case <-time.After(pause):
 		case <-b.closed:
 			return cl, err

@@ -109,7 +109,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
-	d := Decide(v.Task, blockers, v.At, a.policy)
+	d := a.policy.decide(v.Reading, blockers)
 	if d.Code == CodeHeld && a.quiet {
 		denied := d.Deny(v.Task)
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
@@ -121,6 +121,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	if !known {
 		return Claim{}, errAgain // the page may show something else by now
+	}
+	if v.Unsure {
+		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
 	}
 	a.cl.Former = ""
 	if d.Override {
@@ -168,7 +171,7 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 
 // judge grants the claim if the page, as it was read last, shows all of it.
 func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
-	s, holder, detail := a.look(a.cl, r.Task, r.At)
+	s, holder, detail := a.look(a.cl, r.Task, r.judged())
 	if s != mine {
 		return a.overruled(ctx, r.Task, holder, detail)
 	}
@@ -250,7 +253,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Cla
 	}
 	// It may arrive yet, whoever has the task by now.
 	a.cl.State = Unseen
-	if d := Decide(r.Task, nil, r.At, a.policy); d.Code == CodeHeld {
+	if d := a.policy.decide(r, nil); d.Code == CodeHeld {
 		a.cl.Task = r.Task
 		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
 	}
@@ -261,7 +264,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Cla
 
 // there reports whether the page shows the claim.
 func (a *attempt) there(ctx context.Context, r Reading) bool {
-	s, _, _ := a.look(a.cl, r.Task, r.At)
+	s, _, _ := a.look(a.cl, r.Task, r.judged())
 	return s == mine
 }
 

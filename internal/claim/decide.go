@@ -22,6 +22,15 @@ type Decision struct {
 	Reason string
 }
 
+// decide is Decide for a reading.
+func (p Policy) decide(r Reading, blockers []task.ID) Decision {
+	d := Decide(r.Task, blockers, r.judged(), p)
+	if d.Code == CodeHeld && p.Stale(r.Task, r.At) {
+		d.Reason += ", whose lease seems to be over, but Notion's answers do not agree on the time, or have none (see the daemon's log)"
+	}
+	return d
+}
+
 // Decide says whether a task may be claimed at now, which is Notion's time as
 // of the reading. blockers are its dependencies that are not COMPLETED. Asking
 // again under the holder's own name makes no difference: two sessions may share

@@ -66,7 +66,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 	}
 	defer v.Close()
 	w := finishWrite(d.cl)
-	s, holder, detail := d.look(d.cl, v.Task, v.At)
+	s, holder, detail := d.look(d.cl, v.Task, v.judged())
 	switch {
 	case s == done, d.sent && w.shows(v.Task, d.policy.NoToken), d.sent && s == suspect && *w.Status == task.Open:
 		// The last: the task was given back, and somebody claimed it since.
@@ -75,7 +75,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 		return d.cl, d.save(ctx, d.cl)
 	case s == suspect, s == gone:
 		return d.lose(ctx, d.cl, holder, detail)
-	case d.policy.Over(v.Task, v.At):
+	case d.policy.Over(v.Task, v.At): // an unsure reading will do: to renew harms nobody
 		v.Close()
 		return d.renewFirst(ctx)
 	}

@@ -46,7 +46,10 @@
 // Times are judged by Notion's clock, of which the Date header of each answer
 // tells. A lease read from Notion, where a date keeps only its minute, counts
 // as stale only after the whole minute, the lease, and an allowance have passed
-// (Policy.StaleAt). A holder trusts its claim for less (Claim.ExpiresAt).
+// (Policy.StaleAt). A holder trusts its claim for less (Claim.ExpiresAt). What one
+// answer alone says of the time, against all that was known before, is not believed
+// (Reading.Unsure): the page is read a second time, and if that does not settle it, no
+// lease counts as over, and none begins.
 //
 // # Late claims
 //

@@ -9,9 +9,13 @@ import (
 
 // Between these, a step that is owed to Notion is tried again.
 const (
-	minRetry = 15 * time.Second
+	minRetry = 3 * time.Second
 	maxRetry = 5 * time.Minute
 )
+
+// leastHeldBack is the least time before that while the store sends nothing: Hasten is
+// called when it does again.
+const leastHeldBack = 15 * time.Second
 
 // RunDue takes the next step of every claim that is owed one: give up an attempt
 // that was cut short, deliver a finish, mark an abandoned claim void, take a void
@@ -54,6 +58,23 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
+// Hasten makes the first of the finishes due that wait until Notion can be told: it is
+// back. RunDue delivers the others with it.
+func (c *Claimer) Hasten(ctx context.Context) error {
+	waits := func(cl Claim) bool {
+		return cl.State == Finishing && cl.Suspect.IsZero() && cl.Due.After(c.store.Now())
+	}
+	owed := c.Finishing()
+	first := slices.IndexFunc(owed, waits)
+	if first < 0 {
+		return nil
+	}
+	return c.each(ctx, owed[first:first+1], waits, func(cl Claim) error {
+		cl.Due = c.store.Now()
+		return c.save(ctx, cl)
+	})
+}
+
 // forever is later than anything.
 var forever = time.Unix(1<<40, 0)
 
@@ -91,7 +112,7 @@ func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
 func (c *Claimer) later(since time.Time, cause error) time.Time {
 	now := c.store.Now()
 	if wait := retryAfter(cause); wait > 0 {
-		return now.Add(wait)
+		return now.Add(max(wait, leastHeldBack))
 	}
 	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
 }

@@ -62,7 +62,7 @@ func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool,
 		return cl, false, err
 	}
 	defer v.Close()
-	s, _, _ := c.look(cl, v.Task, v.At)
+	s, _, _ := c.look(cl, v.Task, v.judged())
 	if s == mine {
 		cl, err = c.stands(ctx, cl, v.Task, "")
 		return cl, false, err
@@ -75,7 +75,7 @@ func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool,
 // writes the claim back if an abandoned one lies over it, bears with a suspected
 // late write for a grace, and otherwise closes the claim and returns a *Lost.
 func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
-	s, holder, detail := c.look(cl, v.Task, v.At)
+	s, holder, detail := c.look(cl, v.Task, v.judged())
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
 		return c.lose(ctx, cl, holder, detail)

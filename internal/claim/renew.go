@@ -62,10 +62,13 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		return Claim{}, err
 	}
 	defer v.Close()
-	if s, _, _ := c.look(cl, v.Task, v.At); s != mine {
+	if s, _, _ := c.look(cl, v.Task, v.judged()); s != mine {
 		return c.mend(ctx, v, cl)
 	}
 
+	if v.Unsure {
+		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, errUntimed)
+	}
 	renewed := cl
 	renewed.ClaimedAt = c.store.Now()
 	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
@@ -78,9 +81,9 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	// needs no more than its answer; after that a rival may be between its read
 	// and its write, and the renewal has to survive the settle wait, as a claim
 	// does.
-	inTime := f == seen && answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
+	inTime := f == seen && !answer.Unsure && answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
 	if inTime {
-		s, _, _ := c.look(cl, answer.Task, answer.At)
+		s, _, _ := c.look(cl, answer.Task, answer.judged())
 		inTime = s == mine
 	}
 	if !inTime {
@@ -90,7 +93,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}
-		s, holder, detail := c.look(cl, answer.Task, answer.At)
+		s, holder, detail := c.look(cl, answer.Task, answer.judged())
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, holder, detail)

@@ -24,7 +24,8 @@ type Store interface {
 	// shows other values than those sent is still returned without an error.
 	Write(ctx context.Context, id task.ID, w Write) (Reading, error)
 
-	// Now is the best estimate of Notion's time, to a second or so.
+	// Now is the best estimate of Notion's time, to a second or so. No time that one
+	// answer alone has said has moved it.
 	Now() time.Time
 }
 
@@ -34,7 +35,24 @@ type Reading struct {
 	// At is Notion's time at which the answer was made, from its Date header:
 	// cut to the second, so never later than the truth.
 	At time.Time
+	// Unsure says that At is not confirmed, and is the store's estimate: the answer
+	// had no Date, or one that is far from the estimate while no other answer has
+	// said the same. Nothing that takes a task away may rest on it.
+	Unsure bool
 }
+
+// judged is the moment by which the lease of the claim that r shows is judged: r.At, or,
+// if that is not confirmed, a moment before the end of any lease.
+func (r Reading) judged() time.Time {
+	if r.Unsure {
+		return time.Time{}
+	}
+	return r.At
+}
+
+// errUntimed is the error of what has to wait until Notion's time is known: a lease that
+// began at a wrong time would be stale at once, or for ever live.
+var errUntimed = Errorf(Unavailable, LandedNo, "Notion's answers do not agree on the time, or have none (see the daemon's log), and nothing was written")
 
 // Write is a change to a task's page. A nil field is left as it is; an empty
 // name or token, a zero time or a zero timeout clears the property.

@@ -52,7 +52,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	}
 	defer v.Close()
 	t := v.Task
-	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.At) || v.late() {
+	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
 		return Claim{}, false, nil
 	}
 	local := c.held(t)

@@ -54,8 +54,19 @@ func Asked(err error) bool {
 
 // visit reads the page of a task, with permits for the read and a write. Whoever
 // gets the visit has to close it. If patience is not zero and too many others visit
-// pages for that long, the error is errCrowded. The task is locked.
+// pages for that long, the error is errCrowded. A reading that is unsure is made once
+// more: the second answer tells whether the first was wrong about the time. The task is
+// locked.
 func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
+	v, err := c.visitOnce(ctx, id, patience)
+	if err == nil && v.Unsure {
+		v.Close()
+		v, err = c.visitOnce(ctx, id, patience)
+	}
+	return v, err
+}
+
+func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	// In this order: who has permits must not wait for anything.
 	if err := c.gate.enter(ctx, patience); err != nil {
@@ -128,8 +139,12 @@ func (v *visit) late() bool { return v.watch.elapsed() >= v.claimer.policy.Write
 // clocks of this machine, and by Notion's. The time from one Date to another is no
 // longer than what passed here meanwhile, but for the second to which they are cut;
 // if it is, the clocks here stood still, as those of a paused virtual machine do, and
-// do not tell how much time passed.
+// do not tell how much time passed. An answer that is unsure does not tell either: it
+// may be all that shows that they stood still.
 func (v *visit) within(r Reading) bool {
+	if r.Unsure {
+		return false
+	}
 	elapsed := v.watch.elapsed()
 	v.stood = v.stood || r.At.Sub(v.At) > elapsed+time.Second
 	return !v.stood && elapsed <= v.claimer.policy.WriteWindow
@@ -178,6 +193,8 @@ func (v *visit) compete(w Write) (Reading, fate, error) {
 	switch {
 	case f != seen || v.within(r):
 		return r, f, err
+	case r.Unsure:
+		return r, unknown, errors.New("was answered without a date that is known to be right")
 	case v.stood:
 		return r, unknown, fmt.Errorf("was answered %v after the read by Notion's clock, and %v after it by this machine's, which stood still", r.At.Sub(v.At), v.took.Round(time.Millisecond))
 	}

@@ -24,7 +24,7 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 		// Not there, or no longer: somebody wrote over it, or it may still come.
 		cl.State, cl.Due = Unseen, time.Time{}
 		return c.save(ctx, cl)
-	case tok.Done || v.Task.ClaimedBy != cl.Agent || c.policy.Over(v.Task, v.At):
+	case tok.Done || v.Task.ClaimedBy != cl.Agent || c.policy.Over(v.Task, v.judged()):
 		return c.overtaken(ctx, cl)
 	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
 		if v.Reading, _, err = v.write(voidMark(cl)); err != nil {
@@ -49,8 +49,11 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 		// The write that did it was not answered; and in the second case somebody
 		// has claimed the task since, which nobody does under a live mark.
 		return c.withdrawn(ctx, cl)
-	case tok.ID != cl.ID || tok.Done || v.Task.ClaimedBy != cl.Agent || v.Task.Trashed || c.policy.Over(v.Task, v.At):
+	case tok.ID != cl.ID || tok.Done || v.Task.ClaimedBy != cl.Agent || v.Task.Trashed || c.policy.Over(v.Task, v.judged()):
 		return c.overtaken(ctx, cl)
+	case v.Unsure:
+		// The grace may not be over, and a holder on its way to write its claim back.
+		return c.postpone(ctx, cl, errUntimed)
 	case v.At.Add(time.Second).Before(cl.Due):
 		return nil // the clock here jumped ahead, and the answer has set it right
 	}

@@ -182,7 +182,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Log: d.log,
+		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now, Back: d.notion.Back,
 		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{

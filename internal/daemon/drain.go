@@ -17,8 +17,11 @@ type drain struct {
 // when the rest of the daemon has stopped.
 func (d *Daemon) drainLoop(ctx context.Context, drain drain, stopped <-chan struct{}) {
 	for last := false; ; {
-		if _, err := drain.RunOnce(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("the outbox failed", "error", err)
+		down := !last && d.notion.Down() != nil // then all would only be refused, and noted
+		if !down {
+			if _, err := drain.RunOnce(ctx); err != nil && ctx.Err() == nil {
+				d.log.Error("the outbox failed", "error", err)
+			}
 		}
 		if last || ctx.Err() != nil {
 			return
@@ -26,6 +29,10 @@ func (d *Daemon) drainLoop(ctx context.Context, drain drain, stopped <-chan stru
 		wait := time.Hour
 		if next, ok, err := drain.NextAt(ctx); err == nil && ok {
 			wait = max(time.Second, time.Until(next))
+			if down {
+				d.notion.Await()
+				wait = awaitEvery // or until it is back
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) *Report {
 	ctx = notion.Impatient(ctx)
 	e.token()
 	if e.connect(ctx) {
-		e.clock()
+		e.clock(ctx)
 		e.databases(ctx)
 	}
 	e.stateDir()

@@ -95,7 +95,10 @@ func (e *examination) plan(bot notion.Bot) {
 // Notion's, so that nothing breaks, but logs and people are misled.
 const skewAllowed = 30 * time.Second
 
-func (e *examination) clock() {
+func (e *examination) clock(ctx context.Context) {
+	if e.client.DoubtsNow() {
+		_, _ = e.client.Me(ctx) // should it fail, the next check says why
+	}
 	skew := time.Until(e.client.Now()).Round(time.Second)
 	said := "agrees with Notion's to the second"
 	switch {

@@ -19,6 +19,7 @@ type faultJSON struct {
 	Kind       FaultKind `json:"kind"`
 	Delay      duration  `json:"delay"`
 	Late       duration  `json:"late"`
+	Off        duration  `json:"off"`
 	RetryAfter duration  `json:"retry_after"`
 	Reason     string    `json:"reason"`
 }
@@ -52,7 +53,7 @@ func (e *Emulator) control(w http.ResponseWriter, r *http.Request, body []byte) 
 		}
 		e.Inject(Fault{
 			Method: f.Method, Path: f.Path, Skip: f.Skip, Times: f.Times, Kind: f.Kind,
-			Delay: time.Duration(f.Delay), Late: time.Duration(f.Late), RetryAfter: time.Duration(f.RetryAfter), Reason: f.Reason,
+			Delay: time.Duration(f.Delay), Late: time.Duration(f.Late), Off: time.Duration(f.Off), RetryAfter: time.Duration(f.RetryAfter), Reason: f.Reason,
 		})
 		w.WriteHeader(http.StatusNoContent)
 	case "DELETE " + controlPath + "faults":

@@ -34,6 +34,8 @@ const (
 	Error504         FaultKind = "Error504"         // 504 gateway_timeout
 	Stop             FaultKind = "Stop"             // held until the fault is removed, then applied; or dropped with the connection
 	StopAfter        FaultKind = "StopAfter"        // applied, then held until the fault is removed
+	WrongDate        FaultKind = "WrongDate"        // applied; the Date of the answer is off by Fault.Off
+	NoDate           FaultKind = "NoDate"           // applied; the answer has no Date
 )
 
 // Fault is something that goes wrong with the requests it matches. Only
@@ -55,6 +57,8 @@ type Fault struct {
 	Kind FaultKind
 	// Delay is for Delay, DelayAnswer and StaleQuery, Late for LateWrite.
 	Delay, Late time.Duration
+	// Off is for WrongDate; below zero is the past.
+	Off time.Duration
 	// RetryAfter is for RateLimited429 and Overload529, zero for a minute, and
 	// for Blocked429, zero for none.
 	RetryAfter time.Duration
@@ -68,6 +72,7 @@ var faultKinds = map[FaultKind]func(effect) bool{
 	Delay: anything, DelayAnswer: anything, DropAnswer: anything, DropRequest: anything,
 	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything,
 	Error500: anything, Error503: anything, Error504: anything, Stop: anything, StopAfter: anything,
+	WrongDate: anything, NoDate: anything,
 	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,
 	StaleQuery: func(e effect) bool { return e == queries },
 }

@@ -33,6 +33,7 @@ func TestFaultsOnWrites(t *testing.T) {
 		code      string // of the error
 		shown     string // the status in the answer
 		retry     string // Retry-After
+		date      string // the Date, if it is not right
 		took      time.Duration
 		after     string // the page, when the sender knows
 		inTheEnd  string // the page, an hour later
@@ -60,6 +61,8 @@ func TestFaultsOnWrites(t *testing.T) {
 		{emulator.Fault{Kind: emulator.Error500}, seen{status: 500, code: "internal_server_error", after: before, inTheEnd: before}},
 		{emulator.Fault{Kind: emulator.Error503}, seen{status: 503, code: "service_unavailable", after: before, inTheEnd: before}},
 		{emulator.Fault{Kind: emulator.Error504}, seen{status: 504, code: "gateway_timeout", after: before, inTheEnd: before}},
+		{emulator.Fault{Kind: emulator.WrongDate, Off: time.Hour}, seen{status: 200, shown: sent, date: "Sat, 01 Jan 2000 01:00:00 GMT", after: sent, inTheEnd: sent}},
+		{emulator.Fault{Kind: emulator.NoDate}, seen{status: 200, shown: sent, date: "none", after: sent, inTheEnd: sent}},
 		{emulator.Fault{Kind: emulator.StaleQuery, Delay: time.Hour}, seen{status: 200, shown: sent, after: sent, inTheEnd: sent}}, // no query
 	} {
 		t.Run(string(c.fault.Kind), func(t *testing.T) {
@@ -70,12 +73,19 @@ func TestFaultsOnWrites(t *testing.T) {
 				a.inject(c.fault)
 				start := time.Now()
 				r, err := a.send("PATCH", pathPages+"/"+id, object{"properties": object{"status": status(sent)}})
+				answered := time.Now().UTC().Format(http.TimeFormat)
 				got := seen{status: r.status, took: time.Since(start), after: page()}
 				got.code, _ = r.body["code"].(string)
 				got.shown, _ = at(r.body, "properties", "status", "status", "name").(string)
 				if err == nil {
 					got.retry = r.header.Get("Retry-After")
 					got.notNotion = r.header.Get("X-Notion-Request-Id") == ""
+					switch date := r.header.Get("Date"); {
+					case date == "":
+						got.date = "none"
+					case date != answered && c.fault.Kind != emulator.DelayAnswer:
+						got.date = date
+					}
 				}
 				time.Sleep(time.Hour)
 				got.inTheEnd = page()

@@ -32,6 +32,10 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 			return cut
 		}
 		return a
+	case WrongDate:
+		return e.apply(c, route).dated(time.Now().Add(f.Off).UTC().Format(http.TimeFormat))
+	case NoDate:
+		return e.apply(c, route).dated()
 	case DropRequest:
 		return cut
 	case DropAnswer:
@@ -59,6 +63,12 @@ func (e *Emulator) faulty(f *injected, r *http.Request, c *call, route *route) *
 		}
 	}
 	return f.refusal()
+}
+
+// dated gives an answer another Date, or none.
+func (a *answer) dated(date ...string) *answer {
+	a.header["Date"] = date // net/http adds none to a header where it is nil
+	return a
 }
 
 // hold waits until the fault is removed; false if the connection or the

@@ -40,7 +40,10 @@ type Config struct {
 	// Unsynced, if set, is called after every sync that failed, unless it was to read
 	// the schema first and could not. again says that the one before had failed, too.
 	Unsynced func(ctx context.Context, again bool)
-	Log      *slog.Logger
+	// Back, if set, returns a channel that is closed when Notion is next found to be
+	// back: then a sync is made that failed before.
+	Back func() <-chan struct{}
+	Log  *slog.Logger
 }
 
 // Mirror is safe for concurrent use; one sync runs at a time. It calls what is in
@@ -53,6 +56,7 @@ type Mirror struct {
 	onChange func(ids []task.ID)
 	synced   func(context.Context, Result) error
 	unsynced func(ctx context.Context, again bool)
+	back     func() <-chan struct{}
 	log      *slog.Logger
 	interval atomic.Int64
 
@@ -83,9 +87,12 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, log: c.Log,
+		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
+	}
+	if m.back == nil {
+		m.back = func() <-chan struct{} { return nil }
 	}
 	m.SetInterval(c.Interval)
 	last, err := c.Storage.Meta(ctx, metaSynced)

@@ -53,8 +53,13 @@ func (m *Mirror) Run(ctx context.Context) {
 	case <-m.first:
 	case <-ctx.Done():
 	}
-	for wait := m.nextSync(nil); sleep(ctx, wait); {
+	back := m.back()
+	for wait := m.nextSync(nil); sleep(ctx, wait, back); {
+		back = m.back()          // before it fails
 		_, err := m.RunOnce(ctx) // which has noted the error
+		if err == nil {
+			back = nil // it may have been the one to find out
+		}
 		wait = m.nextSync(err)
 	}
 }
@@ -80,12 +85,13 @@ func (m *Mirror) Close() error {
 	return nil
 }
 
-// sleep waits for d and reports whether ctx is still going.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d, or for early, and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-early:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

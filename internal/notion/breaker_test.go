@@ -68,18 +68,33 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 					w.Errorf("%d requests were sent", n)
 				}
 
-				// An hour costs two requests a minute and some, and nobody but a
-				// read without permits makes them.
-				for end := time.Now().Add(time.Hour); time.Now().Before(end); time.Sleep(time.Second) {
-					if _, err := tasks.Permit(w.Context(), 1); err == nil {
-						w.Fatal("a permit was given")
+				// While somebody waits, Notion is looked for every three seconds, and
+				// less often in the long run. Else an hour costs two requests a minute
+				// and some. Nobody who waits makes them.
+				for _, waiting := range []bool{true, false} {
+					w.emulator.ResetRequests()
+					start := time.Now()
+					for time.Since(start) < time.Hour {
+						if waiting && permitted(tasks) == nil {
+							w.Fatal("a permit was given")
+						}
+						for range 5 {
+							if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
+								w.Fatal("a query succeeded")
+							}
+							time.Sleep(time.Second)
+						}
+						if n := len(w.emulator.Requests()); waiting && n > int(time.Since(start)/(3*time.Second))+1 {
+							w.Fatalf("%d requests in %s", n, time.Since(start))
+						}
 					}
-					if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil {
-						w.Fatal("a query succeeded")
+					n := len(w.emulator.Requests())
+					if least, most := 60, 130; !waiting && (n < least || n > most) {
+						w.Errorf("%d requests in an hour, want about two a minute", n)
 					}
-				}
-				if n := len(w.emulator.Requests()); n < 60 || n > 130 {
-					w.Errorf("%d requests in an hour, want about two a minute", n)
+					if waiting && (n < 300 || n > 700) {
+						w.Errorf("%d requests in an hour for those who wait, want one every three seconds at first, and fewer then", n)
+					}
 				}
 
 				up()

@@ -78,12 +78,23 @@ func Impatient(ctx context.Context) context.Context { return transport.Impatient
 // Now is the best estimate of Notion's time, see transport.Transport.Now.
 func (c *Client) Now() time.Time { return c.carrier.Now() }
 
+// DoubtsNow reports whether the last answer said another time than Now, so that the next
+// one decides.
+func (c *Client) DoubtsNow() bool { return c.carrier.DoubtsNow() }
+
 // Uses reports whether token is the client's own.
 func (c *Client) Uses(token string) bool { return strings.TrimSpace(token) == c.token }
 
 // Down says since when nothing is sent because Notion is down, and why. It returns nil
 // as long as Notion is up, as far as is known.
 func (c *Client) Down() error { return c.carrier.Down() }
+
+// Back returns a channel that is closed when Notion, having been down, is next found to
+// answer again.
+func (c *Client) Back() <-chan struct{} { return c.carrier.Back() }
+
+// Await says that somebody waits for Notion, see transport.Transport.Await.
+func (c *Client) Await() { c.carrier.Await() }
 
 // Paused says when a pause that Notion asked for ends. It returns nil if there is no
 // pause, or one that ends within a few seconds. The error is a *claim.StoreError.

@@ -2,7 +2,10 @@ package notion
 
 import (
 	"context"
-	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+	"dibs/internal/task"
 )
 
 // exchange travels in the context of a call of the library. It carries what the
@@ -12,8 +15,8 @@ type exchange struct {
 	// only lists the ids of the properties that a query shall answer with; nil for all.
 	only []string
 
-	// date is the answer's Date header; zero if it had none.
-	date time.Time
+	// moment is when the answer was made.
+	moment transport.Moment
 	// incomplete says why a query's answers end before its results do.
 	incomplete string
 	// columns is a database's schema, by the properties' names.
@@ -44,7 +47,7 @@ type exchangeKey struct{}
 
 // in returns a context that carries x.
 func (x *exchange) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
+	return transport.Timed(context.WithValue(ctx, exchangeKey{}, x), &x.moment)
 }
 
 // exchangeOf returns what the context carries, or an exchange that nobody reads.
@@ -55,11 +58,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return new(exchange)
 }
 
-// at is Notion's time at which the answer was made. If the answer did not say it, that
-// is now.
-func (x *exchange) at(now func() time.Time) time.Time {
-	if x.date.IsZero() {
-		return now()
-	}
-	return x.date.UTC()
+// reading is a task that the answer showed.
+func (x *exchange) reading(t task.Task) claim.Reading {
+	return claim.Reading{Task: t, At: x.moment.At, Unsure: !x.moment.Sure}
 }

@@ -122,7 +122,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 			incomplete = x.incomplete
 		}
 		if l.at.IsZero() {
-			l.at = x.at(t.client.Now)
+			l.at = x.moment.At
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)

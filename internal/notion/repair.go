@@ -36,9 +36,6 @@ func (r *repair) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x := exchangeOf(req.Context())
-	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		x.date = date
-	}
 	body, err := transport.Body(resp)
 	if err == nil {
 		body, err = r.answer(req, body, x)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"dibs/internal/claim"
 
@@ -223,29 +222,5 @@ func TestAnswersOfAnotherForm(t *testing.T) {
 	_, _, got, err := repaired(t, t.Context(), "GET", "/v1/users/me", "", `{"object":"user","id":"u"}`)
 	if err != nil || got != `{"object":"user","id":"u"}` {
 		t.Errorf("an answer of another kind became %q, %v", got, err)
-	}
-}
-
-// A reading is of the moment that its answer's Date says, or of now if it says none.
-func TestAnswersSayOfWhenTheyAre(t *testing.T) {
-	now := time.Date(2026, 11, 18, 18, 0, 0, 0, time.UTC)
-	for _, tc := range []struct {
-		date string
-		want time.Time
-	}{
-		{"Wed, 18 Nov 2026 17:56:00 GMT", time.Date(2026, 11, 18, 17, 56, 0, 0, time.UTC)},
-		{"yesterday", now},
-		{"", now},
-	} {
-		var x exchange
-		chain := &repair{sources: new(sources), next: transporttest.Server(func(*http.Request) (*http.Response, error) {
-			return transporttest.Reply(200, `{"object":"page"}`, "Date", tc.date), nil
-		})}
-		if _, err := chain.RoundTrip(transporttest.Request(t, x.in(t.Context()), http.MethodGet, transporttest.PagePath, "")); err != nil {
-			t.Fatal(err)
-		}
-		if got := x.at(func() time.Time { return now }); !got.Equal(tc.want) {
-			t.Errorf("an answer of date %q is of %s, want %s", tc.date, got, tc.want)
-		}
 	}
 }

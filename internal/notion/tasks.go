@@ -128,7 +128,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		}
 	}
 	t.meet(id, c.strangerOn(page))
-	return claim.Reading{Task: read, At: x.at(t.client.Now)}, nil
+	return x.reading(read), nil
 }
 
 // missing is the error of a page that could not be read. If Notion does not know the
@@ -191,7 +191,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if x.truncated[c.dependencies(page)] {
 		written.DependsOn = t.recall(written.ID, written.DependsOn)
 	}
-	return claim.Reading{Task: written, At: x.at(t.client.Now)}, nil
+	return x.reading(written), nil
 }
 
 // anotherPage is the error of an answer that shows another page than the one asked for.

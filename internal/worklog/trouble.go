@@ -2,6 +2,7 @@ package worklog
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -165,6 +166,15 @@ func retryAfter(err error) time.Duration {
 		return failed.RetryAfter
 	}
 	return 0
+}
+
+// Hasten has nothing wait any longer that waits because it, or the log, failed: Notion is
+// back. It is to be followed by a run.
+func (d *Drainer) Hasten(ctx context.Context) error {
+	d.mu.Lock()
+	d.until, d.why = time.Time{}, nil
+	d.mu.Unlock()
+	return d.outbox.Hurry(ctx, d.now(), d.log)
 }
 
 // named is how many entries Troubles names.

@@ -99,7 +99,7 @@ func (d *Daemon) Successor(ctx context.Context) (*Daemon, error) {
 // sees to the claims held here and to the steps that are owed, and writes the
 // leases that are due.
 func (d *Daemon) Sync(ctx context.Context) error {
-	d.Store.hear(time.Now().Truncate(time.Second)) // as the answer to a query says
+	d.Store.hear() // as the answer to a query says
 	rows := make(map[task.ID]*task.Task)
 	var errs []error
 	for _, t := range d.register.Tasks() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -35,12 +36,13 @@ type StoreOptions struct {
 type Store struct {
 	register *Register
 	options  StoreOptions
+	started  time.Time // what the monotonic clock counts from
+	clock    *clock.Clock
 
 	mu    sync.Mutex
 	draws map[task.ID]*rand.Rand
 	free  time.Time // when the next permit may be given
 	skew  time.Duration
-	ahead time.Duration // what the last answer's Date said beyond the own clock
 	calls []Call
 	given []*permits
 }
@@ -65,7 +67,9 @@ func (r *Register) Store(o StoreOptions) *Store {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
-	return &Store{register: r, options: o, draws: make(map[task.ID]*rand.Rand), skew: o.Skew}
+	s := &Store{register: r, options: o, started: time.Now(), draws: make(map[task.ID]*rand.Rand), skew: o.Skew}
+	s.clock = clock.New(s.instant())
+	return s
 }
 
 type permitsKey struct{}
@@ -130,7 +134,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 
-	sent := time.Now()
+	sent, began := time.Now(), s.instant()
 	if err := Sleep(ctx, d.Before); err != nil {
 		// Giving up does not call back what is on its way.
 		if w != nil {
@@ -147,15 +151,32 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		return claim.Reading{}, unanswered(id, err)
 	}
 
-	s.hear(date)
-	return claim.Reading{Task: t, At: date}, err
+	return s.dated(ctx, t, date, began), err
 }
 
-// hear sets the daemon's idea of Notion's time by the Date of an answer.
-func (s *Store) hear(date time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ahead = date.Sub(time.Now().Add(s.skew))
+// dated is the reading of an answer of that Date.
+func (s *Store) dated(ctx context.Context, t task.Task, date time.Time, sent clock.Instant) claim.Reading {
+	ok := true
+	if wrong, struck := ctx.Value(dateKey{}).(func(time.Time) (time.Time, bool)); struck {
+		date, ok = wrong(date)
+	}
+	if !ok || !s.clock.Hear(date, sent, s.instant()) {
+		return claim.Reading{Task: t, At: s.Now(), Unsure: true}
+	}
+	return claim.Reading{Task: t, At: date}
+}
+
+// hear lets the daemon hear the time in an answer that came at once.
+func (s *Store) hear() {
+	now := s.instant()
+	s.clock.Hear(time.Now().Truncate(time.Second), now, now)
+}
+
+// instant is this moment by the daemon's own clocks, of which only the wall clock is
+// ever wrong.
+func (s *Store) instant() clock.Instant {
+	now := time.Now()
+	return clock.Instant{Wall: now.Round(0).Add(s.Skew()), Mono: now.Sub(s.started)}
 }
 
 // send notes the call, takes its permit and draws its delay.
@@ -183,16 +204,13 @@ func unanswered(id task.ID, err error) error {
 	return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "page %s: no answer: %w", id, err)
 }
 
-// Now implements claim.Store: the last Date that was seen, and what the
-// daemon's own clock says has passed since.
-func (s *Store) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.skew + s.ahead)
-}
+// Now implements claim.Store, as the daemon does: by the Dates of answers, and by its
+// own clocks in between.
+func (s *Store) Now() time.Time { return s.clock.Now(s.instant()) }
 
 // SetSkew sets the daemon's own clock, as by a person or a time server, to be
-// ahead of the register's by d. Until the next answer, Now is wrong by the jump.
+// ahead of the register's by d. If that sets it forward, Now is wrong by the jump
+// until the next answer.
 func (s *Store) SetSkew(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,10 +108,27 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	}
 	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
 	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }
+	answers := func(task.ID, *claim.Write) bool { return r.faulty.Load() }
+	wrongDates := []claimsim.Fault{claimsim.NoDate, wrongDates()}
 	badReads := []claimsim.Fault{claimsim.ReadFails(claim.Unavailable), claimsim.SlowRead(time.Second), claimsim.SlowRead(5 * time.Second)}
 	return func(s claim.Store) claim.Store {
+		s = claimsim.Sometimes(seed+4, probability, answers, wrongDates...)(s)
 		s = claimsim.Sometimes(seed+1, probability, writes, spared.after(answered)...)(s)
 		s = claimsim.Sometimes(seed+2, probability, mayBeLate, spared.after(late)...)(s)
 		return claimsim.Sometimes(seed+3, probability/2, reads, spared.after(badReads)...)(s)
+	}
+}
+
+// wrongDates gives answers Dates that are wrong, of which no two agree with each other, nor
+// one with a daemon's own clock that is wrong.
+func wrongDates() claimsim.Fault {
+	var wrong atomic.Int64
+	return func(s claim.Store) claim.Store {
+		n := time.Duration(wrong.Add(1))
+		off := 30*time.Minute + n*time.Minute
+		if n%3 == 0 {
+			off = -off
+		}
+		return claimsim.WrongDate(off)(s)
 	}
 }

@@ -37,6 +37,7 @@ var mutants = map[string]mutant{
 	"the agent's name as token":    {store: nameAsToken},
 	"verifying by query":           {store: verifyByQuery},
 	"stale without the minute":     {store: staleAMinuteEarly},
+	"any Date believed":            {store: anyDate},
 }
 
 // The suite finds each mutant out. That it finds nothing wrong with the protocol
@@ -163,6 +164,19 @@ func staleAMinuteEarly(_ *claimsim.Register, s claim.Store) claim.Store {
 	return looking{s,
 		func(r claim.Reading) claim.Reading {
 			r.At = r.At.Add(time.Minute)
+			return r
+		},
+		func(_ task.ID, w claim.Write) claim.Write { return w },
+	}
+}
+
+// anyDate takes a moment that nobody has confirmed for the time.
+func anyDate(_ *claimsim.Register, s claim.Store) claim.Store {
+	return looking{s,
+		func(r claim.Reading) claim.Reading {
+			if r.Unsure {
+				r.At, r.Unsure = r.At.Add(time.Hour), false
+			}
 			return r
 		},
 		func(_ task.ID, w claim.Write) claim.Write { return w },

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,9 +26,12 @@ const (
 // Now and then it lets one read through, to see whether Notion is back. That read is
 // never one with permits that were taken together, because an agent waits for those.
 // Only reads show whether Notion is down: a write may be refused for what it says.
+//
+// While somebody waits for Notion, it is looked for more often, see lookout.
 type breaker struct {
 	next http.RoundTripper
 	log  *slog.Logger
+	look func(context.Context) *http.Request // makes the request that looks for Notion
 
 	mu       sync.Mutex
 	failures int    // of reads, since the last good answer
@@ -36,8 +40,9 @@ type breaker struct {
 	silences int    // since the last good answer
 	since    time.Time
 	last     error
-	until    time.Time // when the next try is due; zero while Notion is up
+	until    time.Time // when the next try is due if nobody waits; zero while Notion is up
 	trying   bool      // the try is on its way
+	lookout
 }
 
 // downError says that nothing is sent because Notion is down.
@@ -58,7 +63,7 @@ func (e *downError) retryAfter() time.Duration { return e.left }
 
 func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	mayTry := isRead(req) && !HasPermits(req.Context())
-	try, down := b.admit(mayTry)
+	try, down := b.admit(mayTry, waitedFor(req.Context()))
 	if down != nil {
 		closeBody(req)
 		return nil, Unsent(req, down)
@@ -68,9 +73,9 @@ func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// check returns an error if Notion is down.
-func (b *breaker) check() error {
-	if _, down := b.admit(false); down != nil {
+// check returns an error if Notion is down. wanted says that somebody waits for it.
+func (b *breaker) check(wanted bool) error {
+	if _, down := b.admit(false, wanted); down != nil {
 		return down
 	}
 	return nil
@@ -78,15 +83,19 @@ func (b *breaker) check() error {
 
 // admit lets a request through, or says why not. try is set if the request is the one
 // that is to find out whether Notion is back.
-func (b *breaker) admit(mayTry bool) (try bool, down *downError) {
+func (b *breaker) admit(mayTry, wanted bool) (try bool, down *downError) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until.IsZero() {
 		return false, nil
 	}
-	left := time.Until(b.until)
+	now := time.Now()
+	if wanted {
+		b.want(now)
+	}
+	left := b.due(now).Sub(now)
 	if left <= 0 && mayTry && !b.trying {
-		b.trying = true
+		b.trying, b.tried = true, now
 		return true, nil
 	}
 	return false, &downError{b.since, max(left, time.Second), b.last}
@@ -99,16 +108,21 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 	if try {
 		b.trying = false
 	}
+	now := time.Now()
+	if err != nil && waitedFor(req.Context()) {
+		b.want(now)
+	}
 	switch {
 	case works(err):
 		if !b.until.IsZero() {
-			b.log.Info("Notion is back", "after", time.Since(b.since).Round(time.Second))
+			b.log.Info("Notion is back", "after", now.Sub(b.since).Round(time.Second))
+			b.announce()
 		}
 		b.failures, b.several, b.silences, b.until = 0, false, 0, time.Time{}
 	case !isRead(req), errors.Is(err, errHeldBack), req.Context().Err() != nil:
 	default:
 		if b.failures++; b.failures == 1 {
-			b.since, b.path = time.Now(), req.URL.Path
+			b.since, b.path = now, req.URL.Path
 		}
 		b.several = b.several || req.URL.Path != b.path
 		b.last = err
@@ -116,8 +130,10 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 			silence := min(firstSilence<<min(b.silences, 10), longestSilence)
 			if b.silences++; b.silences == 1 {
 				b.log.Warn("Notion is down: nothing is sent until it answers again", "err", err)
+				b.tried = now
 			}
-			b.until = time.Now().Add(silence)
+			b.until = now.Add(silence)
+			b.arm(now)
 		}
 	}
 }

@@ -48,7 +48,7 @@ type Transport struct {
 	permits *permits
 	breaker *breaker
 	meter   *meter
-	clock   *clock
+	ears    *ears
 }
 
 // New returns a transport. It sends nothing.
@@ -74,16 +74,16 @@ func New(o Options) (*Transport, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Transport{permits: permits, meter: newMeter(o.Log), clock: newClock()}
+	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log)}
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
 	chain = &redact{next: chain, token: o.Token}
 	chain = &baseURL{next: chain, base: base}
-	chain = &hear{next: chain, clock: t.clock}
+	chain = &hear{next: chain, ears: t.ears}
 	chain = &typed{next: chain}
 	chain = &measured{next: chain, meter: t.meter}
 	chain = &pace{next: chain, permits: t.permits, log: o.Log}
-	t.breaker = &breaker{next: chain, log: o.Log}
+	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token)}
 	t.chain = &retry{next: t.breaker, base: 500 * time.Millisecond, jitter: jitter}
 	return t, nil
 }
@@ -95,12 +95,25 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Now is the best estimate of Notion's time. It goes by the Date headers of the
 // answers, and by the time that has passed since. Before the first answer it is this
-// machine's time.
-func (t *Transport) Now() time.Time { return t.clock.now() }
+// machine's time. One answer alone does not make it jump, see clock.Clock.
+func (t *Transport) Now() time.Time { return t.ears.now() }
+
+// DoubtsNow reports whether the last answer said another time than Now, so that the next
+// one decides.
+func (t *Transport) DoubtsNow() bool { return t.ears.clock.Doubts() }
 
 // Down says since when nothing is sent because Notion is down, and why. It returns nil
 // as long as Notion is up, as far as is known.
-func (t *Transport) Down() error { return t.breaker.check() }
+func (t *Transport) Down() error { return t.breaker.check(false) }
+
+// Back returns a channel that is closed when Notion, having been down, is next found to
+// answer again.
+func (t *Transport) Back() <-chan struct{} { return t.breaker.whenBack() }
+
+// Await says that somebody waits for Notion. Should it be down, it is looked for every few
+// seconds for the next minute, and less often the longer it has been down. Who is refused a
+// permit, or a request in another lane than LaneSync, counts as waiting anyway.
+func (t *Transport) Await() { t.breaker.await() }
 
 // Paused says when a pause that Notion asked for ends. It returns nil if there is no
 // pause, or one that ends within a few seconds.
@@ -120,7 +133,7 @@ func (t *Transport) SetRate(perSecond float64, burst int) error {
 // used, and until then nobody else can have them. A request that comes after that waits
 // in line again.
 func (t *Transport) Permit(ctx context.Context, n int) (context.Context, error) {
-	if err := t.breaker.check(); err != nil {
+	if err := t.breaker.check(waitedFor(ctx)); err != nil {
 		return nil, err
 	}
 	return t.permits.grant(ctx, n)

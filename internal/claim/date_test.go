@@ -1,0 +1,247 @@
+package claim_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// onRequest lets a fault strike the n-th request after it is armed, whatever it is for;
+// none before that.
+type onRequest struct {
+	armed   bool
+	n, sent int
+}
+
+func (o *onRequest) fault(f claimsim.Fault) claimsim.Fault {
+	return claimsim.On(func(task.ID, *claim.Write) bool {
+		if !o.armed {
+			return false
+		}
+		o.sent++
+		return o.sent-1 == o.n
+	}, f)
+}
+
+// wrongDates are Dates of which one is wrong, and that which is missing.
+func wrongDates() map[string]claimsim.Fault {
+	faults := map[string]claimsim.Fault{"no date": claimsim.NoDate}
+	for _, by := range []time.Duration{-10 * 365 * 24 * time.Hour, -time.Hour, -20 * time.Second, 20 * time.Second, time.Minute, time.Hour, 10 * 365 * 24 * time.Hour} {
+		faults["off by "+by.String()] = claimsim.WrongDate(by)
+	}
+	return faults
+}
+
+// eachWrongDate runs a test with one wrong Date, in each of the first requests that a
+// daemon sends once it is armed.
+func eachWrongDate(t *testing.T, first func() task.Task, test func(w *world, d *claimsim.Daemon, arm func())) {
+	for name, fault := range wrongDates() {
+		for n := range 8 {
+			for _, known := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, request %d, time known %v", name, n, known), func(t *testing.T) {
+					inWorld(t, first(), func(w *world) {
+						strike := &onRequest{n: n}
+						d := w.start(steady("struck"), strike.fault(fault))
+						if known {
+							w.ok(d.Sync(w.ctx))
+						}
+						test(w, d, func() { strike.armed = true })
+					})
+				})
+			}
+		}
+	}
+}
+
+// One answer with a wrong Date, or none, does not make a live claim look stale.
+func TestOneWrongDateOverridesNothing(t *testing.T) {
+	eachWrongDate(t, openTask, func(w *world, rival *claimsim.Daemon, arm func()) {
+		holder := w.start(steady("holder"))
+		c := w.claim(holder, "Sandman")
+		time.Sleep(time.Until(c.ExpiresAt()) - 2*time.Minute)
+		arm()
+		for range 4 {
+			w.deny(rival, "Oracle", claim.CodeHeld)
+			if _, swept, err := rival.Sweep(w.ctx, page); swept || err != nil {
+				w.Errorf("swept = %v, %v; want nothing", swept, err)
+			}
+		}
+		w.shows(task.InProgress, "Sandman", string(c.ID))
+		if got := w.only(holder); got.State != claim.Held {
+			w.Errorf("the claim is %s, want held", got.State)
+		}
+		// Once it is stale it can be had.
+		time.Sleep(time.Until(c.StaleAt) + 2*time.Second)
+		w.claim(rival, "Oracle")
+	})
+}
+
+// One answer with a wrong Date does not get into what is written.
+func TestOneWrongDateIsNotWritten(t *testing.T) {
+	eachWrongDate(t, openTask, func(w *world, d *claimsim.Daemon, arm func()) {
+		arm()
+		now := time.Now()
+		c := w.claim(d, "Sandman")
+		written := w.Page(page).ClaimedAt
+		if off := written.Sub(now.Truncate(time.Minute)); off < 0 || off > time.Minute {
+			w.Errorf("claimed_at is %v, off by %v", written, off)
+		}
+		if c.ClaimedAt.Sub(now).Abs() > 5*time.Second {
+			w.Errorf("the claim began at %v, want about %v", c.ClaimedAt, now)
+		}
+		w.honoured(d)
+		time.Sleep(20 * time.Minute)
+		_, err := d.Renew(w.ctx, c.ID)
+		w.ok(err)
+		w.honoured(d)
+	})
+}
+
+// One answer with a wrong Date ends no claim that is renewed, finished or looked after.
+func TestOneWrongDateLosesNothing(t *testing.T) {
+	for _, after := range []time.Duration{16 * time.Minute, 29*time.Minute + 50*time.Second, 30*time.Minute + 5*time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			eachWrongDate(t, openTask, func(w *world, d *claimsim.Daemon, arm func()) {
+				rival := w.start(steady("rival"))
+				c := w.claim(d, "Sandman")
+				time.Sleep(after)
+				arm()
+				if _, err := d.Renew(w.ctx, c.ID); err != nil {
+					w.Fatalf("renewal: %v", err)
+				}
+				w.honoured(d)
+				w.deny(rival, "Oracle", claim.CodeHeld)
+				w.ok(d.Guard(w.ctx, c.ID, nil))
+				time.Sleep(20 * time.Minute)
+				done, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				if err != nil || done.Ending != claim.EndCompleted {
+					w.Errorf("completed as %q, %v", done.Ending, err)
+				}
+			})
+		})
+	}
+}
+
+// A holder under a late claim gets its grace, whatever one answer to the one who
+// withdraws it, or to itself, says that the time is.
+func TestOneWrongDateCutsNoGraceShort(t *testing.T) {
+	for name, fault := range wrongDates() {
+		for n := range 8 {
+			for _, whose := range []string{"the writer", "the holder"} {
+				t.Run(fmt.Sprintf("%s, request %d of %s", name, n, whose), func(t *testing.T) {
+					inWorld(t, openTask(), func(w *world) {
+						strikes := map[string]*onRequest{"the writer": {n: -1}, "the holder": {n: -1}}
+						strikes[whose].n = n
+						other := w.daemon("b", strikes["the writer"].fault(fault), claimsim.InTurn(claimsim.Claims, claimsim.Late(7*time.Second)))
+						d := w.daemon("a", strikes["the holder"].fault(fault))
+						granted := w.race(entrant{daemon: other, agent: "Oracle", lease: time.Minute}, entrant{daemon: d, agent: "Sandman", after: time.Millisecond})
+						if len(granted) != 1 || granted[0].Agent != "Sandman" {
+							w.Fatalf("granted %+v, want Sandman's claim", granted)
+						}
+						strikes[whose].armed = true
+						third := w.daemon("c")
+						for range 40 { // the holder's look comes late
+							_, err := other.Sighted(w.ctx, w.Page(page).Token)
+							w.ok(err)
+							_, err = other.RunDue(w.ctx)
+							w.ok(err)
+							w.deny(third, "Hypnos", claim.CodeHeld)
+							time.Sleep(time.Second)
+						}
+						w.sync(3*time.Minute, d, other)
+						if got := w.only(d); got.State != claim.Held {
+							w.Fatalf("the claim is %s, want held", got.State)
+						}
+						w.shows(task.InProgress, "Sandman", string(granted[0].ID))
+						w.none(other)
+					})
+				})
+			}
+		}
+	}
+}
+
+// While no answer has a Date, nothing that looks stale is taken from anybody, not even
+// when the local clock is set forward, and no lease begins. What is held can be finished.
+func TestWithoutDates(t *testing.T) {
+	for _, skew := range []time.Duration{0, 3 * time.Hour} {
+		t.Run(skew.String(), func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				holder := w.start(steady("holder"))
+				rival := w.start(skewed("rival", skew), claimsim.NoDate)
+				c := w.claim(holder, "Sandman")
+				for range 5 {
+					denied := w.deny(rival, "Oracle", claim.CodeHeld)
+					if skew > 0 && !strings.Contains(denied.Detail, "do not agree on the time") {
+						w.Errorf("%q does not say why a stale claim is not overridden", denied.Detail)
+					}
+					if _, swept, err := rival.Sweep(w.ctx, page); swept || err != nil {
+						w.Errorf("swept = %v, %v; want nothing", swept, err)
+					}
+					rival.Store.SetSkew(rival.Store.Skew() + time.Hour)
+				}
+				_, err := holder.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
+				w.ok(err)
+				if denied := w.deny(rival, "Oracle", claim.CodeNotionUnavailable); !strings.Contains(denied.Detail, "do not agree on the time") {
+					w.Errorf("%q does not say why nothing is claimed", denied.Detail)
+				}
+				w.shows(task.Open, "", "")
+			})
+			inWorld(t, openTask(), func(w *world) {
+				dated := true
+				d := w.start(steady("d"), claimsim.On(func(task.ID, *claim.Write) bool { return !dated }, claimsim.NoDate))
+				c := w.claim(d, "Sandman")
+				dated = false
+				d.Store.SetSkew(skew)
+				time.Sleep(16 * time.Minute)
+				if _, err := d.Renew(w.ctx, c.ID); err == nil {
+					w.Error("renewed at a time that is not known")
+				}
+				if skew > 0 {
+					return // by the local clock the lease is over, and has to be renewed first
+				}
+				_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
+				w.ok(err)
+				w.shows(task.Completed, "Sandman", "done "+string(c.ID))
+			})
+		})
+	}
+}
+
+// A jump of Notion's own clock, or of a daemon's idea of it, is believed once two
+// answers agree: then claims are stale, and made, by the new time.
+func TestAJumpIsConfirmed(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.start(skewed("slow", -24*time.Hour)) // by its own clock, the claim is of tomorrow
+		c := w.claim(d, "Oracle")
+		if got := requests(d)[:2]; got[0] != claimsim.Reads || got[1] != claimsim.Reads {
+			t.Errorf("requests begin with %v, want two reads", got)
+		}
+		if time.Until(c.ClaimedAt).Abs() > 10*time.Second {
+			t.Errorf("the claim began at %v, want about %v", c.ClaimedAt, time.Now())
+		}
+	})
+}
+
+// A machine whose clocks stand still during a claim write finds every Date ahead from then
+// on. That is no jump of Notion's: the write came as much later as they are ahead.
+func TestDatesTellThatClocksStoodStill(t *testing.T) {
+	for _, stood := range []time.Duration{4 * time.Second, 6 * time.Second, 40 * time.Second, time.Hour} {
+		t.Run(stood.String(), func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				wrote := false
+				since := func(_ task.ID, write *claim.Write) bool {
+					wrote = wrote || claimsim.KindOf(write) == claimsim.Claims
+					return wrote
+				}
+				d := w.start(steady("stands still"), claimsim.On(since, claimsim.WrongDate(stood)))
+				w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+			})
+		})
+	}
+}

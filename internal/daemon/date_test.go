@@ -1,0 +1,57 @@
+package daemon_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+)
+
+// One answer of Notion's with a wrong Date, or none, whichever it is, takes a live claim
+// from nobody and gets into nothing that is written; the next claim can be had as before.
+func TestOneAnswerWithAWrongDate(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []emulator.Fault{
+		{Kind: emulator.WrongDate, Off: time.Hour}, {Kind: emulator.WrongDate, Off: -time.Hour},
+		{Kind: emulator.WrongDate, Off: 10 * 365 * 24 * time.Hour}, {Kind: emulator.NoDate},
+	} {
+		for skip := range 4 {
+			t.Run(fmt.Sprintf("%s %v, answer %d", fault.Kind, fault.Off, skip), func(t *testing.T) {
+				inWorld(t, 0, func(w *world) {
+					held, open := w.add("held", nil), w.add("open", nil)
+					quiet := func(c *config.Config) { c.Schedule.Sweep = "@every 1000h" }
+					holder, rival := w.daemon(quiet), w.daemon(quiet)
+					defer holder.stop()
+					defer rival.stop()
+					cl := holder.mustClaim("Sandman", held)
+					time.Sleep(time.Minute)
+					fault.Skip, fault.Times = skip, 1
+					strike := func() (remove func()) { return w.notion.Inject(fault) }
+					remove := strike()
+					if _, err := rival.claim("Oracle", held); code(err) != denied(claim.CodeHeld) {
+						w.Errorf("a live claim: %v, want held", err)
+					}
+					remove()
+					remove = strike()
+					if swept, err := rival.Sweep(w.Context(), ""); err != nil || len(swept.Swept) > 0 {
+						w.Errorf("swept %+v, %v; want nothing", swept.Swept, err)
+					}
+					remove()
+					remove = strike()
+					rival.mustClaim("Oracle", open)
+					remove()
+					if since := time.Since(w.claimedAt(open)); since < 0 || since > time.Minute+10*time.Second {
+						w.Errorf("claimed_at lies %v back", since)
+					}
+					defer strike()()
+					if err := holder.complete(cl); err != nil {
+						w.Error(err)
+					}
+				})
+			})
+		}
+	}
+}

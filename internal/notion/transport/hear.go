@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"dibs/internal/clock"
+)
+
+// Moment is when an answer was made, in Notion's time.
+type Moment struct {
+	// At is the Date of the answer, cut to the second; or the estimate of when it was
+	// received, if there was no Date or it is doubted.
+	At time.Time
+	// Sure is set if the Date is there and believed, see clock.Clock.
+	Sure bool
+}
+
+type momentKey struct{}
+
+// Timed returns a context with which the moment of the last answer to its requests is
+// put into m. It serves one goroutine.
+func Timed(ctx context.Context, m *Moment) context.Context {
+	return context.WithValue(ctx, momentKey{}, m)
+}
+
+// ears hear what time Notion's answers say it is.
+type ears struct {
+	clock   *clock.Clock
+	started time.Time // what monotonic readings count from
+	log     *slog.Logger
+	undated sync.Once // says that there are answers without a Date
+}
+
+func newEars(log *slog.Logger) *ears {
+	started := time.Now()
+	return &ears{clock: clock.New(clock.Local(started)), started: started, log: log}
+}
+
+func (e *ears) local() clock.Instant { return clock.Local(e.started) }
+
+func (e *ears) now() time.Time { return e.clock.Now(e.local()) }
+
+// hear lets the ears hear every answer.
+type hear struct {
+	next http.RoundTripper
+	ears *ears
+}
+
+func (t *hear) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := t.ears.local()
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	moment := t.ears.hear(resp.Header.Get("Date"), sent)
+	if m, ok := req.Context().Value(momentKey{}).(*Moment); ok {
+		*m = moment
+	}
+	return resp, nil
+}
+
+// hear takes note of the Date of an answer to a request that was sent at that moment.
+func (e *ears) hear(said string, sent clock.Instant) Moment {
+	received := e.local()
+	date, err := http.ParseTime(said)
+	if err != nil {
+		e.undated.Do(func() {
+			e.log.Warn("an answer of Notion's has no date: what such answers show is never taken for stale", "date", said)
+		})
+		return Moment{At: e.clock.Now(received)}
+	}
+	if !e.clock.Hear(date, sent, received) {
+		now := e.clock.Now(received)
+		e.log.Warn("the date of an answer is far from Notion's time as it is known: it counts once another answer agrees",
+			"date", date, "known", now, "off", date.Sub(now).Round(time.Second))
+		return Moment{At: now}
+	}
+	return Moment{At: date.UTC(), Sure: true}
+}
