@@ -70,8 +70,7 @@ func (g *gate) enter(ctx context.Context, patience time.Duration) error {
 	if i := slices.Index(g.line, turn); i >= 0 {
 		g.line = slices.Delete(g.line, i, i+1)
 	} else { // let in while it turned away
-		g.in--
-		g.admit()
+		g.out()
 	}
 	return context.Cause(ctx)
 }
@@ -84,9 +83,9 @@ func (g *gate) start() (leave func()) {
 	g.busy++
 	return func() {
 		g.mu.Lock()
+		defer g.mu.Unlock()
 		g.busy--
-		g.mu.Unlock()
-		g.leave()
+		g.out()
 	}
 }
 
@@ -94,6 +93,11 @@ func (g *gate) start() (leave func()) {
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.out()
+}
+
+// out lets the next one in for one that was. g.mu is held.
+func (g *gate) out() {
 	g.in--
 	g.admit()
 }
