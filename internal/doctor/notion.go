@@ -66,7 +66,7 @@ func (e *examination) connect(ctx context.Context) bool {
 		e.failed("connection", err)
 		return false
 	}
-	who := fmt.Sprintf("%q of workspace %q", bot.Name, bot.Workspace)
+	who := fmt.Sprintf("%q of workspace %q, on %s", bot.Name, bot.Workspace, e.Config.Notion.BaseURL)
 	if bot.OwnedBy == "user" {
 		e.warn("connection", who+", which acts for a person", "an internal connection of the workspace goes on working when that person leaves")
 	} else {

@@ -20,6 +20,8 @@ import (
 // from the edge in front of Notion, or empty.
 type APIError struct {
 	Method string
+	// Server is the host that was asked.
+	Server string
 	Path   string
 	Status int
 	// Code is Notion's, and stable; empty if the answer was not Notion's.
@@ -38,7 +40,7 @@ type APIError struct {
 }
 
 func (e *APIError) Error() string {
-	s := fmt.Sprintf("%s %s: %d", e.Method, e.Path, e.Status)
+	s := fmt.Sprintf("%s %s%s: %d", e.Method, e.Server, e.Path, e.Status)
 	if e.Code != "" {
 		s += " " + e.Code
 	}

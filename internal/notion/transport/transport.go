@@ -80,7 +80,7 @@ func New(o Options) (*Transport, error) {
 	chain = &redact{next: chain, token: o.Token}
 	chain = &baseURL{next: chain, base: base}
 	chain = &hear{next: chain, ears: t.ears}
-	chain = &typed{next: chain}
+	chain = &typed{next: chain, server: base.Host}
 	chain = &measured{next: chain, meter: t.meter}
 	chain = &pace{next: chain, permits: t.permits, log: o.Log}
 	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token)}

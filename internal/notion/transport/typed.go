@@ -16,6 +16,8 @@ import (
 // was not sent, the answer did not come, or it made no sense.
 type SendError struct {
 	Method string
+	// Server is the host that was asked; empty if none was.
+	Server string
 	Path   string
 	// Landed says whether a write took effect all the same. It means nothing for a read.
 	Landed claim.Landed
@@ -24,7 +26,7 @@ type SendError struct {
 	Err        error
 }
 
-func (e *SendError) Error() string { return fmt.Sprintf("%s %s: %v", e.Method, e.Path, e.Err) }
+func (e *SendError) Error() string { return fmt.Sprintf("%s %s%s: %v", e.Method, e.Server, e.Path, e.Err) }
 
 func (e *SendError) Unwrap() error { return e.Err }
 
@@ -42,7 +44,10 @@ func Unread(req *http.Request, err error) *SendError {
 
 // typed passes good answers on, and turns everything else into an *APIError or a
 // *SendError.
-type typed struct{ next http.RoundTripper }
+type typed struct {
+	next   http.RoundTripper
+	server string // the host that is asked
+}
 
 func (t *typed) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := context.Cause(req.Context()); err != nil {
@@ -52,14 +57,16 @@ func (t *typed) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, fate := traced(req.Context())
 	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		return nil, &SendError{Method: req.Method, Path: req.URL.Path, Landed: fate.landed(), Err: err}
+		return nil, &SendError{Method: req.Method, Server: t.server, Path: req.URL.Path, Landed: fate.landed(), Err: err}
 	}
 	body, err := Body(resp)
 	if err != nil {
 		return nil, Unread(req, err)
 	}
 	if resp.StatusCode != http.StatusOK || !json.Valid(body) {
-		return nil, newAPIError(req, resp, body)
+		failed := newAPIError(req, resp, body)
+		failed.Server = t.server
+		return nil, failed
 	}
 	return WithBody(resp, body), nil
 }
