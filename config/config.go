@@ -53,7 +53,7 @@ type Notion struct {
 	Timeout  time.Duration `key:"timeout"` // of one request
 }
 
-// Databases are the ids of the databases in use, in canonical form, and which of
+// Databases are the ids of the databases in use, in canonical form or empty, and which of
 // their data sources are meant, by name or id; empty for those that have one only.
 type Databases struct {
 	Tasks         string `key:"tasks"`
@@ -163,8 +163,9 @@ type Metrics struct {
 	Listen string `key:"listen"`
 }
 
-// Default returns the configuration of somebody who set nothing. Its paths are
-// empty: they depend on the environment, see [Load].
+// Default returns the configuration of somebody who set nothing. It names no
+// databases, see [Databases.Named]. Its paths are empty: they depend on the
+// environment, see [Load].
 func Default() Config {
 	return Config{
 		Notion: Notion{
@@ -172,11 +173,6 @@ func Default() Config {
 			Rate:    3,
 			Burst:   10,
 			Timeout: 10 * time.Second,
-		},
-		Databases: Databases{
-			Tasks:   "2f835e81-2bbb-81b6-9700-e18108a40b1f",
-			TaskLog: "2fa35e81-2bbb-8180-8f74-cbd9acd08b52",
-			MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
 		},
 		Tasks: Tasks{
 			Properties: Properties{

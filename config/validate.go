@@ -94,6 +94,28 @@ func hideSecrets(text string) string {
 	})
 }
 
+// Named reports which of the three databases are not named, and what to do. The
+// daemon needs all three; commands that only talk to it need none.
+func (d Databases) Named() error {
+	var missing []string
+	for _, db := range []struct{ key, id string }{
+		{"databases.tasks", d.Tasks},
+		{"databases.task_log", d.TaskLog},
+		{"databases.mesh_log", d.MeshLog},
+	} {
+		if db.id == "" {
+			missing = append(missing, db.key)
+		}
+	}
+	switch len(missing) {
+	case 0:
+		return nil
+	case 3:
+		return errors.New("no databases are named: run dibs init --parent PAGE, with a page in Notion that is shared with the connection, or name your own under databases")
+	}
+	return fmt.Errorf("%s: not named: run dibs init --tasks URL --parent PAGE, which makes what is missing, or name it in the configuration", strings.Join(missing, " and "))
+}
+
 func (d Databases) validate() []error {
 	var errs []error
 	seen := make(map[string]string)
@@ -102,6 +124,9 @@ func (d Databases) validate() []error {
 		{"databases.task_log", d.TaskLog},
 		{"databases.mesh_log", d.MeshLog},
 	} {
+		if db.id == "" { // see Named
+			continue
+		}
 		if _, err := task.ParseID(db.id); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %q is not the id of a database: want 32 hexadecimal digits, with or without dashes, or the database's URL", db.key, hideSecrets(db.id)))
 		} else if other, ok := seen[db.id]; ok {

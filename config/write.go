@@ -26,8 +26,8 @@ func Path(file string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// YAML returns a configuration file that says what c says: the ids of the databases,
-// and whatever else differs from the defaults. The token is left out.
+// YAML returns a configuration file that says what c says: whatever differs from the
+// defaults. The token is left out.
 func (c Config) YAML() ([]byte, error) {
 	plain := Default()
 	plain.complete()
@@ -37,7 +37,7 @@ func (c Config) YAML() ([]byte, error) {
 	for i, f := range fieldsOf(&c) {
 		value, initial := reflect.ValueOf(f.target).Elem(), reflect.ValueOf(defaults[i].target).Elem()
 		same := reflect.DeepEqual(value.Interface(), initial.Interface()) || value.Kind() == reflect.Slice && value.Len()+initial.Len() == 0
-		if f.key == "notion.token" || same && (!strings.HasPrefix(f.key, "databases.") || value.IsZero()) {
+		if f.key == "notion.token" || same {
 			continue
 		}
 		written, err := written(value.Interface())

@@ -62,6 +62,9 @@ func TestWrittenSaysOnlyWhatDiffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Databases = config.Databases{
+		Tasks: "2f835e81-2bbb-81b6-9700-e18108a40b1f", TaskLog: "2fa35e81-2bbb-8180-8f74-cbd9acd08b52", MeshLog: "2fa35e81-2bbb-811a-b6f7-ff9eb7448c99",
+	}
 	got, err := c.YAML()
 	want := `databases:
   tasks: 2f835e81-2bbb-81b6-9700-e18108a40b1f

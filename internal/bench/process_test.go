@@ -77,7 +77,9 @@ type board struct {
 	URL       string `json:"url"`
 	Token     string `json:"token"`
 	Databases struct {
-		Tasks string `json:"tasks"`
+		Tasks   string `json:"tasks"`
+		TaskLog string `json:"task_log"`
+		MeshLog string `json:"mesh_log"`
 	} `json:"databases"`
 	http http.Client
 }
@@ -191,6 +193,7 @@ func startDaemon(b *testing.B, n *board, settings ...string) *daemon {
 	d := &daemon{env: append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "DIBS_STATE_DIR=" + dir, "DIBS_SOCKET=" + filepath.Join(dir, "d.sock"),
 		"NOTION_TOKEN=" + n.Token, "DIBS_NOTION_BASE_URL=" + n.URL, "DIBS_NOTION_RATE=1000", "DIBS_NOTION_BURST=30000",
+		"DIBS_DATABASES_TASKS=" + n.Databases.Tasks, "DIBS_DATABASES_TASK_LOG=" + n.Databases.TaskLog, "DIBS_DATABASES_MESH_LOG=" + n.Databases.MeshLog,
 	}, settings...)}
 	d.process = start(b, d.env, d, measured, "serve", "--json")
 	d.until(b, "has read the board", func(s api.Status) bool { return s.Mirror.Tasks >= *tasks && !s.Mirror.Stale && s.Mirror.Syncing == nil })

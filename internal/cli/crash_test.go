@@ -210,8 +210,7 @@ func newVictim(t *testing.T) *victim {
 	socket := filepath.Join(sockets, "s")
 	v := &victim{T: t, Client: client.New(socket), notion: notion, dir: dir, log: log, env: append([]string{
 		"HOME=" + dir, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"), "DIBS_SOCKET=" + socket,
-		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(),
-	}, realTime...)}
+	}, slices.Concat(workspaceOf(server.URL, notion), realTime)...)}
 	v.start()
 	t.Cleanup(func() {
 		v.kill()
@@ -382,6 +381,8 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 		defer notion.Close()
 		c := config.Default()
 		c.Notion.Token = config.Secret(notion.Token())
+		dbs := notion.Databases()
+		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 		c.StateDir = filepath.Join(v.dir, "state")
 		pipe := apitest.NewPipe()
 		d, err := daemon.Start(t.Context(), daemon.Options{
@@ -415,7 +416,6 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 				want = append(want, e.ID)
 			}
 		}
-		dbs := notion.Databases()
 		for _, p := range slices.Concat(notion.Pages(dbs.MeshLog), notion.Pages(dbs.TaskLog)) {
 			got = append(got, p.Text("entry_id"))
 		}

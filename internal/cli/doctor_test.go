@@ -24,6 +24,9 @@ func TestPausesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer notion.Close()
+	if _, err := notion.Seed("empty"); err != nil {
+		t.Fatal(err)
+	}
 	notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 14 * time.Minute})
 	server := httptest.NewServer(notion)
 	defer server.Close()
@@ -38,9 +41,7 @@ func TestPausesAreTold(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, dibs, command)
-		cmd.Env = []string{
-			"HOME=" + t.TempDir(), "DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
-		}
+		cmd.Env = append(workspaceOf(server.URL, notion), "HOME="+t.TempDir(), "GORACE=atexit_sleep_ms=10")
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != 6 || !regexp.MustCompile(want).Match(out) {
 			t.Errorf("%s: %v:\n%s", command, err, out)
@@ -56,6 +57,9 @@ func TestDoctorTellsAsItGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer notion.Close()
+	if _, err := notion.Seed("empty"); err != nil {
+		t.Fatal(err)
+	}
 	var stopped sync.WaitGroup
 	stopped.Add(1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,9 +77,7 @@ func TestDoctorTellsAsItGoes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no test waits for ever
 	defer cancel()
 	doctor := exec.CommandContext(ctx, dibs, "doctor")
-	doctor.Env = []string{
-		"HOME=" + t.TempDir(), "DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
-	}
+	doctor.Env = append(workspaceOf(server.URL, notion), "HOME="+t.TempDir(), "GORACE=atexit_sleep_ms=10")
 	var errs strings.Builder
 	doctor.Stderr = &errs
 	out, err := doctor.StdoutPipe()

@@ -68,6 +68,16 @@ var realTime = []string{
 	"DIBS_NOTION_RATE=100", "DIBS_NOTION_BURST=100",
 }
 
+// workspaceOf are the settings that have dibs work on a board.
+func workspaceOf(url string, notion *emulator.Emulator) []string {
+	settings := []string{"DIBS_NOTION_BASE_URL=" + url, "NOTION_TOKEN=" + notion.Token()}
+	if dbs := notion.Databases(); dbs != (emulator.Databases{}) {
+		settings = append(settings,
+			"DIBS_DATABASES_TASKS="+dbs.Tasks, "DIBS_DATABASES_TASK_LOG="+dbs.TaskLog, "DIBS_DATABASES_MESH_LOG="+dbs.MeshLog)
+	}
+	return settings
+}
+
 type boardKey struct{}
 
 // board is what a script works on.
@@ -88,8 +98,10 @@ func startBoard(ts *testscript.TestScript, _ bool, args []string) {
 		server.Close()
 		notion.Close()
 	})
-	ts.Setenv("DIBS_NOTION_BASE_URL", server.URL)
-	ts.Setenv("NOTION_TOKEN", notion.Token())
+	for _, setting := range workspaceOf(server.URL, notion) {
+		name, value, _ := strings.Cut(setting, "=")
+		ts.Setenv(name, value)
+	}
 	if args[0] == "empty" {
 		for _, name := range []string{"TASK1", "TASK2", "TASK3"} {
 			title := map[string]any{"title": []any{map[string]any{"text": map[string]any{"content": "The task " + name}}}}
@@ -115,7 +127,7 @@ func startServe(ts *testscript.TestScript, _ bool, args []string) {
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
 		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST",
-		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN",
+		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {
 			cmd.Env = append(cmd.Env, key+"="+value)

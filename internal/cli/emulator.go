@@ -94,7 +94,10 @@ func (a *app) emulate(ctx context.Context, e *emulator.Emulator, listen string, 
 	where := emulating{URL: "http://" + l.Addr().String(), Token: e.Token(), Databases: e.Databases()}
 	err = a.print(where, func(w io.Writer) {
 		fmt.Fprintf(w, "A Notion-compatible server on %s. To let a daemon work on it:\n\n", where.URL)
-		fmt.Fprintf(w, "  export NOTION_TOKEN=%s DIBS_NOTION_BASE_URL=%s\n  dibs serve\n", where.Token, where.URL)
+		fmt.Fprintf(w, "  export NOTION_TOKEN=%s DIBS_NOTION_BASE_URL=%s\n", where.Token, where.URL)
+		dbs := where.Databases
+		fmt.Fprintf(w, "  export DIBS_DATABASES_TASKS=%s DIBS_DATABASES_TASK_LOG=%s DIBS_DATABASES_MESH_LOG=%s\n", dbs.Tasks, dbs.TaskLog, dbs.MeshLog)
+		fmt.Fprintf(w, "  dibs serve\n")
 	})
 	if err != nil {
 		server.Close()

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/emulator"
@@ -32,6 +31,7 @@ type manager struct {
 	dir    string
 	config string
 	env    []string
+	tasks  string        // the id of the tasks database
 	told   *net.UnixConn // what the daemon says to systemd
 	log    *bufio.Scanner
 	dibs   *exec.Cmd
@@ -71,11 +71,11 @@ func newManager(t *testing.T) *manager {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.told.Close() })
-	m.env = []string{
-		"HOME=" + dir, "DIBS_CONFIG=" + m.config, "DIBS_STATE_DIR=" + filepath.Join(dir, "state"),
-		"DIBS_NOTION_BASE_URL=" + server.URL, "NOTION_TOKEN=" + notion.Token(), "GORACE=atexit_sleep_ms=10",
-		"NOTIFY_SOCKET=" + notify, "LISTEN_FDS=1", "WATCHDOG_USEC=900000",
-	}
+	m.env = append(workspaceOf(server.URL, notion),
+		"HOME="+dir, "DIBS_CONFIG="+m.config, "DIBS_STATE_DIR="+filepath.Join(dir, "state"), "GORACE=atexit_sleep_ms=10",
+		"NOTIFY_SOCKET="+notify, "LISTEN_FDS=1", "WATCHDOG_USEC=900000",
+	)
+	m.tasks = notion.Databases().Tasks
 	return m
 }
 
@@ -267,7 +267,7 @@ func TestReloadAtAnyTime(t *testing.T) {
 	m := newManager(t)
 	m.configure("claim: {write_window: 900ms, settle: 901ms}")
 	socket, l := m.listens()
-	held, release := m.holds("GET", "/v1/databases/"+config.Default().Databases.Tasks)
+	held, release := m.holds("GET", "/v1/databases/"+m.tasks)
 	m.start(l)
 	<-held
 	m.signal(syscall.SIGHUP)

@@ -123,7 +123,7 @@ func benchmarkMirror(b *testing.B, tasks int) {
 // it. It does nothing by itself but read the board; set changes its configuration.
 func serve(b *testing.B, notion *emulator.Emulator, set func(*config.Config)) *client.Client {
 	c := config.Default()
-	c.Notion.Token = config.Secret(notion.Token())
+	c.Notion.Token, c.Databases = config.Secret(notion.Token()), databases(notion)
 	c.Notion.Rate, c.Notion.Burst = 1000, 30_000
 	c.Sync.Interval, c.Schedule.FullSync, c.Schedule.Sweep = time.Hour, "@every 1000h", "@every 1000h"
 	c.StateDir = filepath.Join(b.TempDir(), "state")

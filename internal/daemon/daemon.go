@@ -148,6 +148,9 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
 		return nil, nil, err
 	}
+	if err := c.Databases.Named(); err != nil {
+		return nil, nil, err
+	}
 	workspace.Choose(d.notion, c.Databases)
 	known, err := mirror.Schema(ctx, d.journal)
 	if err != nil {

@@ -137,10 +137,16 @@ type node struct {
 	dial   func(context.Context) (net.Conn, error)
 }
 
+// databases names those that the emulator was seeded with.
+func databases(notion *emulator.Emulator) config.Databases {
+	dbs := notion.Databases()
+	return config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+}
+
 // options are the settings a test may change.
 func (w *world) options(change func(*config.Config)) daemon.Options {
 	c := config.Default()
-	c.Notion.Token = config.Secret(w.notion.Token())
+	c.Notion.Token, c.Databases = config.Secret(w.notion.Token()), databases(w.notion)
 	c.StateDir = filepath.Join(w.TempDir(), "state")
 	if change != nil {
 		change(&c)

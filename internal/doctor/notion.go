@@ -116,6 +116,11 @@ func (e *examination) clock(ctx context.Context) {
 
 // databases looks at the three databases.
 func (e *examination) databases(ctx context.Context) {
+	if err := e.Config.Databases.Named(); err != nil {
+		what, remedy, _ := strings.Cut(err.Error(), ": ")
+		e.problem("databases", what, remedy)
+		return
+	}
 	workspace.Choose(e.client, e.Config.Databases)
 	if e.tasksDatabase(ctx); e.paused() {
 		return

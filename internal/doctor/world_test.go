@@ -32,13 +32,15 @@ func inWorld(t *testing.T, test func(w *world)) {
 			t.Fatal(err)
 		}
 		defer em.Close()
-		if _, err := em.Seed("empty"); err != nil {
+		dbs, err := em.Seed("empty")
+		if err != nil {
 			t.Fatal(err)
 		}
 		transport := em.Client().Transport
 		defer transport.(*http.Transport).CloseIdleConnections()
 		c := config.Default()
 		c.Notion.Token = config.Secret(em.Token())
+		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 		c.StateDir = filepath.Join(t.TempDir(), "state")
 		c.Socket = filepath.Join(c.StateDir, "dibs.sock")
 		test(&world{t, em, doctor.Options{

@@ -57,14 +57,14 @@ func TestStoreErrors(t *testing.T) {
 		{"overload", said(529, "service_overload", "no", nil), claim.Unavailable, claim.LandedNo, ""},
 		{"redirect", said(301, "", "no", nil), claim.Refused, claim.LandedNo, "check notion.base_url"},
 		{"not Notion", answered(200, "<html>"), claim.Unavailable, claim.LandedUnknown, "check notion.base_url"},
-		{"no answer", &transport.SendError{Method: "PATCH", Path: transporttest.PagePath, Landed: claim.LandedUnknown, RetryAfter: 5 * time.Second, Err: errors.New("cut")}, claim.Unavailable, claim.LandedUnknown, ""},
+		{"no answer", &transport.SendError{Method: "PATCH", Server: "api.notion.com", Path: transporttest.PagePath, Landed: claim.LandedUnknown, RetryAfter: 5 * time.Second, Err: errors.New("cut")}, claim.Unavailable, claim.LandedUnknown, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := storeError(tc.err)
 			if got.Kind != tc.kind || got.Landed != tc.landed || got.RetryAfter != 5*time.Second {
 				t.Errorf("storeError = kind %d, landed %s, retry after %s; want kind %d, landed %s, 5s", got.Kind, got.Landed, got.RetryAfter, tc.kind, tc.landed)
 			}
-			if !strings.Contains(got.Error(), tc.advice) || !strings.Contains(got.Error(), "PATCH "+transporttest.PagePath) {
+			if !strings.Contains(got.Error(), tc.advice) || !strings.Contains(got.Error(), "PATCH api.notion.com"+transporttest.PagePath) {
 				t.Errorf("storeError says %q, want the request and %q", got, tc.advice)
 			}
 			if !errors.Is(got, tc.err) {

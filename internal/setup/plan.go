@@ -131,6 +131,9 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 	}
 	for _, k := range kinds {
 		id := p.choose(o, k, below)
+		if id == "" && o.Parent == "" {
+			return nil, fmt.Errorf("databases.%s: not named: give --parent PAGE, to find it on that page of Notion or make it there, or --%s URL for one that there is", k.key, k.flag())
+		}
 		source := cmp.Or(*k.source(&o.Given), *k.source(&o.Config.Databases))
 		db, err := p.locate(ctx, k, id, source, below)
 		if err != nil {
@@ -164,7 +167,7 @@ func (p *Plan) choose(o Options, k kind, below map[task.ID]string) string {
 	if _, ok := below[task.ID(configured)]; ok || o.Parent == "" {
 		return configured
 	}
-	if standard := config.Default().Databases; configured != *k.id(&standard) {
+	if configured != "" {
 		p.note("databases.%s is %s so far, which does not lie on that page: give --%s %[2]s, or no --parent, to go on with it",
 			k.key, configured, k.flag())
 	}
@@ -312,7 +315,7 @@ func (p *Plan) planFile(o Options) {
 		p.step(Step{Action: WriteConfig, What: p.File})
 	case err != nil:
 		p.problem("%v", err)
-	case p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
+	case p.Config.Databases.Named() == nil && p.Config.Databases == o.Config.Databases && p.Config.Tasks.Properties == o.Config.Tasks.Properties &&
 		p.Config.Tasks.Statuses == o.Config.Tasks.Statuses:
 	case p.replace:
 		what := p.File + ", and keep the one that is there as " + p.File + ".bak"

@@ -26,7 +26,9 @@ type SendError struct {
 	Err        error
 }
 
-func (e *SendError) Error() string { return fmt.Sprintf("%s %s%s: %v", e.Method, e.Server, e.Path, e.Err) }
+func (e *SendError) Error() string {
+	return fmt.Sprintf("%s %s%s: %v", e.Method, e.Server, e.Path, e.Err)
+}
 
 func (e *SendError) Unwrap() error { return e.Err }
 
