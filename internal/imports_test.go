@@ -65,13 +65,14 @@ var allowed = map[string][]string{
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/journal",
 		"internal/notion", "internal/task", "internal/worklog", "internal/workspace",
 	},
+	"internal/trial": {"config", "internal/daemon", "internal/emulator", "internal/ownfile"},
 	"internal/demo": {
-		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/emulator", "internal/task",
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/emulator", "internal/task", "internal/trial",
 	},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 	},
 }
 

@@ -22,6 +22,7 @@ import (
 //	exits CODE COMMAND…     run a command that must end with this exit code
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
+//	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
 //	property DB NAME TYPE   give a property of a database another type; - removes it
@@ -51,6 +52,7 @@ func TestEndToEnd(t *testing.T) {
 			"exits":  exits,
 			"board":  startBoard,
 			"serve":  startServe,
+			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "property": property, "unshare": unshare, "source": addSource,
@@ -114,15 +116,24 @@ func startBoard(ts *testscript.TestScript, _ bool, args []string) {
 	boardOf(ts).notion = notion
 }
 
-// startServe starts a daemon. Its first line of output says that it serves.
+// startServe starts a daemon.
 func startServe(ts *testscript.TestScript, _ bool, args []string) {
-	name := args[0]
+	start(ts, args[0], append([]string{"serve", "--json"}, args[1:]...))
+}
+
+// startTrial starts a board with a daemon.
+func startTrial(ts *testscript.TestScript, _ bool, args []string) {
+	start(ts, args[0], []string{"try", "--json"})
+}
+
+// start starts what serves on a socket. Its first line of output says that it does.
+func start(ts *testscript.TestScript, name string, args []string) {
 	log, err := os.Create(filepath.Join(ts.MkAbs("."), name+".log"))
 	ts.Check(err)
 	defer log.Close()
 	dibs, err := exec.LookPath(filepath.Join(binDir(ts), "dibs"))
 	ts.Check(err)
-	cmd := exec.Command(dibs, append([]string{"serve", "--json"}, args[1:]...)...)
+	cmd := exec.Command(dibs, args...)
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",

@@ -88,6 +88,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(),
 		a.serveCommand(),
 		a.demoCommand(),
+		a.tryCommand(),
 		a.emulatorCommand(),
 		a.simulateCommand(),
 		a.versionCommand(),

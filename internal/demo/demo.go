@@ -10,19 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api/client"
-	"dibs/internal/daemon"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
+	"dibs/internal/trial"
 )
 
 // Options says how the demo is run.
@@ -90,22 +86,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string)}
 	d.print = newPrinter(o)
 
-	stop, err := d.serveNotion()
+	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Change: timing, Version: o.Version})
 	if err != nil {
 		return err
 	}
-	defer stop()
-	d.config = config.Default()
-	timing(&d.config)
-	d.config.StateDir, d.config.Socket = dir, filepath.Join(dir, "dibs.sock")
-	d.config.Notion.BaseURL, d.config.Notion.Token = d.url, config.Secret(d.notion.Token())
+	d.notion, d.url, d.config = running.Notion, running.URL, running.Config
 	d.client = client.New(d.config.Socket)
-
-	running, err := daemon.Start(ctx, daemon.Options{Config: d.config, Version: o.Version, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	// The daemon goes down before the server does, whatever ends the demo.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- running.Run(serving) }()
@@ -126,27 +112,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		return d.keep(ctx)
 	}
 	return nil
-}
-
-// serveNotion starts the Notion-compatible server on this machine.
-func (d *demo) serveNotion() (stop func(), err error) {
-	if d.notion, err = emulator.New(emulator.Options{Limit: limit}); err != nil {
-		return nil, err
-	}
-	if _, err := d.notion.Seed("demo"); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	d.url = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: d.notion, ReadHeaderTimeout: 10 * time.Second}
-	go server.Serve(listener)
-	return func() {
-		server.Close()
-		d.notion.Close()
-	}, nil
 }
 
 // play has the agents work until nothing is ready.

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/trial"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) tryCommand() *cobra.Command {
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "try [COMMAND…]",
+		Short: "Try dibs on a board of its own, without an account",
+		Long: "Run a Notion-compatible server with some twenty tasks and a daemon that works on it, until it is\n" +
+			"stopped. In another terminal, \"dibs try\" before a command has it ask that daemon. Nothing is set\n" +
+			"in the shell, and neither your configuration nor your environment is looked at, DIBS_AGENT apart:\n" +
+			"a trial cannot touch anything real. The board stays as it is for the next trial.",
+		Example: "  dibs try &\n" +
+			"  dibs try next --agent Sandman\n" +
+			"  dibs try --remove",
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeTried,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return a.tryOut(cmd.Context(), args)
+			case remove:
+				return trial.Default().Remove()
+			}
+			return a.runTrial(cmd.Context(), trial.Default())
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // flags behind the command are the command's
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the board, and all else that was tried")
+	return cmd
+}
+
+// trying is what `try --json` prints once agents can come.
+type trying struct {
+	Socket string `json:"socket"`
+	URL    string `json:"url"`
+	Token  string `json:"token"`
+	Folder string `json:"folder"`
+	PID    int    `json:"pid"`
+}
+
+// runTrial serves until ctx ends.
+func (a *app) runTrial(ctx context.Context, folder trial.Folder) (err error) {
+	unlock, err := folder.Lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	t, err := trial.Start(ctx, trial.Options{
+		Dir: string(folder), Limit: 180, StateFile: folder.Board(), Version: thisBuild().Version, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- t.Run(serving) }()
+	if err = folder.Point(t.Config); err == nil {
+		err = a.print(trying{t.Config.Socket, t.URL, t.Notion.Token(), string(folder), os.Getpid()}, func(w io.Writer) { showTrial(w, t, folder) })
+	}
+	if err != nil {
+		stop()
+	}
+	return errors.Join(err, <-ended)
+}
+
+func showTrial(w io.Writer, t *trial.Trial, folder trial.Folder) {
+	fmt.Fprintf(w, "A board of %s and a daemon, until Ctrl-C. In another terminal:\n\n", number(len(t.Notion.Pages(t.Notion.Databases().Tasks)), "task"))
+	for _, command := range []string{"ready", "next --agent Sandman", `complete --agent Sandman --summary "Fixed, with a test."`, "log", "status"} {
+		fmt.Fprintf(w, "  dibs try %s\n", command)
+	}
+	fmt.Fprintf(w, "\nThe socket is %s.\nThe board speaks Notion's API at %s (token %s).\n", t.Config.Socket, t.URL, t.Notion.Token())
+	fmt.Fprintf(w, "All of it is in %s, and stays there; to remove it: dibs try --remove\n", folder)
+}
+
+// untried are the commands that make no sense on a trial.
+var untried = []string{"serve", "init", "demo", "emulator", "try", "simulate"}
+
+// tryOut runs a command on the trial, whatever is set in the environment.
+func (a *app) tryOut(ctx context.Context, args []string) error {
+	if slices.Contains(untried, args[0]) {
+		return usagef("dibs try %s: a trial has a board and a daemon already: leave out \"try\" for the real thing", args[0])
+	}
+	folder := trial.Default()
+	if _, err := os.Stat(folder.Config()); err != nil {
+		return api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
+	}
+	for _, setting := range os.Environ() {
+		name, _, _ := strings.Cut(setting, "=")
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT") || name == "NOTION_TOKEN" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Setenv("DIBS_CONFIG", folder.Config())
+	tried := &app{stdout: a.stdout, stderr: a.stderr}
+	root := tried.root()
+	if a.json {
+		args = append([]string{"--json"}, args...)
+	}
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return nil
+	}
+	if gone, ok := errors.AsType[*client.UnreachableError](err); ok && !gone.Sent {
+		err = api.NewProblem(api.CodeUnreachable, "no trial is running: start one with: dibs try")
+	}
+	tried.json = cmp.Or(tried.json, slices.Contains(args, "--json"))
+	return ended{tried.fail(ctx, cmd, err)}
+}
+
+// completeTried completes the commands that can be tried.
+func (a *app) completeTried(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range cmd.Root().Commands() {
+		if strings.HasPrefix(c.Name(), toComplete) && c.IsAvailableCommand() && !slices.Contains(untried, c.Name()) {
+			names = append(names, c.Name()+"\t"+c.Short)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

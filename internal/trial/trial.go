@@ -1,0 +1,103 @@
+// Package trial runs a board and a daemon on it in one process, for trying dibs
+// without a Notion account.
+package trial
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+)
+
+// Options says how a trial is run.
+type Options struct {
+	// Dir is for the daemon's state and its socket. It has to be there, and a
+	// short path: that of a socket may have about a hundred characters.
+	Dir string
+	// Limit is the number of requests that the board allows in a minute.
+	Limit int
+	// StateFile keeps the board; empty keeps nothing.
+	StateFile string
+	// Change, if set, may change the daemon's configuration.
+	Change func(*config.Config)
+	// Version is shown by the daemon.
+	Version string
+	// Log gets what the daemon has to say; nil discards it.
+	Log *slog.Logger
+}
+
+// Trial is a board and a daemon that works on it.
+type Trial struct {
+	// Notion is the board, and URL where it is served.
+	Notion *emulator.Emulator
+	URL    string
+	// Config is that of the daemon.
+	Config config.Config
+
+	server *http.Server
+	daemon *daemon.Daemon
+}
+
+// Start starts a board with the tasks of a demo, unless it has been kept, and a
+// daemon. Whoever starts a trial must Run it.
+func Start(ctx context.Context, o Options) (t *Trial, err error) {
+	t = new(Trial)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	if t.Notion, err = emulator.New(emulator.Options{Limit: o.Limit, StateFile: o.StateFile}); err != nil {
+		return nil, err
+	}
+	dbs, err := t.Notion.Seed("demo")
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t.URL = "http://" + listener.Addr().String()
+	t.server = &http.Server{Handler: emulator.Addressed(nil, t.Notion), ReadHeaderTimeout: 10 * time.Second}
+	go t.server.Serve(listener)
+
+	t.Config = config.Default()
+	if o.Change != nil {
+		o.Change(&t.Config)
+	}
+	t.Config.StateDir, t.Config.Socket = o.Dir, filepath.Join(o.Dir, "dibs.sock")
+	t.Config.Notion.BaseURL, t.Config.Notion.Token = t.URL, config.Secret(t.Notion.Token())
+	t.Config.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	if err := t.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t.daemon, err = daemon.Start(ctx, daemon.Options{Config: t.Config, Version: o.Version, Log: o.Log})
+	return t, err
+}
+
+// Run serves until ctx ends. The daemon goes down before the board does.
+func (t *Trial) Run(ctx context.Context) error {
+	return errors.Join(t.daemon.Run(ctx), t.close())
+}
+
+// close ends the board.
+func (t *Trial) close() error {
+	if t.server != nil {
+		t.server.Close()
+	}
+	if t.Notion == nil {
+		return nil
+	}
+	return t.Notion.Close()
+}
