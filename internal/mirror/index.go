@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 
 	"github.com/tidwall/btree"
@@ -128,13 +129,23 @@ func (x *index) set(t task.Task) *row {
 func (x *index) publish() { x.offered.Store(x.order.Copy()) }
 
 // doubts reports whether t, a query's row, shows something else than the page did when
-// it was read, if that was after since. Nothing in the two tells which one is newer if
-// their last edits were in the same minute, to which Notion keeps that time.
+// it was read, if that was after since, and nothing in the two tells that the row is
+// newer: Notion keeps the time of the last edit to the minute only.
 func (x *index) doubts(t task.Task, since time.Time) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	known := x.rows[t.ID]
-	return known != nil && known.page.After(since) && !same(*known.task, t)
+	return known != nil && known.page.After(since) && !same(*known.task, t) && !newer(t, *known.task)
+}
+
+// newer reports whether a query's row is surely of a later moment than the page was: it
+// was edited in a later minute, or shows the end of the claim that the page showed.
+func newer(row, page task.Task) bool {
+	if row.Edited.After(page.Edited) {
+		return true
+	}
+	held, ended := claim.ParseToken(page.Token), claim.ParseToken(row.Token)
+	return held.ID != "" && ended.Done && !held.Done && !held.Void && ended.ID == held.ID
 }
 
 // missing returns the tasks that have no reading at s or later: those that a

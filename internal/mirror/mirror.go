@@ -73,6 +73,7 @@ type Mirror struct {
 	at       time.Time            // Notion's time of the last successful sync
 	listed   bool                 // a full sync was made by this process
 	failure  error                // of the last sync; nil if it succeeded
+	done     time.Time            // when a sync last went well, and what follows from it was done, by this machine's clock
 	lacked   bool                 // the schema was broken at or after the last full sync
 	progress *Progress            // of the full sync under way
 	absent   map[task.ID]struct{} // dependencies that Notion does not show us

@@ -46,8 +46,9 @@ func (m *Mirror) Begin(ctx context.Context) error {
 	}
 }
 
-// Run makes a sync every interval, from the end of the first one on, until ctx ends.
-// Begin must have been called.
+// Run makes a sync whenever an interval has passed since the last one, from the end of
+// the first one on, until ctx ends. Those that somebody asked for count. Begin must have
+// been called.
 func (m *Mirror) Run(ctx context.Context) {
 	select {
 	case <-m.first:
@@ -55,7 +56,10 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 	back := m.back()
 	for wait := m.nextSync(nil); sleep(ctx, wait, back); {
-		back = m.back()          // before it fails
+		back = m.back() // before it fails
+		if wait = m.untilDue(); wait > 0 {
+			continue
+		}
 		_, err := m.RunOnce(ctx) // which has noted the error
 		if err == nil {
 			back = nil // it may have been the one to find out
@@ -74,6 +78,17 @@ func (m *Mirror) nextSync(err error) time.Duration {
 		return min(max(failed.RetryAfter, time.Second), interval)
 	}
 	return interval
+}
+
+// untilDue is how long it is until an interval has passed since a sync that went well;
+// zero or less if one is due, or the last one failed.
+func (m *Mirror) untilDue() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done.IsZero() || m.failure != nil {
+		return 0
+	}
+	return time.Duration(m.interval.Load()) - time.Since(m.done)
 }
 
 // Close ends the first sync, if it is still under way.

@@ -63,6 +63,11 @@ func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 	case err == nil && m.synced != nil:
 		err = m.synced(ctx, result)
 	}
+	if err == nil {
+		m.mu.Lock()
+		m.done = time.Now()
+		m.mu.Unlock()
+	}
 	return result, err
 }
 

@@ -207,3 +207,37 @@ func TestLaggingQueryDoesNotUndo(t *testing.T) {
 		}
 	})
 }
+
+// TestLaterRowIsBelieved has a query show what came after a page was read: it is not
+// asked for again where the row tells that it is the later one.
+func TestLaterRowIsBelieved(t *testing.T) {
+	const first, second = "01JAAAAAAAAAAAAAAAAAAAAAAA", "01JBBBBBBBBBBBBBBBBBBBBBBB"
+	held := task.Task{ID: id, Status: task.InProgress, ClaimedBy: "Oracle", Token: first}
+	for name, tt := range map[string]struct {
+		after time.Duration // the page was read
+		row   task.Task
+		reads int
+	}{
+		"the claim is done":        {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + first}, 0},
+		"another claim is done":    {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + second}, 1},
+		"another claim":            {time.Second, task.Task{ID: id, Status: task.InProgress, ClaimedBy: "Sandman", Token: second}, 1},
+		"open, in the same minute": {time.Second, task.Task{ID: id, Status: task.Open}, 1},
+		"open, a minute later":     {time.Minute, task.Task{ID: id, Status: task.Open}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &board{}
+				b.edit(task.Task{ID: id, Status: task.Open})
+				time.Sleep(10 * time.Minute)
+				m := newMirror(t, b)
+				m.Observe(claim.Reading{Task: b.edit(held), At: time.Now()})
+				time.Sleep(tt.after)
+				b.edit(tt.row)
+				pull(t, m)
+				if got, _ := m.Task(id); got.Status != tt.row.Status || got.Token != tt.row.Token || b.reads != tt.reads {
+					t.Errorf("the mirror has %s %q, and the page was read %d times, want %d", got.Status, got.Token, b.reads, tt.reads)
+				}
+			})
+		})
+	}
+}

@@ -188,6 +188,34 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// TestIntervalCountsFromTheLastSync has somebody ask for a sync between two.
+func TestIntervalCountsFromTheLastSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		m := s.mirror(t, storage{}, nil)
+		if err := m.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, m)
+		time.Sleep(4 * time.Second)
+		if _, err := m.Sync(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(21 * time.Second)
+		s.told(t, "list, patiently at 0", "synced true at 0", "edited at 4", "synced false at 4",
+			"edited at 14", "synced false at 14", "edited at 24", "synced false at 24")
+
+		// One that fails does not count.
+		s.fail(nil, errors.New("a query that is refused"))
+		if _, err := m.Sync(t.Context(), false); err == nil {
+			t.Fatal("the sync did not fail")
+		}
+		s.fail(nil, nil)
+		time.Sleep(10 * time.Second)
+		s.told(t, "edited at 25", "unsynced false at 25", "check at 34", "edited at 34", "synced false at 34")
+	})
+}
+
 // TestStale has no sync come to an end for too long.
 func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
