@@ -200,8 +200,8 @@ func Default() Config {
 		},
 		Claim: Claim{
 			Timeout:     30 * time.Minute,
-			WriteWindow: 2 * time.Second,
-			Settle:      3 * time.Second,
+			WriteWindow: 1500 * time.Millisecond,
+			Settle:      1600 * time.Millisecond,
 			Override:    OverrideAny,
 			MaxLifetime: 24 * time.Hour,
 		},

@@ -119,7 +119,7 @@ log: {level: debug, format: json}
 		{Name: "Oracle", UIDs: []int{0, 1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"},
 	}
 	want.Claim = config.Claim{
-		Timeout: 45 * time.Minute, WriteWindow: 2 * time.Second, Settle: time.Second, Exclusive: true,
+		Timeout: 45 * time.Minute, WriteWindow: 1500 * time.Millisecond, Settle: time.Second, Exclusive: true,
 		Override: config.OverrideOpenOnly, MaxPerAgent: 2, MaxLifetime: 48 * time.Hour,
 	}
 	want.Schedule.Sweep = "*/5 * * * *"
@@ -246,7 +246,7 @@ func TestEnvironmentInEmptySections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Claim.Settle != 9*time.Second || got.Claim.WriteWindow != 2*time.Second || got.Tasks.Statuses.InProgress != "Doing" || got.Tasks.Statuses.Open != "OPEN" {
+	if got.Claim.Settle != 9*time.Second || got.Claim.WriteWindow != 1500*time.Millisecond || got.Tasks.Statuses.InProgress != "Doing" || got.Tasks.Statuses.Open != "OPEN" {
 		t.Errorf("claim %+v, statuses %+v", got.Claim, got.Tasks.Statuses)
 	}
 }

@@ -78,7 +78,7 @@ func TestWrittenSaysOnlyWhatDiffers(t *testing.T) {
 
 func TestFileOnly(t *testing.T) {
 	t.Setenv("DIBS_CLAIM_SETTLE", "9s")
-	for fileOnly, want := range map[bool]time.Duration{true: 3 * time.Second, false: 9 * time.Second} {
+	for fileOnly, want := range map[bool]time.Duration{true: 1600 * time.Millisecond, false: 9 * time.Second} {
 		c, err := config.Load(config.Options{File: filepath.Join(t.TempDir(), "config.yaml"), New: true, FileOnly: fileOnly})
 		if err != nil || c.Claim.Settle != want {
 			t.Errorf("file only: %v: settle = %v, err = %v, want %v", fileOnly, c.Claim.Settle, err, want)
