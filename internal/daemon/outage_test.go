@@ -28,6 +28,34 @@ func outages() map[string]emulator.Fault {
 	}
 }
 
+// An agent that is the first to meet a Notion that hangs waits for one request, and little
+// more.
+func TestFirstRefusalOfANotionThatHangs(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]bool{"next": false, "a task": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				var id string
+				for i := range 4 {
+					id = w.add(fmt.Sprint("Task ", i), nil)
+				}
+				if !keep {
+					id = ""
+				}
+				n := w.daemon(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute })
+				defer n.stop()
+				time.Sleep(time.Minute)
+				w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: time.Hour})
+				start := time.Now()
+				_, err := n.claim("Sandman", id)
+				if took := time.Since(start); code(err) != denied(claim.CodeNotionUnavailable) || took > 15*time.Second {
+					w.Errorf("err = %v after %v, want notion_unavailable within 15s", err, took)
+				}
+			})
+		})
+	}
+}
+
 func TestAnHourWithoutNotion(t *testing.T) {
 	t.Parallel()
 	for name, fault := range fewOf(2, outages()) {

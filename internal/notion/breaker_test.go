@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +109,66 @@ func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
 				if took := time.Since(start); took > 31*time.Second {
 					w.Errorf("noticed after %s that Notion is back", took)
 				}
+				w.get(tasks, id)
+			})
+		})
+	}
+}
+
+// A request that gets no answer is followed by one look at Notion, which tells whether it
+// is the page that hangs or all of Notion.
+func TestNotionThatHangs(t *testing.T) {
+	const silence = time.Hour
+	for name, tt := range map[string]struct {
+		everything, writes bool
+		down               bool
+		took               time.Duration
+	}{
+		"everything, at a read":  {everything: true, down: true, took: 13 * time.Second},
+		"everything, at a write": {everything: true, writes: true, down: true, took: 13 * time.Second},
+		"one page, at a read":    {took: 20 * time.Second}, // it is sent twice
+		"one page, at a write":   {writes: true, took: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				tasks := w.tasks(notion.TaskSchema{})
+				id := w.page(props{})
+				w.get(tasks, id)
+				fault := emulator.Fault{Kind: emulator.Delay, Delay: silence, Path: "/v1/pages/" + string(id)}
+				if tt.everything {
+					fault.Path = ""
+				}
+				up := w.emulator.Inject(fault)
+				var all sync.WaitGroup
+				for range 3 { // who asks at the same time shares the look
+					all.Go(func() {
+						start := time.Now()
+						var err error
+						if tt.writes {
+							_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
+						} else {
+							_, err = tasks.Get(w.Context(), id)
+						}
+						if took := time.Since(start); err == nil || took < tt.took || took > tt.took+time.Second {
+							w.Errorf("err = %v after %s, want a failure after %s", err, took, tt.took)
+						}
+					})
+				}
+				all.Wait()
+				if _, down := refused(permitted(tasks)); down != tt.down {
+					w.Errorf("Notion counts as down: %v, want %v", down, tt.down)
+				}
+				looks := 0
+				for _, r := range w.emulator.Requests() {
+					if r.Path == "/v1/users/me" {
+						looks++
+					}
+				}
+				if most := map[bool]int{true: 1, false: 2}[tt.writes || tt.down]; looks < 1 || looks > most {
+					w.Errorf("%d looks, want 1 to %d", looks, most)
+				}
+				up()
+				time.Sleep(4 * time.Second)
 				w.get(tasks, id)
 			})
 		})

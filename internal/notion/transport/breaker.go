@@ -25,7 +25,9 @@ const (
 //
 // Now and then it lets one read through, to see whether Notion is back. That read is
 // never one with permits that were taken together, because an agent waits for those.
-// Only reads show whether Notion is down: a write may be refused for what it says.
+// Only reads show whether Notion is down: a write may be refused for what it says. Where
+// a request of either kind got no answer at all, a look tells at once, see confirm: who
+// waits for it has waited for long.
 //
 // While somebody waits for Notion, it is looked for more often, see lookout.
 type breaker struct {
@@ -40,6 +42,7 @@ type breaker struct {
 	silences int    // since the last good answer
 	since    time.Time
 	last     error
+	worked   time.Time // when the last good answer came
 	until    time.Time // when the next try is due if nobody waits; zero while Notion is up
 	trying   bool      // the try is on its way
 	lookout
@@ -70,6 +73,9 @@ func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := b.next.RoundTrip(req)
 	b.note(req, err, try)
+	if errors.Is(err, errNoAnswer) {
+		b.confirm(req, err)
+	}
 	return resp, err
 }
 
@@ -118,7 +124,7 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 			b.log.Info("Notion is back", "after", now.Sub(b.since).Round(time.Second))
 			b.announce()
 		}
-		b.failures, b.several, b.silences, b.until = 0, false, 0, time.Time{}
+		b.failures, b.several, b.silences, b.until, b.worked = 0, false, 0, time.Time{}, now
 	case !isRead(req), errors.Is(err, errHeldBack), req.Context().Err() != nil:
 	default:
 		if b.failures++; b.failures == 1 {
@@ -127,15 +133,20 @@ func (b *breaker) note(req *http.Request, err error, try bool) {
 		b.several = b.several || req.URL.Path != b.path
 		b.last = err
 		if try || b.until.IsZero() && b.failures >= tolerated && b.several {
-			silence := min(firstSilence<<min(b.silences, 10), longestSilence)
-			if b.silences++; b.silences == 1 {
-				b.log.Warn("Notion is down: nothing is sent until it answers again", "err", err)
-				b.tried = now
-			}
-			b.until = now.Add(silence)
-			b.arm(now)
+			b.fall(now)
 		}
 	}
+}
+
+// fall has nothing sent for a while. b.mu is held.
+func (b *breaker) fall(now time.Time) {
+	silence := min(firstSilence<<min(b.silences, 10), longestSilence)
+	if b.silences++; b.silences == 1 {
+		b.log.Warn("Notion is down: nothing is sent until it answers again", "err", b.last)
+		b.tried = now
+	}
+	b.until = now.Add(silence)
+	b.arm(now)
 }
 
 // works reports whether a request that ended so was answered by a Notion that works,

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -24,6 +25,7 @@ type lookout struct {
 	wanted time.Time     // until when somebody waits
 	tried  time.Time     // when the last try or look was begun
 	timer  *time.Timer   // begins the next look; nil if none is due
+	asked  chan struct{} // closed when the look that confirm makes is over; nil if there is none
 	back   chan struct{} // closed when Notion is back; nil if nobody has asked for it
 }
 
@@ -73,14 +75,63 @@ func (b *breaker) lookFor() {
 	b.tried = now
 	b.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(InLane(context.Background(), LaneSync), lookLimit)
+	_ = b.lookOnce(LaneSync)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arm(time.Now())
+}
+
+// lookOnce makes one look, and notes what came of it.
+func (b *breaker) lookOnce(lane Lane) error {
+	ctx, cancel := context.WithTimeout(InLane(context.Background(), lane), lookLimit)
 	defer cancel()
 	req := b.look(ctx)
 	_, err := b.next.RoundTrip(req)
 	b.note(req, err, err == nil)
+	return err
+}
+
+// confirm looks for Notion after a request that got no answer, and waits for the end of
+// the look. If that gets none either, and nothing else does meanwhile, Notion is down.
+// If it does, the request alone is to blame. One look serves all who ask for it at the
+// same time.
+func (b *breaker) confirm(req *http.Request, cause error) {
+	b.mu.Lock()
+	if !b.until.IsZero() {
+		b.mu.Unlock()
+		return
+	}
+	done := b.asked
+	if done == nil {
+		done = make(chan struct{})
+		b.asked = done
+		go b.ask(laneOf(req.Context()), cause)
+	}
+	b.mu.Unlock()
+	select {
+	case <-done:
+	case <-req.Context().Done():
+	}
+}
+
+// ask makes the look of confirm.
+func (b *breaker) ask(lane Lane, cause error) {
+	began := time.Now()
+	err := b.lookOnce(lane)
+	silent := errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errInLine)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.arm(time.Now())
+	close(b.asked)
+	b.asked = nil
+	if !silent || b.worked.After(began) || !b.until.IsZero() {
+		return
+	}
+	now := time.Now()
+	if b.failures == 0 {
+		b.since = now
+	}
+	b.last = cause
+	b.fall(now)
 }
 
 // announce tells those who wait that Notion is back.

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,6 +18,9 @@ const (
 	// Notion: 60 seconds there may be so much more at this end.
 	jitterAllowance = 1500 * time.Millisecond
 )
+
+// errInLine is behind the error of a request whose context ended before it had a permit.
+var errInLine = errors.New("not sent: gave up waiting in")
 
 // permits hands out the permits to send. In no window of a minute are more of
 // them used than Notion allows, wherever the window begins.
@@ -154,7 +158,7 @@ func (p *permits) wait(ctx context.Context, w *waiter) error {
 		p.leave(lane, w)
 	}
 	p.settle(time.Now())
-	return fmt.Errorf("not sent: gave up waiting in the %s lane: %w", lane, context.Cause(ctx))
+	return fmt.Errorf("%w the %s lane: %w", errInLine, lane, context.Cause(ctx))
 }
 
 func (p *permits) leave(lane Lane, w *waiter) {
