@@ -24,7 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: "Look at the token, the databases and their properties, this machine's clock, the state directory,\n" +
 			"the daemon and its socket, and say for each what to do. It needs no daemon and changes nothing.\n" +
 			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
-			"and goes to the trash, and says whether claim.write_window and claim.settle fit.\n" +
+			"and goes to the trash, and says whether claim.write_window and claim.settle fit, and which would.\n" +
 			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
 		Example:           "  dibs doctor --probe",
 		Args:              arguments(),
@@ -34,7 +34,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if ctx := cmd.Context(); ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := a.print(diagnosis{report.Findings}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
+			if err := a.print(diagnosis{report.Findings, report.Proposal}, func(w io.Writer) { showCount(w, report.Findings) }); err != nil {
 				return err
 			}
 			switch {
@@ -54,6 +54,7 @@ func (a *app) doctorCommand() *cobra.Command {
 // diagnosis is what `doctor --json` prints.
 type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
+	Proposal *doctor.Proposal `json:"proposal,omitempty"`
 }
 
 // examine looks at everything, if the configuration can be read, and shows people

@@ -74,7 +74,8 @@ func TestEachEndOfAClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("Fix the login", nil)
-				n := w.daemon(quiet)
+				// Notion's clock is read to the second, so all here takes whole seconds.
+				n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.Settle = 2 * time.Second })
 				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				if diff := cmp.Diff(shown{"IN_PROGRESS", "Sandman", "2000-01-01T00:00:00.000+00:00", true}, show(w.page(id))); diff != "" {

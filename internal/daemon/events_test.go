@@ -307,7 +307,10 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
-				n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Second }) // which sees the write and the edit
+				n := w.daemon(func(c *config.Config) {
+					c.Sync.Interval = time.Second // which sees the write and the edit
+					c.Claim.Settle = 3 * time.Second
+				})
 				defer n.stop()
 				done := make(chan error, 1)
 				go func() {

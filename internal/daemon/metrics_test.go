@@ -67,11 +67,11 @@ func TestMetrics(t *testing.T) {
 			`dibs_agent_claims_total{agent="Oracle",outcome="denied"}`:      "1",
 			`dibs_agent_claims_held{agent="Oracle"}`:                        "1",
 			`dibs_agent_claims_held{agent="Sandman"}`:                       "1",
-			`dibs_claim_write_window_ratio_bucket{le="0.5"}`:                "0",
-			`dibs_claim_write_window_ratio_bucket{le="0.7"}`:                "3",
+			`dibs_claim_write_window_ratio_bucket{le="0.7"}`:                "0",
+			`dibs_claim_write_window_ratio_bucket{le="0.9"}`:                "3",
 			`dibs_claim_writes_late_total`:                                  "0",
-			`dibs_claim_attempt_seconds_bucket{outcome="granted",le="4"}`:   "0",
-			`dibs_claim_attempt_seconds_bucket{outcome="granted",le="5"}`:   "3",
+			`dibs_claim_attempt_seconds_bucket{outcome="granted",le="3"}`:   "0",
+			`dibs_claim_attempt_seconds_bucket{outcome="granted",le="4"}`:   "3",
 			`dibs_claim_events_total{kind="granted"}`:                       "3",
 			`dibs_claim_events_total{kind="swept"}`:                         "1",
 			`dibs_claim_events_total{kind="completed"}`:                     "1",
@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 			`dibs_api_requests_total{route="POST /v1/claims",status="201"}`: "3",
 			`dibs_api_requests_total{route="POST /v1/claims",status="409"}`: "1",
 			`dibs_build_info{version="test"}`:                               "1",
-			`dibs_claim_write_window_seconds`:                               "2",
+			`dibs_claim_write_window_seconds`:                               "1.5",
 		} {
 			if got[name] != want {
 				w.Errorf("%s is %q, want %q", name, got[name], want)

@@ -117,7 +117,7 @@ func TestTwoDaemonsNeverBothGrant(t *testing.T) {
 		defer a.stop()
 		defer b.stop()
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
-			return up(490 * time.Millisecond), up(490 * time.Millisecond)
+			return up(370 * time.Millisecond), up(370 * time.Millisecond)
 		})
 		for _, id := range ids {
 			var wg sync.WaitGroup

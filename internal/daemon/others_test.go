@@ -65,8 +65,8 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 		},
 		"times that do not go together": {
 			func(c *config.Config) { c.Claim.WriteWindow, c.Claim.Settle = 4*time.Second, 6*time.Second },
-			[]string{"the daemon of Oracle", "claim.write_window 4s, no shorter than claim.settle 3s here"},
-			[]string{"the daemon of Sandman", "claim.settle 3s, no longer than claim.write_window 4s here"}, false,
+			[]string{"the daemon of Oracle", "claim.write_window 4s, no shorter than claim.settle 1.6s here"},
+			[]string{"the daemon of Sandman", "claim.settle 1.6s, no longer than claim.write_window 4s here"}, false,
 		},
 		"a log without a property": {func(c *config.Config) { c.Claim.Timeout = 45 * time.Minute }, nil, nil, true},
 	} {

@@ -186,7 +186,7 @@ func TestSweepIsToldOnce(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Second, "@every 100h" })
 		defer n.stop()
 		time.Sleep(3 * time.Second)
-		w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.DelayAnswer, Delay: 1900 * time.Millisecond})
+		w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.DelayAnswer, Delay: 1400 * time.Millisecond})
 		if _, err := n.Sweep(w.Context(), ""); err != nil {
 			w.Fatal(err)
 		}

@@ -54,6 +54,8 @@ type Options struct {
 // Report is what was found.
 type Report struct {
 	Findings []Finding
+	// Proposal is which times would fit the workspace; nil if it was not measured.
+	Proposal *Proposal
 	// Unreachable is set if Notion did not answer at all.
 	Unreachable bool
 

@@ -31,14 +31,17 @@ func (e *examination) probe(ctx context.Context) {
 		e.failed("probe", err)
 		return
 	}
-	for _, f := range Judge(measured, e.Config.Claim) {
+	judged := Judge(measured, e.Config)
+	e.Proposal = judged.Proposal
+	for _, f := range judged.Findings {
 		e.put(f)
 	}
 }
 
-// Judge says whether the times that claims are made with fit what was measured.
-func Judge(p notion.Probe, c config.Claim) []Finding {
-	var r Report
+// Judge says whether the times that claims are made with fit what was measured, and
+// which ones would.
+func Judge(p notion.Probe, all config.Config) *Report {
+	r, c := new(Report), all.Claim
 	var reads, writes, attempts, stale []time.Duration
 	for _, round := range p.Rounds {
 		reads = append(reads, round.Read)
@@ -51,11 +54,14 @@ func Judge(p notion.Probe, c config.Claim) []Finding {
 	r.ok("latency", fmt.Sprintf("a read %v, a write %v, at most %v and %v, in %d rounds",
 		shown(median(reads)), shown(median(writes)), shown(slices.Max(reads)), shown(slices.Max(writes)), len(p.Rounds)))
 
-	slowest := slices.Max(attempts)
+	slowest, behind := slices.Max(attempts), time.Duration(0)
+	if len(stale) > 0 {
+		behind = slices.Max(stale)
+	}
+	window, settle := propose(slowest, behind, all)
+	remedy := fmt.Sprintf("set claim.write_window to %v and claim.settle to %v, for every daemon of the workspace", window, settle)
+
 	said := fmt.Sprintf("claim.write_window is %v, the slowest read and write took %v", c.WriteWindow, shown(slowest))
-	// Twice the slowest of a few leaves room for the slower ones of many.
-	fitting := max(2*time.Second, (2 * slowest).Round(time.Second))
-	remedy := fmt.Sprintf("set claim.write_window to %v and claim.settle to %v, for every daemon of the workspace", fitting, fitting+fitting/2)
 	switch {
 	case slowest > c.WriteWindow:
 		r.problem("write_window", said+": claims would be given up", remedy)
@@ -64,28 +70,20 @@ func Judge(p notion.Probe, c config.Claim) []Finding {
 	default:
 		r.ok("write_window", said)
 	}
-	r.Findings = append(r.Findings, judgeSettle(stale, len(p.Rounds), c))
-	return r.Findings
-}
-
-// judgeSettle says whether the read that verifies a claim comes late enough.
-func judgeSettle(stale []time.Duration, rounds int, c config.Claim) Finding {
-	if len(stale) == 0 {
-		return Finding{"settle", OK, fmt.Sprintf("claim.settle is %v, each of %d reads right after a write showed it", c.Settle, rounds), ""}
-	}
-	worst := slices.Max(stale)
-	f := Finding{
-		Check: "settle", Level: Warning,
-		Found: fmt.Sprintf("claim.settle is %v, %d of %d writes did not show at once, one for %v", c.Settle, len(stale), rounds, shown(worst)),
-		Remedy: fmt.Sprintf("set claim.settle to %v or more, for every daemon of the workspace: a page has to show its last write when a claim is verified",
-			max(c.Settle, c.WriteWindow+2*worst).Round(time.Second)+time.Second),
-	}
+	said = fmt.Sprintf("claim.settle is %v, %d of %d writes did not show at once, one for %v", c.Settle, len(stale), len(p.Rounds), shown(behind))
+	remedy += ": a page has to show its last write when a claim is verified"
+	switch {
+	case behind == 0:
+		r.ok("settle", fmt.Sprintf("claim.settle is %v, each of %d reads right after a write showed it", c.Settle, len(p.Rounds)))
 	// A rival may have read what was there before for that long and then written
 	// within its window, and the verifying read may be as late to show it.
-	if c.Settle <= c.WriteWindow+2*worst {
-		f.Level = Error
+	case c.Settle <= c.WriteWindow+2*behind:
+		r.problem("settle", said, remedy)
+	default:
+		r.warn("settle", said, remedy)
 	}
-	return f
+	r.propose(window, settle, c)
+	return r
 }
 
 func median(d []time.Duration) time.Duration {
