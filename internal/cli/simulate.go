@@ -19,11 +19,11 @@ func (a *app) simulateCommand() *cobra.Command {
 		Use:   "simulate",
 		Short: "Try settle waits, and ways of claiming by hand, in simulated races",
 		Long: "Run races for a task in virtual time, and print for several settle waits how often a task was\n" +
-			"granted twice, a granted claim was overwritten, or nobody won, and how long claiming took; then\n" +
-			"the same for ways of claiming without dibs. Nothing outside this machine is asked, and no\n" +
-			"configuration is read. The same command prints the same figures every time. Exit code 1: dibs\n" +
+			"granted twice, a granted claim was overwritten, or nobody won, how long claiming took, and how many\n" +
+			"requests a race took; then the same for ways of claiming without dibs. Nothing outside this machine\n" +
+			"is asked, and no configuration is read. The same command prints the same figures every time. Exit code 1: dibs\n" +
 			"granted a task twice although the settle wait was longer than the write window.",
-		Example:           "  dibs simulate --latency p50=180ms,p99=900ms --write-window 2s --settle 1s,3s,5s --plot races.svg",
+		Example:           "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s --plot races.svg",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -61,7 +61,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	flags.IntVar(&o.Races, "races", 1000, "how many races to run for each line, a `number`")
 	flags.DurationVar(&o.WriteWindow, "write-window", o.WriteWindow, "claim.write_window, a `time`")
 	flags.DurationSliceVar(&o.Settles, "settle", []time.Duration{
-		0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second, 5 * time.Second,
+		0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 1600 * time.Millisecond, 2 * time.Second, 3 * time.Second, 5 * time.Second,
 	}, "values of claim.settle to try, `times` in rising order")
 	flags.Float64Var(&o.Late, "late", 0.01, "what `share` of claim writes breaks off and takes effect up to 30s later")
 	flags.Uint64Var(&o.Seed, "seed", 1, "a `number` that decides all that is left to chance")
@@ -71,7 +71,7 @@ func (a *app) simulateCommand() *cobra.Command {
 
 // showRaces prints a report as a table.
 func showRaces(w io.Writer, r simulate.Report) {
-	row(w, "CLAIMING BY", "SETTLE", "DOUBLE GRANTS", "LOST WRITES", "NOT REPAIRED", "NO WINNER", "CLAIM P50", "P99")
+	row(w, "CLAIMING BY", "SETTLE", "DOUBLE GRANTS", "LOST WRITES", "NOT REPAIRED", "NO WINNER", "CLAIM P50", "P99", "REQUESTS")
 	for _, line := range r.Rows {
 		settle := "-"
 		if line.SettleSeconds != nil {
@@ -81,7 +81,7 @@ func showRaces(w io.Writer, r simulate.Report) {
 			}
 		}
 		row(w, line.Protocol, settle, percent(line.DoubleRate), percent(line.LostRate), percent(line.NotRepairedRate),
-			percent(line.NoWinnerRate), fmt.Sprintf("%.2fs", line.P50Seconds), fmt.Sprintf("%.2fs", line.P99Seconds))
+			percent(line.NoWinnerRate), fmt.Sprintf("%.2fs", line.P50Seconds), fmt.Sprintf("%.2fs", line.P99Seconds), fmt.Sprintf("%.1f", line.Requests))
 	}
 	fmt.Fprintf(w, "\n%d races a line, of %s claimers starting within %gs; %s of claim writes late; write window %gs; seed %d\n",
 		r.Races, r.Claimers, r.SpreadSeconds, percent(r.Late), r.WriteWindowSeconds, r.Seed)

@@ -105,11 +105,11 @@ func (r *race) lowestComment(i int) entrant {
 	s := r.store(i)
 	draw := rand.New(rand.NewPCG(r.seed, uint64(i)))
 	return entrant{claim: func(ctx context.Context) bool {
-		if !open(ctx, s) || r.post(draw, name(i)) != nil {
+		if !open(ctx, s) || r.post(draw, i) != nil {
 			return false
 		}
 		time.Sleep(commentWait)
-		if r.lowest(draw) != name(i) {
+		if r.lowest(draw, i) != name(i) {
 			return false
 		}
 		_ = put(ctx, s, name(i), name(i))
@@ -139,22 +139,22 @@ func (t *thread) add(by string) {
 	}
 }
 
-// post sends a comment, which may land late, as a claim write may.
-func (r *race) post(draw *rand.Rand, by string) error {
+// post sends a comment of the ith claimer, which may land late, as a claim write may.
+func (r *race) post(draw *rand.Rand, i int) error {
 	if draw.Float64() < r.Late {
-		time.AfterFunc(claimsim.UpTo(draw, latest), func() { r.thread.add(by) })
+		time.AfterFunc(claimsim.UpTo(draw, latest), func() { r.thread.add(name(i)) })
 		return claim.Errorf(claim.Unavailable, claim.LandedUnknown, "comment on %s: connection reset", page)
 	}
-	d := r.Latency.delay(draw)
+	d := r.delay(draw, i)
 	time.Sleep(d.Before)
-	r.thread.add(by)
+	r.thread.add(name(i))
 	time.Sleep(d.After)
 	return nil
 }
 
-// lowest asks for the comments and returns who wrote the one with the lowest id.
-func (r *race) lowest(draw *rand.Rand) string {
-	d := r.Latency.delay(draw)
+// lowest asks for the comments, as the ith claimer, and returns who wrote the one with the lowest id.
+func (r *race) lowest(draw *rand.Rand, i int) string {
+	d := r.delay(draw, i)
 	time.Sleep(d.Before)
 	r.thread.mu.Lock()
 	by := r.thread.lowestBy

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/claim"
@@ -32,6 +33,8 @@ type race struct {
 	register *claimsim.Register
 	thread   *thread
 	claimers int
+	claiming [maxClaimers]atomic.Bool // who is at it
+	requests atomic.Int64             // that they sent
 }
 
 // outcome is what came of a race.
@@ -41,6 +44,8 @@ type outcome struct {
 	// overwritten is set if another claimer's write lay over a granted claim at
 	// some time after it was granted, lost if it did so at the end.
 	overwritten, lost bool
+	// requests counts those of all claims, granted or not.
+	requests int
 }
 
 // entrant is a claimer in a race. Its store has its name.
@@ -87,7 +92,10 @@ func (r *race) race(draw *rand.Rand) []grant {
 		claims.Go(func() {
 			time.Sleep(start)
 			began := time.Now()
-			if e.claim(ctx) {
+			r.claiming[i].Store(true)
+			granted := e.claim(ctx)
+			r.claiming[i].Store(false)
+			if granted {
 				grants[i] = &grant{by: name(i), at: time.Now(), took: time.Since(began)}
 			}
 		})
@@ -116,7 +124,7 @@ func (r *race) race(draw *rand.Rand) []grant {
 // outcome reads from the register's history what became of the granted claims.
 func (r *race) outcome(grants []grant) outcome {
 	history := r.register.History(page)
-	var o outcome
+	o := outcome{requests: int(r.requests.Load())}
 	for _, g := range grants {
 		o.granted = append(o.granted, g.took)
 		for i, v := range history {
@@ -134,7 +142,15 @@ func (r *race) outcome(grants []grant) outcome {
 func name(i int) string { return fmt.Sprint("claimer ", i+1) }
 
 func (r *race) storeOptions(i int) claimsim.StoreOptions {
-	return claimsim.StoreOptions{Name: name(i), Seed: r.seed, Latency: r.Latency.delay}
+	return claimsim.StoreOptions{Name: name(i), Seed: r.seed, Latency: func(draw *rand.Rand) claimsim.Delay { return r.delay(draw, i) }}
+}
+
+// delay is how long a request of the ith claimer takes. It counts those of a claim.
+func (r *race) delay(draw *rand.Rand, i int) claimsim.Delay {
+	if r.claiming[i].Load() {
+		r.requests.Add(1)
+	}
+	return r.Latency.delay(draw)
 }
 
 // late makes some of the claim writes of a store land late.

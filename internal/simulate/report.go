@@ -49,6 +49,8 @@ type Row struct {
 	// The time from asking to being granted, over all granted claims; 0 without any.
 	P50Seconds float64 `json:"claim_p50_seconds"`
 	P99Seconds float64 `json:"claim_p99_seconds"`
+	// Requests is how many a race took, those of the losers included, on average.
+	Requests float64 `json:"requests_per_race"`
 }
 
 // Run runs the races that the options ask for. It stops early, with the cause,
@@ -75,6 +77,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 type tally struct {
 	mu                              sync.Mutex
 	double, none, overwritten, lost int
+	requests                        int
 	took                            []time.Duration
 }
 
@@ -86,6 +89,7 @@ func (t *tally) add(o outcome) {
 	t.none += count(len(o.granted) == 0)
 	t.overwritten += count(o.overwritten)
 	t.lost += count(o.lost)
+	t.requests += o.requests
 }
 
 func count(b bool) int {
@@ -129,6 +133,7 @@ func (c contest) row(o Options, t *tally) Row {
 		NotRepaired: t.lost, NotRepairedRate: rate(t.lost),
 		NoWinner: t.none, NoWinnerRate: rate(t.none),
 		P50Seconds: percentile(t.took, 50).Seconds(), P99Seconds: percentile(t.took, 99).Seconds(),
+		Requests: rate(t.requests),
 	}
 	if c.settle != nil {
 		row.SettleSeconds = new(c.settle.Seconds())

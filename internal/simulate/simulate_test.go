@@ -97,6 +97,10 @@ func TestClaimLatency(t *testing.T) {
 		if r := report.Rows[i]; r.P50Seconds != want || r.P99Seconds != want || r.DoubleGrants+r.LostWrites+r.NoWinner != 0 {
 			t.Errorf("settle %vs: %+v, want claims of %vs and nothing wrong", *r.SettleSeconds, r, want)
 		}
+		// Three for the winner, and one for each of up to seven others.
+		if r := report.Rows[i]; r.Requests < 4 || r.Requests > 10 {
+			t.Errorf("settle %vs: %v requests a race, want 4 to 10", *r.SettleSeconds, r.Requests)
+		}
 	}
 }
 
