@@ -21,6 +21,11 @@
 //   - a read of the page shows the last write that took effect before it;
 //   - a holder gets through to Notion in time to repair its claim, should a late
 //     one cover it (see below);
+//   - Notion's dates are right, or wrong in single answers only, and the clocks here
+//     do not stand still for less than two seconds within the write window (see below);
+//   - the ledger keeps what was saved;
+//   - there is a claim_token property, or agents of different daemons have different
+//     names;
 //   - no person and no other program takes a claim off its page.
 //
 // For suppose A's write landed at w, and A verified after w + settle. A rival
@@ -78,7 +83,7 @@
 // compares the claims held here with their pages, and a claim that somebody else
 // ended is reported lost. Everything an agent does with a claim names the
 // claim's id, is checked against the page first, and is refused when the claim
-// is over.
+// is over; what passed that check and lands late is not checked again.
 //
 // Without a claim_token property claims are told apart by name and minute, so
 // that agents of different daemons must not share names, and a late write may
