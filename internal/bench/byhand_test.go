@@ -21,7 +21,7 @@ var byHandLength = func() time.Duration { return 5 * *length }
 // one of the same task before.
 func BenchmarkByHand(b *testing.B) {
 	b.Run("dibs,exclusive", func(b *testing.B) { benchmarkClaims(b, byHandWorkers, false, *length, alone()...) })
-	b.Run("dibs,settle=3s", func(b *testing.B) { benchmarkClaims(b, byHandWorkers, false, byHandLength()) })
+	b.Run("dibs,settle=1.6s", func(b *testing.B) { benchmarkClaims(b, byHandWorkers, false, byHandLength()) })
 	for _, way := range []struct {
 		name  string
 		long  time.Duration
