@@ -44,10 +44,11 @@ type Claims struct {
 // Task is a task as the daemon's copy of the database has it.
 type Task struct {
 	TaskRef
-	Ready      bool      `json:"ready" doc:"A claim could get it now"`
+	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
 	ClaimedBy  string    `json:"claimed_by,omitempty"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
-	LeaseUntil Time      `json:"lease_until,omitzero" doc:"When the holder's lease ends; absent for a person's reservation"`
+	LeaseUntil Time      `json:"lease_until,omitzero" doc:"When the holder's lease ends; absent for an assignment"`
+	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
@@ -58,7 +59,8 @@ type Task struct {
 
 // Tasks answers a question for tasks.
 type Tasks struct {
-	Tasks []Task `json:"tasks" nullable:"false"`
+	Tasks        []Task `json:"tasks" nullable:"false"`
+	LimitReached bool   `json:"limit_reached,omitempty" doc:"None is ready for the agent because it holds as many tasks as it may"`
 	Age
 }
 

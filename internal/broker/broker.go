@@ -111,7 +111,7 @@ func New(c Config) *Broker {
 	}
 	b.ready = ready.New(ready.Config{
 		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge: func(t task.Task) (bool, time.Time) { return b.present().judge(t) },
+		Judge: func(t task.Task) ready.Verdict { return b.present().judge(t) },
 		Now:   c.Now,
 	})
 	if b.mirror != nil {

@@ -45,20 +45,27 @@ type Ref struct {
 // View is a task as the mirror knows it, and what that means for a claim.
 type View struct {
 	task.Task
+	// Ready is whether the agent that was asked about could claim the task now, or any
+	// agent, if none was.
 	Ready bool
+	// AssignedTo is the only agent that may claim the task; empty if any may.
+	AssignedTo string
 	// WaitsFor lists the dependencies that are not COMPLETED.
 	WaitsFor []task.ID
 	// Claim is the claim held through this daemon, if there is one.
 	Claim *claim.Claim
 	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
-	// the task is a person's reservation.
+	// the task is an assignment.
 	LeaseUntil time.Time
 }
 
 // Listing is what a question about tasks is answered with.
 type Listing struct {
 	Tasks []View
-	Age   api.Age
+	// LimitReached is set if no task is ready for the agent only because it has as many
+	// as it may.
+	LimitReached bool
+	Age          api.Age
 }
 
 // Errors of questions about claims and tasks.

@@ -47,7 +47,11 @@ func showTask(w io.Writer, t api.Task, now time.Time) {
 	line("url", clean(t.URL))
 	line("status", clean(string(t.Status)))
 	line("priority", clean(t.Priority))
-	line("holder", holder(t, now))
+	if t.AssignedTo != "" {
+		line("assigned to", clean(t.AssignedTo))
+	} else {
+		line("holder", holder(t, now))
+	}
 	line("claim", clean(string(t.ClaimID)))
 	line("depends on", idList(t.DependsOn))
 	line("waits for", idList(t.WaitsFor))
@@ -60,9 +64,12 @@ func showTask(w io.Writer, t api.Task, now time.Time) {
 	if t.Trashed {
 		line("trashed", "yes")
 	}
-	if t.Ready {
+	switch {
+	case t.Ready:
 		line("ready", "yes")
-	} else {
+	case t.AssignedTo != "" && len(t.WaitsFor) == 0:
+		line("ready", "for "+clean(t.AssignedTo)+" only")
+	default:
 		line("ready", "no")
 	}
 }

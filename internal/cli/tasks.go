@@ -19,7 +19,7 @@ func (a *app) tasksCommand() *cobra.Command {
 		Use:   "tasks",
 		Short: "List the tasks of the queue",
 		Long: "List the tasks of the queue, as the daemon's copy of the database has them. --agent limits the\n" +
-			"list to those claimed by one name.",
+			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +58,8 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	switch {
 	case list.SyncedAt.IsZero():
 		a.say("The daemon has not read the tasks database yet.")
+	case list.LimitReached:
+		a.say("%s holds as many tasks as an agent may (claim.max_per_agent): it can claim none before it finishes or releases one.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("No tasks, as of %s.", ago(list.SyncedAt.Time, now))
 	case list.Stale:
@@ -79,6 +81,8 @@ func holder(t api.Task, now time.Time) string {
 	switch {
 	case t.ClaimedBy == "":
 		return "-"
+	case t.AssignedTo != "":
+		return "assigned to " + clean(t.AssignedTo)
 	case t.LeaseUntil.IsZero():
 		return clean(t.ClaimedBy)
 	case t.LeaseUntil.After(now):

@@ -24,7 +24,7 @@ type Task struct {
 	// ClaimedBy is the holder's name, empty when nobody holds the task.
 	ClaimedBy string `json:"claimed_by,omitempty"`
 	// ClaimedAt is when the claim was written or last renewed; zero when the
-	// page has no such date, which beside a ClaimedBy means a person's reservation.
+	// page has no such date, which beside a ClaimedBy means an assignment.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
 	// Token is the claim token: a ULID while a claim lives, see claim.Token.
 	Token string `json:"-"`

@@ -78,7 +78,7 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 func (s *Server) taskOf(v broker.View) api.Task {
 	out := api.Task{
 		TaskRef: refOf(v.Task), Ready: v.Ready,
-		ClaimedBy: v.ClaimedBy, ClaimedAt: s.localTime(v.ClaimedAt), LeaseUntil: s.localTime(v.LeaseUntil),
+		ClaimedBy: v.ClaimedBy, ClaimedAt: s.localTime(v.ClaimedAt), LeaseUntil: s.localTime(v.LeaseUntil), AssignedTo: v.AssignedTo,
 		DependsOn: v.DependsOn, WaitsFor: v.WaitsFor,
 		CreatedAt: s.localTime(v.Created), EditedAt: s.localTime(v.Edited), Trashed: v.Trashed,
 	}
