@@ -10,6 +10,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/emulator"
 )
 
 // offers returns the titles of what dibs ready lists for the agent.
@@ -168,4 +169,42 @@ func TestReadyAtTheLimit(t *testing.T) {
 			w.Errorf("ready for Sandman once it is done: %q", got)
 		}
 	})
+}
+
+// Notion tells to the minute when a task was made. Its unique id tells the rest, whatever
+// the property is called, and also after a restart without Notion.
+func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]map[string]any{
+		"as it is":         {},
+		"renamed":          {"ID": map[string]any{"name": "Nummer"}},
+		"without a prefix": {"ID": map[string]any{"unique_id": map[string]any{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				if err := w.notion.EditSchema(w.tasks, schema); err != nil {
+					w.Fatal(err)
+				}
+				var want []string
+				for i := range 24 { // by their ids, they would not be in this order
+					title := string(rune('a' + i))
+					w.add(title, nil)
+					want = append(want, title)
+				}
+				o := w.options(nil)
+				n := w.start(o)
+				if got := n.offers(""); !slices.Equal(got, want) {
+					w.Errorf("ready %q, want %q", got, want)
+				}
+				n.stop()
+				defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
+				n = w.start(o)
+				defer n.stop()
+				if got := n.offers(""); !slices.Equal(got, want) {
+					w.Errorf("without Notion: ready %q, want %q", got, want)
+				}
+			})
+		})
+	}
 }
