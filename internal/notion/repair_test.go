@@ -109,9 +109,9 @@ func TestPagesShowWhatTheLibraryCanRead(t *testing.T) {
 		{"empty text", property("rich_text", `[]`), plain(`{"id":"%3Ax","type":"rich_text","rich_text":[]}`)},
 		{"number", property("number", `12.5`), plain(property("number", `12.5`))},
 		{"no number", property("number", `null`), plain(property("number", `null`))},
-		{"select", property("select", `{"id":"1","name":"High","color":"octarine"}`), plain(property("select", `{"name":"High"}`))},
+		{"select", property("select", `{"id":"1","name":"High","color":"octarine"}`), plain(property("select", `{"id":"1","name":"High"}`))},
 		{"no select", property("select", `null`), plain(property("select", `null`))},
-		{"status", property("status", `{"id":"1","name":"OPEN","color":"red"}`), plain(property("status", `{"name":"OPEN"}`))},
+		{"status", property("status", `{"id":"1","name":"OPEN","color":"red"}`), plain(property("status", `{"id":"1","name":"OPEN"}`))},
 		{"date", property("date", `{"start":"2026-06-27T17:57:00.000+01:00","end":null,"time_zone":null}`), plain(property("date", `{"start":"2026-06-27T17:57:00.000+01:00"}`))},
 		{"no date", property("date", `null`), plain(property("date", `null`))},
 		{"day", property("date", `{"start":"2026-06-27","end":"2026-06-28"}`), plain(property("date", `{"start":"2026-06-27T23:59:00.000-12:00"}`))},
@@ -190,7 +190,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	x = exchange{}
 	_, _, got, err := repaired(t, x.in(t.Context()), "GET", "/v1/databases/d1", "", `{"object":"database","id":"d1","title":[{"plain_text":"Tasks"}],
 		"in_trash":true,"created_time":"2026-06-27T16:57:00.123+00:00","properties":{
-		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"name":"OPEN"},{"name":"DONE"}],"groups":[]}},
+		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"id":"o","name":"OPEN"},{"name":"DONE"}],"groups":[]}},
 		"R":{"id":"b","name":"R","type":"relation","relation":{"database_id":"d1","type":"single_property","single_property":{}}},
 		"P":{"id":"c","name":"P","type":"place","place":{}},
 		"B":{"id":"d","name":"B","type":"button"},
@@ -200,7 +200,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	}
 	sameJSON(t, got, `{"object":"database","id":"d1","title":[{"plain_text":"Tasks"}],"archived":true,"in_trash":true,"properties":null,"url":""}`)
 	columns := map[string]Column{
-		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}},
+		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}, OptionIDs: map[string]string{"OPEN": "o"}},
 		"R": {ID: "b", Name: "R", Type: "relation", Database: "d1"},
 		"P": {ID: "c", Name: "P", Type: "place"},
 		"B": {ID: "d", Name: "B", Type: "button"},
