@@ -25,7 +25,6 @@ type codec struct {
 	warnings []string    // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
-	options    map[string]task.Status   // by the ids of their options
 	names      map[task.Status]string   // their names in the database
 	priorities map[string]task.Priority // by their names in lower case
 	users      map[string]string        // of agents: the ids of their Notion users
@@ -38,7 +37,6 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		columns:    columns,
 		known:      columns,
 		statuses:   make(map[string]task.Status),
-		options:    make(map[string]task.Status),
 		names:      make(map[task.Status]string),
 		priorities: make(map[string]task.Priority),
 		users:      make(map[string]string),
@@ -46,9 +44,6 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 	}
 	for _, status := range task.Statuses {
 		name := s.statusName(status)
-		if id := columns.status.OptionIDs[name]; id != "" {
-			c.options[id] = status
-		}
 		// What was renamed is followed, for the claims that are held.
 		c.names[status], _ = columns.status.nowNamed(name)
 		c.statuses[c.names[status]] = status
@@ -129,31 +124,14 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		Trashed:   page.Archived,
 	}
 	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])
-	t.Status = c.status(byID[c.columns.status.ID])
+	if status, ok := c.statuses[plainText(byID[c.columns.status.ID])]; ok {
+		t.Status = status
+	}
 	name := strings.TrimSpace(plainText(byID[c.columns.priority.ID]))
 	if priority, ok := c.priorities[strings.ToLower(name)]; ok {
 		t.Priority = priority
 	}
 	return t, nil
-}
-
-// status reads the status. An option that was renamed since the schema was read is known
-// by its id.
-func (c *codec) status(p notionapi.Property) task.Status {
-	if status, ok := c.statuses[plainText(p)]; ok {
-		return status
-	}
-	var id notionapi.PropertyID
-	switch p := p.(type) {
-	case *notionapi.SelectProperty:
-		id = p.Select.ID
-	case *notionapi.StatusProperty:
-		id = p.Status.ID
-	}
-	if status, ok := c.options[string(id)]; ok {
-		return status
-	}
-	return task.Unknown
 }
 
 // strangeStatus reports whether a page shows an option of the status that the database did not

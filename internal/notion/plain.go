@@ -14,8 +14,8 @@ type rawProperty struct {
 	Title    []span    `json:"title"`
 	RichText []span    `json:"rich_text"`
 	Number   *float64  `json:"number"`
-	Select   *selected `json:"select"`
-	Status   *selected `json:"status"`
+	Select   *named    `json:"select"`
+	Status   *named    `json:"status"`
 	Date     *rawDate  `json:"date"`
 	People   []person  `json:"people"`
 	Relation []pageRef `json:"relation"`
@@ -29,10 +29,6 @@ type (
 		PlainText string `json:"plain_text"`
 	}
 	named struct {
-		Name string `json:"name"`
-	}
-	selected struct {
-		ID   string `json:"id,omitempty"`
 		Name string `json:"name"`
 	}
 	rawDate struct {
@@ -69,8 +65,8 @@ type plainProperty struct {
 	Title    *[]span    `json:"title,omitempty"`
 	RichText *[]span    `json:"rich_text,omitempty"`
 	Number   **float64  `json:"number,omitempty"`
-	Select   **selected `json:"select,omitempty"`
-	Status   **selected `json:"status,omitempty"`
+	Select   **named    `json:"select,omitempty"`
+	Status   **named    `json:"status,omitempty"`
 	Date     **rawDate  `json:"date,omitempty"`
 	People   *[]person  `json:"people,omitempty"`
 	Relation *[]pageRef `json:"relation,omitempty"`
