@@ -32,6 +32,7 @@ import (
 // which one is meant. Claims that are held can then be worked with.
 type Tasks struct {
 	client *Client
+	title  string
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
 	// broken is what is wrong with the database at present, or nil. When a property is
@@ -70,10 +71,14 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 		return nil, err
 	}
 	t, err := c.open(db.ID, schema, columns, warnings)
-	if err == nil && schema.remade(known.status, columns.status) {
+	if err != nil {
+		return nil, err
+	}
+	t.title = db.Title
+	if schema.remade(known.status, columns.status) {
 		t.setRemade()
 	}
-	return t, err
+	return t, nil
 }
 
 func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, warnings []string) (*Tasks, error) {
@@ -91,6 +96,13 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 // Warnings says what cannot be done because the database lacks properties, one
 // line each.
 func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warnings) }
+
+// ID is the database's id.
+func (t *Tasks) ID() task.ID { return t.codec.Load().database }
+
+// Title is the database's title as it was when it was opened; empty if that was without
+// Notion.
+func (t *Tasks) Title() string { return t.title }
 
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }

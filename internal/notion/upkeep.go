@@ -154,6 +154,16 @@ func (t *Tasks) Known() string {
 	return string(data)
 }
 
+// KnownDatabase returns the database that is meant by what Tasks.Known returned; empty if
+// that says none.
+func KnownDatabase(text string) task.ID {
+	var k known
+	if json.Unmarshal([]byte(text), &k) != nil {
+		return ""
+	}
+	return k.Database
+}
+
 // recall returns what s.Known says, and the columns among it that are configured now.
 func (s TaskSchema) recall() (known, taskColumns) {
 	var k known
