@@ -46,7 +46,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 		},
 		"in progress deleted, and made again": {
 			change: remove("IN_PROGRESS"), mend: add("IN_PROGRESS"),
-			says: `option "IN_PROGRESS" of property "status" was deleted: add it again, or set tasks.statuses.in_progress`,
+			says: `option "IN_PROGRESS" of property "status" was deleted: add what was deleted again, or set tasks.statuses.in_progress`,
 		},
 		"in progress deleted, and another one made": {
 			change: remove("IN_PROGRESS"), mend: add("Doing"), config: func(c *config.Config) { c.Tasks.Statuses.InProgress = "Doing" },

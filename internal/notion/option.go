@@ -23,8 +23,12 @@ import (
 // Nobody edited those tasks, and the claims on them are not over.
 
 // remember adds to a status as it is the ids of the options that tasks go by and that are
-// not there any more, as was knows them.
+// not there any more, as was knows them. One that was made anew, of another type, has
+// nothing to do with those.
 func (s TaskSchema) remember(is, was Column) Column {
+	if is.Type != was.Type {
+		return is
+	}
 	ids := maps.Clone(is.OptionIDs)
 	for _, status := range task.Statuses {
 		name := s.statusName(status)
@@ -62,8 +66,9 @@ func (col Column) deleted(name string) bool {
 }
 
 // changedOptions says which of the missing options were renamed or deleted, and what to do
-// about each.
+// about it.
 func (s TaskSchema) changedOptions(col Column, missing []string) (problems, remedies []string) {
+	var deleted []string
 	for _, status := range task.Statuses {
 		name := s.statusName(status)
 		if !slices.Contains(missing, name) {
@@ -75,8 +80,11 @@ func (s TaskSchema) changedOptions(col Column, missing []string) (problems, reme
 			remedies = append(remedies, fmt.Sprintf("set %s to %q, or rename it back", key, now))
 		} else if col.deleted(name) {
 			problems = append(problems, fmt.Sprintf("option %q of property %q was deleted", name, col.Name))
-			remedies = append(remedies, fmt.Sprintf("add it again, or set %s to the option that stands for it now", key))
+			deleted = append(deleted, key)
 		}
+	}
+	if len(deleted) > 0 {
+		remedies = append(remedies, fmt.Sprintf("add what was deleted again, or set %s to the option that stands for it now", strings.Join(deleted, ", ")))
 	}
 	return problems, remedies
 }
