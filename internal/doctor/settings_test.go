@@ -54,6 +54,9 @@ func TestSettingsOfTheRunningDaemon(t *testing.T) {
 					TimeoutSeconds: 1800, WriteWindowSeconds: 2, SettleSeconds: 3, Override: "any",
 					MaxPerAgent: new(int), MaxLifetimeSeconds: new(86400.0),
 				}})()
+				w.options.Config.Claim = config.Claim{
+					Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second, Override: config.OverrideAny, MaxLifetime: 24 * time.Hour,
+				}
 				tt.change(&w.options.Config.Claim)
 				f := find(doctor.Run(w.Context(), w.options), "settings")
 				if tt.want == "" && f != (doctor.Finding{}) || tt.want != "" && (f.Level != doctor.Warning || f.Found != "the daemon runs with "+tt.want || f.Remedy == "") {
