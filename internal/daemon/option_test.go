@@ -125,7 +125,7 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 							}
 							doing = c.Tasks.Statuses.InProgress
 						}
-						time.Sleep(2 * time.Minute)
+						time.Sleep(6 * time.Minute) // what is owed is tried again after five at the most
 						if s := n.status(); len(s.Warnings) != 0 || s.Mirror.Stale {
 							w.Errorf("once it is mended: %q, %+v", s.Warnings, s.Mirror)
 						}
