@@ -15,6 +15,8 @@ const (
 	lookShare = 200
 	// lookLimit is how long a look waits for its answer.
 	lookLimit = 3 * time.Second
+	// lately is how long an answer shows that Notion works, for confirm.
+	lately = time.Second
 	// patience is for how long somebody counts as waiting who was refused.
 	patience = time.Minute
 )
@@ -94,10 +96,10 @@ func (b *breaker) lookOnce(lane Lane) error {
 // confirm looks for Notion after a request that got no answer, and waits for the end of
 // the look. If that gets none either, and nothing else does meanwhile, Notion is down.
 // If it does, the request alone is to blame. One look serves all who ask for it at the
-// same time.
+// same time, and an answer that just came serves as one.
 func (b *breaker) confirm(req *http.Request, cause error) {
 	b.mu.Lock()
-	if !b.until.IsZero() {
+	if !b.until.IsZero() || time.Since(b.worked) < lately {
 		b.mu.Unlock()
 		return
 	}
