@@ -89,8 +89,12 @@ func (c *call) queryRows(s *source) (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	only, err := c.only(s)
+	if err != nil {
+		return nil, err
+	}
 	rows, more, full := q.rows(c, s)
-	only := c.query["filter_properties"]
+	below := c.encodeRowDatabases(s)
 	kind := "page_or_database"
 	if c.version.hasSources() {
 		kind = "page_or_data_source"
@@ -99,6 +103,9 @@ func (c *call) queryRows(s *source) (render, error) {
 		results := []any{}
 		for _, p := range rows {
 			results = append(results, c.encodePage(p, only))
+		}
+		if !more && !full && !q.trashed {
+			results = append(results, below...)
 		}
 		m := listBody(kind, results, "")
 		if more {
@@ -125,7 +132,7 @@ type query struct {
 
 func (c *call) decodeQuery(s *source) (*query, error) {
 	q := &query{match: func(*page) bool { return true }}
-	known := []string{"filter", "sorts", "start_cursor", "page_size", "in_trash", "result_type"}
+	known := []string{"filter", "sorts", "start_cursor", "page_size", "result_type"}
 	if !c.version.trashOnly() {
 		known = append(known, "archived")
 	}
