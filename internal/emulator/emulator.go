@@ -42,14 +42,14 @@ type Options struct {
 // Emulator is a Notion workspace behind Notion's API. It is safe for
 // concurrent use.
 type Emulator struct {
-	token    string
-	versions []version // in ascending order
-	log      *slog.Logger
-	file     stateFile
+	token string
+	log   *slog.Logger
+	file  stateFile
 
 	// mu guards all below. It is never held while anything waits.
 	mu       sync.Mutex
 	world    *world
+	versions []version // that are accepted, in ascending order
 	window   window
 	faults   []*injected
 	faultSeq int

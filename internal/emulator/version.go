@@ -44,11 +44,26 @@ func spoken(names []string) ([]version, error) {
 	return all, nil
 }
 
+// SetVersions changes Options.Versions.
+func (e *Emulator) SetVersions(names ...string) error {
+	all, err := spoken(names)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.versions = all
+	return nil
+}
+
 // parseVersion reads the version of a request, which must be one that is accepted.
 func (e *Emulator) parseVersion(h http.Header) (version, error) {
 	v := version(h.Get("Notion-Version"))
+	e.mu.Lock()
+	accepted := e.versions
+	e.mu.Unlock()
 	switch {
-	case slices.Contains(e.versions, v):
+	case slices.Contains(accepted, v):
 		return v, nil
 	case v == "":
 		return "", &apiError{
@@ -57,7 +72,7 @@ func (e *Emulator) parseVersion(h http.Header) (version, error) {
 			message: "Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`.",
 		}
 	}
-	return "", invalid("Notion-Version header failed validation: Notion-Version header should be %s, instead was `%q`.", orList(e.versions), v)
+	return "", invalid("Notion-Version header failed validation: Notion-Version header should be %s, instead was `%q`.", orList(accepted), v)
 }
 
 // orList lists alternatives as Notion's messages do.

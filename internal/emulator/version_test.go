@@ -31,6 +31,14 @@ func TestVersions(t *testing.T) {
 				"Notion-Version header failed validation: Notion-Version header should be "+c.says+", instead was `\"2019-01-01\"`.")
 		})
 	}
+	a := start(t, emulator.Options{})
+	if err := a.e.SetVersions("2026-03-11"); err != nil {
+		t.Fatal(err)
+	}
+	a.refused("GET", "/v1/users/me", nil, badRequest, validation, "")
+	if err := a.e.SetVersions("2026"); err == nil {
+		t.Error("a version that there is not was set")
+	}
 	if _, err := emulator.New(emulator.Options{Versions: []string{"2025"}}); err == nil {
 		t.Error("an emulator of no version was made")
 	}

@@ -100,11 +100,12 @@ func (s *source) once(req *http.Request, version string) (*http.Response, error)
 		}
 		return nil, err
 	}
+	asks := asksDatabase(out)
 	resp, err := s.next.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
-	if newer(out, resp) {
+	if asks && newer(resp) {
 		return nil, errNewer
 	}
 	if database == "" {

@@ -67,11 +67,13 @@ const codeVersion = "missing_version"
 // request in the first one.
 var errNewer = errors.New("the server answers in a later version of the API")
 
+// asksDatabase reports whether a request asks for a database in the first version.
+func asksDatabase(req *http.Request) bool {
+	return req.Method == http.MethodGet && req.Header.Get("Notion-Version") == apiVersion && objectOf(req.URL.Path) == "database"
+}
+
 // newer reports whether a good answer shows a database as later versions do.
-func newer(req *http.Request, resp *http.Response) bool {
-	if req.Method != http.MethodGet || req.Header.Get("Notion-Version") != apiVersion || objectOf(req.URL.Path) != "database" {
-		return false
-	}
+func newer(resp *http.Response) bool {
 	body, err := transport.Body(resp)
 	if err == nil {
 		transport.WithBody(resp, body)
