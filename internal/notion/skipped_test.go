@@ -25,7 +25,10 @@ func TestRowsThatAreNoTasks(t *testing.T) {
 		{"partial", func(row map[string]any) { delete(row, "properties"); delete(row, "parent") }, "is shown without its properties"},
 		{"without properties", func(row map[string]any) { delete(row, "properties") }, "is shown without its properties"},
 		{"a database", func(row map[string]any) { row["object"], row["title"] = "database", spansOf("Wiki\n") }, "is a database"},
-		{"a data source", func(row map[string]any) { row["object"], row["title"] = "data_source", "odd"; delete(row, "properties") }, "is a database"},
+		{"a data source", func(row map[string]any) {
+			row["object"], row["title"] = "data_source", "odd"
+			delete(row, "properties")
+		}, "is a database"},
 		{"of another database", func(row map[string]any) { row["parent"] = props{"type": "database_id", "database_id": other} }, "belongs to another database"},
 		{"below a page", func(row map[string]any) { row["parent"] = props{"type": "page_id", "page_id": other} }, "belongs to another database"},
 		{"of the workspace", func(row map[string]any) { row["parent"] = props{"type": "workspace", "workspace": true} }, "belongs to another database"},
@@ -137,9 +140,9 @@ func TestIDsOfOtherThings(t *testing.T) {
 				w.Fatal(err)
 			}
 			for id, says := range map[string][]string{
-				linked: {"that is a linked view of another database", "open the original database in Notion"},
-				second: {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
-				page:   {page + " is the id of a page, not of a database", "copy the id from its URL"},
+				linked:                                 {"that is a linked view of another database", "open the original database in Notion"},
+				second:                                 {second + ` is the id of the data source "Talk", not of a database: use that of its database, ` + w.databases.MeshLog, "set databases.x_source to"},
+				page:                                   {page + " is the id of a page, not of a database", "copy the id from its URL"},
 				"12345678-1234-1234-1234-123456789abc": {"that is no id of Notion's", "copy it anew"},
 				"11111111-2222-4333-8444-555555555555": {"share the database with the connection"},
 			} {
