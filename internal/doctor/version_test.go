@@ -1,6 +1,8 @@
 package doctor_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -34,4 +36,14 @@ func TestServersOfOneVersion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// edge is what stands in front of Notion, and lets nobody through.
+type edge struct{}
+
+func (edge) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"text/html"}, "Cf-Ray": {"a125f6839ba26576-AMS"}},
+		Body: io.NopCloser(strings.NewReader("<html>Sorry, you have been blocked</html>")), Request: req,
+	}, nil
 }

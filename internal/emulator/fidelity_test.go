@@ -260,9 +260,17 @@ func TestFiltersThatNotionTakes(t *testing.T) {
 	})
 }
 
-// No version takes in_trash in a query.
+// No version takes in_trash in a query. What is archived can be asked for.
 func TestTrashInQueries(t *testing.T) {
 	a, dbs := seeded(t, "empty")
+	a.row(dbs.Tasks, object{"Name": title("task")})
+	a.ok("PATCH", pathPages+"/"+a.row(dbs.Tasks, object{"Name": title("kept")}), object{"is_archived": true})
+	for archived, want := range map[bool]string{false: "task", true: "kept"} {
+		if diff := cmp.Diff([]string{want}, a.query(dbs.Tasks, object{"is_archived": archived})); diff != "" {
+			t.Errorf("archived %v (-want +got):\n%s", archived, diff)
+		}
+	}
+	a.refused("POST", "/v1/databases/"+dbs.Tasks+"/query", object{"is_archived": "yes"}, badRequest, validation, "")
 	source := a.sourceOf(dbs.Tasks)
 	says := "body failed validation: body.in_trash should be not present, instead was `true`."
 	a.refused("POST", "/v1/databases/"+dbs.Tasks+"/query", object{"in_trash": true}, badRequest, validation, says)
