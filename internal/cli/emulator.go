@@ -23,7 +23,7 @@ type emulating struct {
 
 func (a *app) emulatorCommand() *cobra.Command {
 	var listen, state, seed, token string
-	var hosts []string
+	var hosts, versions []string
 	var limit, tasks int
 	cmd := &cobra.Command{
 		Use:   "emulator",
@@ -43,7 +43,7 @@ func (a *app) emulatorCommand() *cobra.Command {
 			if tasks < 0 || tasks > maxAdded {
 				return usagef("--tasks %d: want a number of tasks to add, 0 to %d", tasks, maxAdded)
 			}
-			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state})
+			e, err := emulator.New(emulator.Options{Token: token, Limit: limit, StateFile: state, Versions: versions})
 			if err != nil {
 				return err
 			}
@@ -56,6 +56,7 @@ func (a *app) emulatorCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
+	cmd.Flags().StringSliceVar(&versions, "api-version", nil, "a `version` of the API to speak, such as 2025-09-03 (default: all)")
 	cmd.Flags().StringVar(&state, "state", "", "a `file` to keep the state in (default: keep nothing)")
 	cmd.Flags().StringVar(&seed, "seed", "demo", "what a new state holds: `demo` tasks, or empty databases")
 	cmd.Flags().IntVar(&tasks, "tasks", 0, "how many more open tasks a new state holds, for trying a large board")

@@ -14,8 +14,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestASecondDataSourceIsAdded adds one while claims are held: nothing new can be
-// claimed, and nothing that is held is lost, until it is said which one is meant.
+// copied adds a data source to a database that cannot be told from the first one: its
+// properties have the same ids.
+func (w *world) copied(database, name string) string {
+	w.Helper()
+	id, err := w.notion.CopyDataSource(database, name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// TestASecondDataSourceIsAdded adds a copy of the tasks while claims are held: nothing new
+// can be claimed, and nothing that is held is lost, until it is said which one is meant.
 func TestASecondDataSourceIsAdded(t *testing.T) {
 	t.Parallel()
 	again := map[string]func(w *world, n *node, o daemon.Options, ideas string) *node{
@@ -61,7 +72,7 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 
-				ideas := w.second(w.tasks, "Ideas")
+				ideas := w.copied(w.tasks, "Ideas")
 				for _, title := range titles {
 					if _, err := w.notion.CreatePage(ideas, name(title)); err != nil {
 						w.Fatal(err)
@@ -210,17 +221,20 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
+		twin := w.copied(w.tasks, "Twin")
 		time.Sleep(20 * time.Second)
 		w.mentions(reload("Empty"), `databases.tasks_source: database "Empty" cannot be used: property "status" is missing`)
 		w.mentions(refusal(n.claim("Sandman", id)), "several data sources", "set databases.tasks_source")
-		if err := w.notion.TrashDataSource(empty); err != nil {
-			w.Fatal(err)
+		for _, id := range []string{empty, twin} {
+			if err := w.notion.TrashDataSource(id); err != nil {
+				w.Fatal(err)
+			}
 		}
 		time.Sleep(20 * time.Second)
 		cl := n.mustClaim("Sandman", id)
 
 		// Of several, the one with the tasks and no other; and once only.
-		ideas := w.second(w.tasks, "Ideas")
+		ideas := w.copied(w.tasks, "Ideas")
 		time.Sleep(20 * time.Second)
 		w.mentions(reload("Idea"), "has no data source")
 		w.mentions(reload(ideas), `data source "Ideas" does not have "work", which Sandman holds: name the one that has it`)
@@ -235,7 +249,7 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 	})
 }
 
-// A log that gets a second data source keeps its entries waiting, says so, and
+// A log that gets a second data source like the first keeps its entries waiting, says so, and
 // hinders nobody.
 func TestALogWithSeveralDataSources(t *testing.T) {
 	t.Parallel()
@@ -244,10 +258,7 @@ func TestALogWithSeveralDataSources(t *testing.T) {
 		n := w.start(o)
 		defer n.stop()
 		log := w.notion.Databases().MeshLog
-		other, err := w.notion.AddDataSource(log, "Chatter", map[string]any{"Name": typed("title")})
-		if err != nil {
-			w.Fatal(err)
-		}
+		other := w.copied(log, "Chatter")
 		for range 3 {
 			if err := n.complete(n.mustClaim("Sandman", w.add("work", nil))); err != nil {
 				w.Fatal(err)

@@ -88,6 +88,34 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			func(w *world) { w.notion.Unshare(w.notion.Databases().MeshLog) },
 			doctor.Error, "databases.mesh_log", "404", "share the database with the connection",
 		},
+		"a linked database": {
+			func(w *world) {
+				id, err := w.notion.LinkDatabase(w.notion.Databases().Tasks)
+				if err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Databases.Tasks = id
+			},
+			doctor.Error, "databases.tasks", "400", "that is a linked view of another database",
+		},
+		"the id of a data source": {
+			func(w *world) {
+				id, err := w.notion.AddDataSource(w.notion.Databases().MeshLog, "More", map[string]any{"Name": of("title")})
+				if err != nil {
+					w.Fatal(err)
+				}
+				w.options.Config.Databases.Tasks = id
+			},
+			doctor.Error, "databases.tasks", `is the id of the data source "More", not of a database`, "use that of its database, ",
+		},
+		"an id of wrong digits": {
+			func(w *world) { w.options.Config.Databases.MeshLog = "12345678-1234-1234-1234-123456789abc" },
+			doctor.Error, "databases.mesh_log", "should be a valid uuid", "copy it anew",
+		},
+		"an edge that turns away": {
+			func(w *world) { w.options.Transport = edge{} },
+			doctor.Error, "connection", "403: Forbidden, a page of HTML from the edge", "try from another network",
+		},
 		"a database with several data sources": {
 			func(w *world) {
 				if _, err := w.notion.AddDataSource(w.notion.Databases().Tasks, "More", map[string]any{"Name": of("title")}); err != nil {
@@ -199,7 +227,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			inWorld(t, func(w *world) {
 				tt.sabotage(w)
 				report := doctor.Run(w.Context(), w.options)
-				if report.Failed() != (tt.level == doctor.Error) || report.Unreachable != (name == "Notion away") {
+				if report.Failed() != (tt.level == doctor.Error) || report.Unreachable != (name == "Notion away" || name == "an edge that turns away") {
 					w.Errorf("failed = %v, unreachable = %v", report.Failed(), report.Unreachable)
 				}
 				for _, f := range report.Findings {

@@ -29,7 +29,7 @@ func TestRequestsAreCheckedInOrder(t *testing.T) {
 	}{
 		{"JSON comes before the token", &stranger, "POST", "/v1/search", "{", 400, "invalid_json", "Error parsing JSON body."},
 		{"wrong token", &stranger, "GET", "/v1/users/me", nil, 401, "unauthorized", "API token is invalid."},
-		{"no token", &anonymous, "GET", "/v1/users/me", nil, 401, "unauthorized", "API token is invalid."},
+		{"no token", &anonymous, "GET", "/v1/users/me", nil, 401, "unauthorized", `Authorization header must use the format "Bearer <token>".`},
 		{"token comes before the version", stranger.as(""), "GET", "/v1/users/me", nil, 401, "unauthorized", ""},
 		{"no version", a.as(""), "GET", "/v1/users/me", nil, 400, "missing_version",
 			"Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`."},

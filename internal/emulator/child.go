@@ -41,6 +41,8 @@ func (c *call) encodeDatabaseBlock(d *database) map[string]any {
 	}
 	maps.Copy(m, map[string]any{
 		"object":         "block",
+		"created_by":     partialUser(d.CreatedBy),
+		"last_edited_by": partialUser(d.EditedBy),
 		"type":           "child_database",
 		"child_database": map[string]any{"title": plainText(d.Title)},
 		"has_children":   false,

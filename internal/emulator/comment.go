@@ -8,13 +8,15 @@ import (
 
 // comment is a remark on a page or a block.
 type comment struct {
-	ID         string    `json:"id"`
-	Parent     parent    `json:"parent"`
-	Discussion string    `json:"discussion"`
-	Text       []span    `json:"text"`
-	Created    time.Time `json:"created"`
-	CreatedBy  string    `json:"created_by"`
-	Seq        int64     `json:"seq"`
+	ID         string `json:"id"`
+	Parent     parent `json:"parent"`
+	Discussion string `json:"discussion"`
+	Text       []span `json:"text"`
+	// Name is the name that the comment was given; empty for its author's own.
+	Name      string    `json:"name,omitempty"`
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Seq       int64     `json:"seq"`
 }
 
 func (c *call) createComment() (render, error) {
@@ -29,12 +31,43 @@ func (c *call) createComment() (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	name, err := c.displayName()
+	if err != nil {
+		return nil, err
+	}
 	m := &comment{
-		ID: newID(), Parent: to, Discussion: discussion, Text: text, Created: c.now, CreatedBy: c.user, Seq: c.seq(),
+		ID: newID(), Parent: to, Discussion: discussion, Text: text, Name: name, Created: c.now, CreatedBy: c.user, Seq: c.seq(),
 	}
 	put(c.tx, c.world.Comments, m.ID, m)
 	c.created = m.ID
 	return func() map[string]any { return c.encodeComment(m) }, nil
+}
+
+// displayName reads under which name a comment is to appear; empty for the author's own.
+func (c *call) displayName() (string, error) {
+	n := c.body.get("display_name")
+	if n.absent() {
+		return "", nil
+	}
+	if kind, err := n.get("type").oneOf("integration", "user", "custom"); err != nil || kind != "custom" {
+		return "", err
+	}
+	return n.get("custom").get("name").text(maxContent)
+}
+
+// encodeDisplayName shows under which name a comment appears.
+func (c *call) encodeDisplayName(m *comment) map[string]any {
+	if m.Name != "" {
+		return map[string]any{"type": "custom", "resolved_name": m.Name}
+	}
+	kind, name := "integration", ""
+	if u := c.world.Users[m.CreatedBy]; u != nil {
+		name = u.Name
+		if u.Person {
+			kind = "user"
+		}
+	}
+	return map[string]any{"type": kind, "resolved_name": name}
 }
 
 // commentPlace is where a comment goes: below an object, or into a discussion.
@@ -103,5 +136,6 @@ func (c *call) encodeComment(m *comment) map[string]any {
 		"last_edited_time": stamp(m.Created),
 		"created_by":       partialUser(m.CreatedBy),
 		"rich_text":        orEmpty(m.Text),
+		"display_name":     c.encodeDisplayName(m),
 	}
 }

@@ -116,10 +116,7 @@ func choiceCondition(n node, read func(node) (string, error)) (func(string) bool
 		return func(s string) bool { return s == "" }, v.truth()
 	case "is_not_empty":
 		return func(s string) bool { return s != "" }, v.truth()
-	case "does_not_equal":
-		want, err := read(v)
-		return func(s string) bool { return s != want }, err
-	case "equals":
+	case "equals", "does_not_equal":
 		elements := []node{v}
 		if _, ok := v.value.([]any); ok {
 			if elements, err = v.array(); err != nil {
@@ -132,7 +129,7 @@ func choiceCondition(n node, read func(node) (string, error)) (func(string) bool
 				return nil, err
 			}
 		}
-		return func(s string) bool { return slices.Contains(wanted, s) }, nil
+		return func(s string) bool { return slices.Contains(wanted, s) == (op == "equals") }, nil
 	}
 	return nil, n.unknown(op)
 }
@@ -205,9 +202,11 @@ func (c *call) dateCondition(n node) (func(*moment) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, _, ok := parseMoment(s, time.UTC)
+	want, ok := relativeDay(s, c.now)
 	if !ok {
-		return nil, n.get(op).should("a valid ISO 8601 date string")
+		if want, _, ok = parseMoment(s, time.UTC); !ok {
+			return nil, n.get(op).should("a valid ISO 8601 date string")
+		}
 	}
 	return func(m *moment) bool { return m != nil && fits(m.compare(want)) }, nil
 }
@@ -229,6 +228,17 @@ func startOf(s string) *moment {
 }
 
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
+
+// relativeDay is a day that a filter names relative to today.
+func relativeDay(name string, now time.Time) (moment, bool) {
+	today := dayOf(now)
+	day, ok := map[string]time.Time{
+		"today": today, "tomorrow": today.AddDate(0, 0, 1), "yesterday": today.AddDate(0, 0, -1),
+		"one_week_ago": today.AddDate(0, 0, -7), "one_week_from_now": today.AddDate(0, 0, 7),
+		"one_month_ago": today.AddDate(0, -1, 0), "one_month_from_now": today.AddDate(0, 1, 0),
+	}[name]
+	return moment{day, true}, ok
+}
 
 // relativeDays is the first and the last day of a span that is named relative
 // to today. Weeks begin on Sunday.

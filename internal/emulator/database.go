@@ -13,6 +13,9 @@ func (c *call) database(id string) (*database, error) {
 	if !ok || c.world.Hidden[id] {
 		return nil, notFound("database", id)
 	}
+	if d.Linked {
+		return nil, noSources(id)
+	}
 	return d, nil
 }
 
@@ -81,6 +84,9 @@ func (c *call) createDatabase() (render, error) {
 			return nil, err
 		}
 	}
+	if plainText(title) == "" {
+		title = textSpans("New database")
+	}
 	d, err := c.tx.createDatabase(newID(), to, title, properties)
 	if err != nil {
 		return nil, err
@@ -136,12 +142,14 @@ func (c *call) describe(d *database) (*database, error) {
 			*to = compact(n.value)
 		}
 	}
-	if n := c.body.get("is_inline"); !n.absent() {
-		inline, err := n.boolean()
-		if err != nil {
-			return nil, err
+	for key, to := range map[string]*bool{"is_inline": &next.Inline, "is_locked": &next.Locked} {
+		if n := c.body.get(key); !n.absent() {
+			is, err := n.boolean()
+			if err != nil {
+				return nil, err
+			}
+			*to = is
 		}
-		next.Inline = inline
 	}
 	return c.editDatabase(d, func(d *database) { *d = next }), nil
 }
@@ -197,8 +205,6 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 		"icon":             orNull(d.Icon),
 		"created_time":     c.stamp(d.Created),
 		"last_edited_time": c.stamp(d.Edited),
-		"created_by":       partialUser(d.CreatedBy),
-		"last_edited_by":   partialUser(d.EditedBy),
 		"title":            orEmpty(d.Title),
 		"description":      orEmpty(d.Description),
 		"is_inline":        d.Inline,
@@ -211,10 +217,13 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 		m["archived"] = d.Trashed
 	}
 	if !c.version.hasSources() {
-		m["properties"] = c.world.first(d).encodeSchema(c.world)
+		m["created_by"], m["last_edited_by"] = partialUser(d.CreatedBy), partialUser(d.EditedBy)
+		if !d.Linked {
+			m["properties"] = c.world.first(d).encodeSchema(c.world)
+		}
 		return m
 	}
-	m["is_locked"] = false
+	m["is_locked"] = d.Locked
 	sources := []any{}
 	for _, id := range c.world.sources(d) {
 		sources = append(sources, map[string]any{"id": id, "name": plainText(c.world.Sources[id].Name)})
@@ -223,8 +232,8 @@ func (c *call) encodeDatabase(d *database) map[string]any {
 	return m
 }
 
-// stamp shows a timestamp of a database or data source: to the minute in old
-// versions, to the millisecond and with an offset in later ones.
+// stamp shows a timestamp of a database: to the minute in old versions, to the
+// millisecond and with an offset in later ones.
 func (c *call) stamp(t time.Time) string {
 	if c.version.hasSources() {
 		return t.UTC().Format(shownLayout)

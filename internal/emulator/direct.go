@@ -178,7 +178,7 @@ func (w *world) find(id string) (*page, error) {
 
 func (w *world) firstSource(databaseID string) (*source, error) {
 	if canonical, ok := parseID(databaseID); ok {
-		if d := w.Databases[canonical]; d != nil {
+		if d := w.Databases[canonical]; d != nil && !d.Linked {
 			return w.first(d), nil
 		}
 		if s := w.Sources[canonical]; s != nil {

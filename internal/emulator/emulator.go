@@ -28,6 +28,10 @@ type Options struct {
 	Token string
 	// Limit is the number of requests allowed in each fixed 60-second window; 0 for any.
 	Limit int
+	// Versions are the values of Notion-Version that are accepted, of "2022-06-28",
+	// "2025-09-03" and "2026-03-11". Others are refused, as Notion refuses one that it does
+	// not know. Empty accepts all three.
+	Versions []string
 	// StateFile keeps the state: it is loaded if it exists, and written
 	// atomically after every change, before the change is answered. Empty keeps nothing.
 	StateFile string
@@ -45,6 +49,7 @@ type Emulator struct {
 	// mu guards all below. It is never held while anything waits.
 	mu       sync.Mutex
 	world    *world
+	versions []version // that are accepted, in ascending order
 	window   window
 	faults   []*injected
 	faultSeq int
@@ -69,6 +74,9 @@ func New(o Options) (*Emulator, error) {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
+	if e.versions, err = spoken(o.Versions); err != nil {
+		return nil, err
+	}
 	if e.world, err = e.file.load(); err != nil {
 		return nil, err
 	}

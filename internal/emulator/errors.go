@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -63,8 +64,14 @@ func invalidJSON() *apiError {
 	return &apiError{status: http.StatusBadRequest, code: "invalid_json", message: "Error parsing JSON body."}
 }
 
-func unauthorized() *apiError {
-	return &apiError{status: http.StatusUnauthorized, code: "unauthorized", message: "API token is invalid."}
+// unauthorized tells a token that is not known from a header that holds none.
+func unauthorized(h http.Header) *apiError {
+	message := "API token is invalid."
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || strings.TrimSpace(token) == "" {
+		message = `Authorization header must use the format "Bearer <token>".`
+	}
+	return &apiError{status: http.StatusUnauthorized, code: "unauthorized", message: message}
 }
 
 // notFound says that an object is not there or not shared: Notion does not tell which.

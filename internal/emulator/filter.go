@@ -170,7 +170,7 @@ func (c *call) compileProperty(p property, n node) (predicate, error) {
 		match, err := c.dateCondition(n)
 		return func(row *page) bool { return match(row.moment(p)) }, err
 	case "people", "created_by", "last_edited_by":
-		match, err := setCondition(n, node.id)
+		match, err := setCondition(n, c.filteredUser)
 		return func(row *page) bool { return match(row.people(p)) }, err
 	case "relation":
 		match, err := setCondition(n, node.id)
@@ -224,6 +224,14 @@ func (c *call) compileResult(p property, n node) (predicate, error) {
 		}, err
 	}
 	return nil, n.get(kind).should("not present")
+}
+
+// filteredUser reads a user in a filter: an id, or "me", who asks.
+func (c *call) filteredUser(n node) (string, error) {
+	if n.value == "me" {
+		return c.user, nil
+	}
+	return n.id()
 }
 
 func (c *call) compileVerification(p property, n node) (predicate, error) {

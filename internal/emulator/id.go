@@ -19,7 +19,11 @@ func newID() string {
 	return dashed(hex.EncodeToString(b[:]))
 }
 
-// parseID accepts a UUID with or without dashes and returns its canonical form.
+// nilID is the one UUID without a variant that Notion accepts.
+const nilID = "00000000-0000-0000-0000-000000000000"
+
+// parseID accepts a UUID with or without dashes and returns its canonical form. The
+// variant has to be that of RFC 9562, whose UUIDs have 8, 9, a or b there.
 func parseID(s string) (string, bool) {
 	digits := strings.ToLower(s)
 	if len(digits) == 36 && digits[8] == '-' && digits[13] == '-' && digits[18] == '-' && digits[23] == '-' {
@@ -28,7 +32,8 @@ func parseID(s string) (string, bool) {
 	if len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return "", false
 	}
-	return dashed(digits), true
+	id := dashed(digits)
+	return id, strings.Contains("89ab", digits[16:17]) || id == nilID
 }
 
 func dashed(digits string) string {

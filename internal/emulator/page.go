@@ -28,7 +28,10 @@ func (c *call) getPage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	only := c.query["filter_properties"]
+	only, err := c.only(c.world.source(p))
+	if err != nil {
+		return nil, err
+	}
 	return func() map[string]any { return c.encodePage(p, only) }, nil
 }
 
@@ -38,6 +41,10 @@ func (c *call) createPage() (render, error) {
 		return nil, err
 	}
 	to, s, err := c.pageParent(c.body.get("parent"))
+	if err != nil {
+		return nil, err
+	}
+	only, err := c.only(s)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +64,7 @@ func (c *call) createPage() (render, error) {
 	}
 	c.appendBlocks(p.ID, parent{Page: p.ID}, children, len(c.world.Children[p.ID]))
 	c.created = p.ID
-	return func() map[string]any { return c.encodePage(p, nil) }, nil
+	return func() map[string]any { return c.encodePage(p, only) }, nil
 }
 
 // pageParent reads where a new page is to go; s is nil below a page.
@@ -216,6 +223,10 @@ func (c *call) updatePage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	only, err := c.only(c.world.source(p))
+	if err != nil {
+		return nil, err
+	}
 	trash, err := c.decodeTrash()
 	if err != nil {
 		return nil, err
@@ -226,14 +237,8 @@ func (c *call) updatePage() (render, error) {
 	if trash != nil && *trash != p.Trashed {
 		p = c.edit(p, func(p *page) { p.Trashed = *trash })
 	}
-	if a := c.body.get("is_archived"); !a.absent() {
-		archived, err := a.boolean()
-		if err != nil {
-			return nil, err
-		}
-		if archived != p.Archived {
-			p = c.edit(p, func(p *page) { p.Archived = archived })
-		}
+	if p, err = c.mark(p); err != nil {
+		return nil, err
 	}
 	if _, err = c.editPage(p, c.body.get("properties")); err != nil {
 		return nil, err
@@ -243,7 +248,25 @@ func (c *call) updatePage() (render, error) {
 	}
 	// The page is looked up when the answer is made, so that a change that was
 	// taken back shows the old values.
-	return func() map[string]any { return c.encodePage(c.world.Pages[p.ID], c.query["filter_properties"]) }, nil
+	return func() map[string]any { return c.encodePage(c.world.Pages[p.ID], only) }, nil
+}
+
+// mark archives and locks a page, or undoes that, as the body says.
+func (c *call) mark(p *page) (*page, error) {
+	next := *p
+	for key, to := range map[string]*bool{"is_archived": &next.Archived, "is_locked": &next.Locked} {
+		if n := c.body.get(key); !n.absent() {
+			is, err := n.boolean()
+			if err != nil {
+				return nil, err
+			}
+			*to = is
+		}
+	}
+	if next.Archived == p.Archived && next.Locked == p.Locked {
+		return p, nil
+	}
+	return c.edit(p, func(p *page) { p.Archived, p.Locked = next.Archived, next.Locked }), nil
 }
 
 // decodeTrash reads whether the body trashes or restores; nil if neither.
@@ -298,7 +321,7 @@ func (c *call) encodePage(p *page, only []string) map[string]any {
 		"parent":           c.encodeParent(p.Parent),
 		"in_trash":         p.Trashed,
 		"is_archived":      p.Archived,
-		"is_locked":        false,
+		"is_locked":        p.Locked,
 		"properties":       c.world.encodeProperties(p, only),
 		"url":              pageURL(c.world.title(p), p.ID),
 		"public_url":       nil,

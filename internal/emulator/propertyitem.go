@@ -13,6 +13,7 @@ func (c *call) getPropertyItem() (render, error) {
 	ok := c.params[propertyParam] == titleID
 	if s := c.world.source(p); s != nil {
 		prop, ok = s.property(c.params[propertyParam])
+		ok = ok && (prop.Name == c.params[propertyParam] || prop.inURL(c.params[propertyParam]))
 	}
 	if !ok {
 		return nil, notFound("property", c.params[propertyParam])

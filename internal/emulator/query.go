@@ -89,8 +89,12 @@ func (c *call) queryRows(s *source) (render, error) {
 	if err != nil {
 		return nil, err
 	}
+	only, err := c.only(s)
+	if err != nil {
+		return nil, err
+	}
 	rows, more, full := q.rows(c, s)
-	only := c.query["filter_properties"]
+	below := c.encodeRowDatabases(s)
 	kind := "page_or_database"
 	if c.version.hasSources() {
 		kind = "page_or_data_source"
@@ -99,6 +103,9 @@ func (c *call) queryRows(s *source) (render, error) {
 		results := []any{}
 		for _, p := range rows {
 			results = append(results, c.encodePage(p, only))
+		}
+		if !more && !full && !q.trashed && !q.archived {
+			results = append(results, below...)
 		}
 		m := listBody(kind, results, "")
 		if more {
@@ -119,13 +126,14 @@ type query struct {
 	order order
 	size  int
 	after *cursor
-	// trashed asks for the rows in the trash instead of the others.
-	trashed bool
+	// trashed asks for the rows in the trash instead of the others, and archived for those
+	// that are archived.
+	trashed, archived bool
 }
 
 func (c *call) decodeQuery(s *source) (*query, error) {
 	q := &query{match: func(*page) bool { return true }}
-	known := []string{"filter", "sorts", "start_cursor", "page_size", "in_trash", "result_type"}
+	known := []string{"filter", "sorts", "start_cursor", "page_size", "is_archived", "result_type"}
 	if !c.version.trashOnly() {
 		known = append(known, "archived")
 	}
@@ -151,6 +159,11 @@ func (c *call) decodeQuery(s *source) (*query, error) {
 	}
 	if q.after != nil && c.world.Pages[q.after.ID] == nil {
 		return nil, badCursor(q.after.encode())
+	}
+	if n := c.body.get("is_archived"); !n.absent() {
+		if q.archived, err = n.boolean(); err != nil {
+			return nil, err
+		}
 	}
 	trash, err := c.decodeTrash()
 	q.trashed = trash != nil && *trash
@@ -192,7 +205,7 @@ func (q *query) rows(c *call, s *source) (rows []*page, more, full bool) {
 		if c.past > 0 {
 			p = c.world.at(id, c.now.Add(-c.past))
 		}
-		if p == nil || p.Archived || p.Trashed != q.trashed || !q.match(p) || c.world.hidden(p) {
+		if p == nil || p.Archived != q.archived || p.Trashed != q.trashed || !q.match(p) || c.world.hidden(p) {
 			continue
 		}
 		row := q.order.rank(p, keys)

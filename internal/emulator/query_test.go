@@ -191,7 +191,7 @@ func TestQueriesLeaveOutTheTrash(t *testing.T) {
 	if diff := cmp.Diff([]string{"003", "001"}, a.query(dbs.Tasks, object{})); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"002"}, a.query(dbs.Tasks, object{"in_trash": true})); diff != "" {
+	if diff := cmp.Diff([]string{"002"}, a.query(dbs.Tasks, object{"archived": true})); diff != "" {
 		t.Errorf("rows in the trash (-want +got):\n%s", diff)
 	}
 }

@@ -57,7 +57,8 @@ func (s *source) free(name string) string {
 }
 
 // relationTarget is the data source that a relation is to point to. A source
-// that is being made can point to itself.
+// that is being made can point to itself. Versions that know of data sources take no
+// database for one.
 func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 	if id := n.get("data_source_id"); !id.absent() {
 		uuid, err := id.id()
@@ -72,6 +73,12 @@ func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 		}
 		return nil, notFound("data source", uuid)
 	}
+	if !tx.direct && !tx.oneSource {
+		if n.get("database_id").present {
+			return nil, n.get("database_id").should("not present")
+		}
+		return nil, n.get("data_source_id").should("defined")
+	}
 	uuid, err := n.get("database_id").id()
 	if err != nil {
 		return nil, err
@@ -80,7 +87,7 @@ func (tx *tx) relationTarget(s *source, n node) (*source, error) {
 		return s, nil
 	}
 	d, ok := tx.world.Databases[uuid]
-	if !ok || tx.world.Hidden[uuid] {
+	if !ok || d.Linked || tx.world.Hidden[uuid] {
 		return nil, notFound("database", uuid)
 	}
 	return tx.world.first(d), nil

@@ -23,6 +23,8 @@ func TestNothingOddBreaksTheServer(t *testing.T) {
 	schema := everything(dbs.Tasks)
 	small := object{"Name": object{"title": object{}}, "Number": object{"number": object{"format": "euro"}}}
 	small["Dual"] = object{"relation": object{"database_id": dbs.Tasks, "type": "dual_property", "dual_property": object{"synced_property_name": "Back"}}}
+	small25 := object{"Name": small["Name"], "Number": small["Number"]}
+	small25["Dual"] = object{"relation": object{"data_source_id": a.sourceOf(dbs.Tasks), "type": "dual_property", "dual_property": object{"synced_property_name": "Back"}}}
 	schema["Status"] = object{"type": "status", "status": object{
 		"options": list{object{"name": "a", "color": "red", "id": "1"}}, "groups": list{object{"name": "g", "color": "blue", "option_ids": list{"1"}}},
 	}}
@@ -49,7 +51,7 @@ func TestNothingOddBreaksTheServer(t *testing.T) {
 	}
 	query := object{
 		"filter": object{"and": filters}, "sorts": list{object{"property": "Name", "direction": "ascending"}, object{"timestamp": "created_time"}},
-		"page_size": 10, "start_cursor": cursor, "in_trash": false,
+		"page_size": 10, "start_cursor": cursor, "archived": false,
 	}
 	blocks := list{object{"paragraph": object{"rich_text": list{}, "color": "red", "children": list{object{"divider": object{}}}}, "children": list{paragraph("x")}}}
 	text := list{object{"text": object{"content": "x"}}}
@@ -65,9 +67,10 @@ func TestNothingOddBreaksTheServer(t *testing.T) {
 		{a, "POST", "/v1/databases/" + db + "/query", query},
 		{a25, "POST", "/v1/data_sources/" + source + "/query", query},
 		{a, "POST", "/v1/databases", object{"parent": object{"page_id": page}, "title": text, "description": text, "properties": schema, "is_inline": true, "icon": icon}},
-		{a25, "POST", "/v1/databases", object{"parent": object{"page_id": page}, "initial_data_source": object{"properties": small}}},
+		{a25, "POST", "/v1/databases", object{"parent": object{"page_id": page}, "initial_data_source": object{"properties": small25}}},
+		{a, "POST", "/v1/databases", object{"parent": object{"page_id": page}, "properties": small}},
 		{a, "PATCH", "/v1/databases/" + db, object{"title": text, "properties": object{"Status": schema["Status"], "Select": schema["Select"]}, "archived": false}},
-		{a25, "POST", "/v1/data_sources", object{"parent": object{"database_id": db}, "title": text, "properties": small}},
+		{a25, "POST", "/v1/data_sources", object{"parent": object{"database_id": db}, "title": text, "properties": small25}},
 		{a25, "PATCH", "/v1/data_sources/" + source, object{"title": text, "properties": object{"New": object{"name": "New", "number": object{"format": "euro"}}}, "in_trash": false}},
 		{a, "PATCH", "/v1/blocks/" + page + "/children", object{"children": blocks, "after": block, "position": object{"type": "after_block", "after_block": object{"id": block}}}},
 		{a, "POST", "/v1/comments", object{"parent": object{"page_id": page, "block_id": block}, "rich_text": text, "discussion_id": nil}},

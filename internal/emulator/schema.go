@@ -66,6 +66,26 @@ func (p property) hasID(id string) bool {
 	return err == nil && raw == id
 }
 
+// inURL reports whether an id out of a URL, decoded once, names the property. An id that
+// was escaped twice does not.
+func (p property) inURL(id string) bool {
+	raw, err := url.QueryUnescape(p.ID)
+	return err == nil && raw == id
+}
+
+// only reads which properties an answer is to show: none for all. The ids are those
+// that schemas show, escaped once as all of a URL is.
+func (c *call) only(s *source) ([]string, error) {
+	var ids []string
+	for _, id := range slices.Concat(c.query["filter_properties"], c.query["filter_properties[]"]) {
+		if s != nil && slices.ContainsFunc(s.Properties, func(p property) bool { return p.hasID(id) && !p.inURL(id) }) {
+			return nil, invalid("Could not find property with name or id: %s", id)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 func (p property) option(match func(option) bool) (option, bool) {
 	i := slices.IndexFunc(p.Options, match)
 	if i < 0 {
@@ -94,7 +114,7 @@ func (p property) defaultStatus() (option, bool) {
 }
 
 // encode shows the property in a schema.
-func (p property) encode(w *world) map[string]any {
+func (p property) encode(w *world, s *source) map[string]any {
 	m := map[string]any{"id": p.ID, "name": p.Name, "description": nil, "type": p.Type}
 	switch p.Type {
 	case "select", "multi_select":
@@ -103,11 +123,47 @@ func (p property) encode(w *world) map[string]any {
 		m[p.Type] = map[string]any{"options": orEmpty(p.Options), "groups": orEmpty(p.Groups)}
 	case "relation":
 		m[p.Type] = p.Link.encode(w)
+	case "unique_id":
+		m[p.Type] = map[string]any{"prefix": p.prefix()}
+	case "rollup":
+		m[p.Type] = p.encodeRollup(w, s)
 	default:
 		m[p.Type] = json.RawMessage("{}")
 		if len(p.Config) > 0 {
 			m[p.Type] = p.Config
 		}
+	}
+	return m
+}
+
+// encodeRollup shows what a rollup computes. Notion names both properties, by name and by
+// id; these ids alone it does not escape.
+func (p property) encodeRollup(w *world, s *source) map[string]any {
+	m := map[string]any{}
+	if len(p.Config) > 0 {
+		if err := json.Unmarshal(p.Config, &m); err != nil {
+			panic(err) // it was JSON when it was kept
+		}
+	}
+	find := func(in *source, kind string) (property, bool) {
+		for _, key := range []string{kind + "_property_id", kind + "_property_name"} {
+			name, _ := m[key].(string)
+			if in == nil || name == "" {
+				continue
+			}
+			if found, ok := in.property(name); ok {
+				raw, err := url.QueryUnescape(found.ID)
+				if err != nil {
+					raw = found.ID
+				}
+				m[kind+"_property_id"], m[kind+"_property_name"] = raw, found.Name
+				return found, true
+			}
+		}
+		return property{}, false
+	}
+	if over, ok := find(s, "relation"); ok && over.Link != nil {
+		find(w.Sources[over.Link.Source], "rollup")
 	}
 	return m
 }

@@ -95,7 +95,7 @@ func (c *call) searchable() []hit {
 		}
 	}
 	for _, d := range c.world.Databases {
-		if d.Trashed || c.world.Hidden[d.ID] {
+		if d.Trashed || d.Linked || c.world.Hidden[d.ID] {
 			continue
 		}
 		if !c.version.hasSources() {

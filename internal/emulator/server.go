@@ -10,22 +10,6 @@ import (
 	"time"
 )
 
-// version is a Notion-Version.
-type version string
-
-// The versions that are spoken. Newer ones are greater.
-const (
-	version2022 version = "2022-06-28"
-	version2025 version = "2025-09-03"
-	version2026 version = "2026-03-11"
-)
-
-// hasSources reports whether databases have data sources in that version.
-func (v version) hasSources() bool { return v >= version2025 }
-
-// trashOnly reports whether in_trash has replaced archived.
-func (v version) trashOnly() bool { return v >= version2026 }
-
 // call is one request being carried out.
 type call struct {
 	*tx
@@ -151,7 +135,7 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 		return nil, nil, invalid("body failed validation: body.length should be ≤ `%d`.", maxBody)
 	}
 	if len(body) == maxStranger && !e.knows(r) {
-		return nil, nil, unauthorized() // there may be more, and it is not read
+		return nil, nil, unauthorized(r.Header) // there may be more, and it is not read
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &c.body.value); err != nil {
@@ -164,10 +148,10 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 		return nil, nil, invalidURL()
 	}
 	if !e.knows(r) {
-		return nil, nil, unauthorized()
+		return nil, nil, unauthorized(r.Header)
 	}
 	var err error
-	if c.version, err = parseVersion(r.Header); err != nil {
+	if c.version, err = e.parseVersion(r.Header); err != nil {
 		return nil, nil, err
 	}
 	if c.version < route.since || route.until != "" && c.version >= route.until {
@@ -175,22 +159,6 @@ func (e *Emulator) parse(r *http.Request, body []byte) (*call, *route, error) {
 	}
 	c.params, err = parseParams(params)
 	return c, route, err
-}
-
-func parseVersion(h http.Header) (version, error) {
-	switch v := version(h.Get("Notion-Version")); v {
-	case version2022, version2025, version2026:
-		return v, nil
-	case "":
-		return "", &apiError{
-			status:  http.StatusBadRequest,
-			code:    "missing_version",
-			message: "Notion-Version header failed validation: Notion-Version header should be defined, instead was `undefined`.",
-		}
-	default:
-		return "", invalid("Notion-Version header failed validation: Notion-Version header should be `%q`, `%q`, or `%q`, instead was `%q`.",
-			version2022, version2025, version2026, v)
-	}
 }
 
 // parseParams puts the ids of a path into their canonical form.

@@ -142,7 +142,7 @@ func (tx *tx) updateProperty(s *source, key string, n node) error {
 func (s *source) encodeSchema(w *world) map[string]any {
 	m := map[string]any{}
 	for _, p := range s.Properties {
-		m[p.Name] = p.encode(w)
+		m[p.Name] = p.encode(w, s)
 	}
 	return m
 }
@@ -154,8 +154,8 @@ func (c *call) encodeSource(s *source) map[string]any {
 		"id":               s.ID,
 		"cover":            orNull(d.Cover),
 		"icon":             orNull(s.Icon),
-		"created_time":     c.stamp(s.Created),
-		"last_edited_time": c.stamp(s.Edited),
+		"created_time":     stamp(s.Created),
+		"last_edited_time": stamp(s.Edited),
 		"created_by":       partialUser(s.CreatedBy),
 		"last_edited_by":   partialUser(s.EditedBy),
 		"title":            orEmpty(s.Name),

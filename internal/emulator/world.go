@@ -60,6 +60,8 @@ type database struct {
 	Sources     []string        `json:"data_sources"`
 	Inline      bool            `json:"is_inline"`
 	Trashed     bool            `json:"in_trash"`
+	Locked      bool            `json:"is_locked,omitempty"`
+	Linked      bool            `json:"linked,omitempty"` // shows another database, and has no data source
 	Icon        json.RawMessage `json:"icon,omitempty"`
 	Cover       json.RawMessage `json:"cover,omitempty"`
 	Created     time.Time       `json:"created"`
@@ -94,6 +96,7 @@ type page struct {
 	Values   map[string]value `json:"values"`
 	Trashed  bool             `json:"in_trash"`
 	Archived bool             `json:"is_archived"`
+	Locked   bool             `json:"is_locked,omitempty"`
 	Icon     json.RawMessage  `json:"icon,omitempty"`
 	Cover    json.RawMessage  `json:"cover,omitempty"`
 	// Created and Edited are exact; answers cut them to the minute.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,14 +15,6 @@ import (
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
-)
-
-// The versions of the API that are spoken here.
-const (
-	// apiVersion is the version of the library.
-	apiVersion = "2022-06-28"
-	// sourcesVersion knows of data sources.
-	sourcesVersion = "2025-09-03"
 )
 
 // Options configures a Client: how it reaches Notion, and how fast. Only Token is
@@ -41,6 +34,7 @@ type Client struct {
 	http    *http.Client // for requests that the library has no call for
 	api     *notionapi.Client
 	sources *sources
+	log     *slog.Logger // nil if there is none
 	// tasks is the tasks database that was opened last, if any.
 	tasks atomic.Pointer[task.ID]
 }
@@ -58,8 +52,8 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{token: o.Token, carrier: carrier, sources: new(sources)}
-	c.http = &http.Client{Transport: &repair{sources: c.sources, next: &source{sources: c.sources, next: carrier}}}
+	c := &Client{token: o.Token, carrier: carrier, sources: new(sources), log: o.Log}
+	c.http = &http.Client{Transport: &repair{sources: c.sources, next: &source{sources: c.sources, next: carrier, heard: carrier.Speak, log: o.Log}}}
 	c.api = notionapi.NewClient(notionapi.Token(o.Token),
 		notionapi.WithHTTPClient(c.http), notionapi.WithVersion(apiVersion), notionapi.WithRetry(1))
 	return c, nil

@@ -113,7 +113,7 @@ func TestStats(t *testing.T) {
 		if _, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn)); err != nil {
 			w.Fatal(err)
 		}
-		if _, err := tasks.Get(w.Context(), "11111111-2222-3333-4444-555555555555"); err == nil {
+		if _, err := tasks.Get(w.Context(), "11111111-2222-3333-8444-555555555555"); err == nil {
 			w.Fatal("found a page that is not there")
 		}
 		w.emulator.Inject(emulator.Fault{Path: "/v1/databases/*/query", Times: 1, Kind: emulator.DropAnswer})

@@ -95,7 +95,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		return task.Task{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "Notion's answer is not a page: %w", err)
 	}
 	if parent, err := task.ParseID(page.Parent.DatabaseID.String()); err != nil || parent != c.database {
-		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "page %s belongs to another database, or to another data source of the tasks database", id)
+		return task.Task{}, claim.Errorf(claim.NotFound, claim.LandedUnknown, "%w", &elsewhereError{id, lies(page.Parent)})
 	}
 	byID := make(map[string]notionapi.Property, len(page.Properties))
 	for _, p := range page.Properties {

@@ -16,8 +16,9 @@ import (
 type Database struct {
 	ID    task.ID
 	Title string
-	// Source is the data source that stands for the database; the title is then its
-	// own. It is empty if the database has only one and none was named.
+	// Source is the one of several data sources that stands for the database, or the one
+	// that was named; the title is then its own. It is empty if the database has only one
+	// and none was named.
 	Source  task.ID
 	Columns map[string]Column // by name
 }
@@ -37,12 +38,21 @@ func (c *Client) Database(ctx context.Context, id string) (Database, error) {
 	}
 	var x exchange
 	db, err := c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
+	if gone(err) && c.sources.forget(canonical) { // the database may have another one now
+		x = exchange{}
+		db, err = c.api.Database.Get(x.in(ctx), notionapi.DatabaseID(canonical))
+	}
 	if severalSources(err) {
 		which, err := c.listSources(ctx, canonical)
 		if err != nil {
 			return Database{}, err
 		}
 		return Database{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: which}
+	}
+	if gone(err) && !c.sources.read(canonical) {
+		if other := c.mistaken(ctx, canonical); other != nil {
+			return Database{}, other
+		}
 	}
 	if err != nil {
 		return Database{}, storeError(err)
@@ -61,7 +71,12 @@ func (c *Client) shown(id task.ID, db *notionapi.Database, x *exchange) Database
 	for _, s := range db.Title {
 		title += s.PlainText
 	}
-	return Database{ID: id, Title: cmp.Or(title, string(id)), Source: c.sources.of(id), Columns: x.columns}
+	read := Database{ID: id, Title: cmp.Or(title, string(id)), Columns: x.columns}
+	if said := c.sources.choice(id); !said.alone {
+		read.Source = said.source
+	}
+	c.sources.remember(id, x.columns)
+	return read
 }
 
 // Below lists the databases that lie directly on a page, by their ids, with
@@ -127,6 +142,10 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	id, err := task.ParseID(db.ID.String())
 	if err != nil {
 		return Database{}, storeError(err)
+	}
+	if len(x.sources) == 1 { // and the schema is elsewhere
+		c.sources.found(id, choice{source: x.sources[0].ID, alone: true})
+		return c.Database(ctx, string(id))
 	}
 	return c.shown(id, db, &x), nil
 }

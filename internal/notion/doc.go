@@ -5,12 +5,14 @@
 //
 // It speaks version 2022-06-28 of the API through github.com/jomei/notionapi. That
 // version does not know of data sources; what concerns them is asked in version
-// 2025-09-03. What the library gets wrong, or cannot do, is mended from outside, by two
+// 2025-09-03. A server that does not take the old version is asked in that one, or in
+// 2026-03-11. What the library gets wrong, or cannot do, is mended from outside, by two
 // http.RoundTrippers below it. A request passes them in this order, and its answer in
 // the reverse one:
 //
 //	repair     shapes requests and answers so that the library can carry them
-//	source     asks a data source where one stands for its database
+//	source     asks a data source where one stands for its database, in the version that the
+//	           server understands
 //	transport  carries the request, see [dibs/internal/notion/transport]
 //
 // Repair and source lie outside the transport because they work once on a request, not

@@ -25,6 +25,8 @@ type exchange struct {
 	sources []Source
 	// source is the data source that a page is in, as far as the answer's version knows it.
 	source string
+	// skipped are the rows of a query that are no pages, or show too little to be read.
+	skipped []skipped
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }

@@ -23,6 +23,29 @@ func lost(err error) bool {
 	return errors.As(err, &gone)
 }
 
+// elsewhereError says that a page is none of the tasks database.
+type elsewhereError struct {
+	page task.ID
+	told bool // where it is
+}
+
+func (e *elsewhereError) Error() string {
+	return fmt.Sprintf("page %s belongs to another database, or to another data source of the tasks database", e.page)
+}
+
+// elsewhere reports whether an error says that a page lies somewhere else, rather than that
+// its answer does not say where.
+func elsewhere(err error) bool {
+	var of *elsewhereError
+	return errors.As(err, &of) && of.told
+}
+
+// lies reports whether a parent is one that there may be.
+func lies(p notionapi.Parent) bool {
+	_, err := task.ParseID(p.DatabaseID.String())
+	return err == nil || p.Type == notionapi.ParentTypePageID || p.Type == notionapi.ParentTypeBlockID || p.Type == notionapi.ParentTypeWorkspace
+}
+
 // breakage is what is wrong with a tasks database.
 type breakage struct {
 	err *claim.StoreError

@@ -70,6 +70,10 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			continue
 		}
 		if incomplete == "" {
+			if odd := slices.DeleteFunc(slices.Clone(l.skipped), func(s skipped) bool { return !s.partial }); len(l.rows) == 0 && len(odd) > 1 {
+				return nil, time.Time{}, errPartial(odd)
+			}
+			t.skip(l.skipped, q.EditedSince.IsZero())
 			if q.EditedSince.IsZero() && t.Broken() == nil {
 				t.listed(remakes)
 			}
@@ -93,6 +97,8 @@ type listing struct {
 	rows []task.Task
 	seen map[task.ID]int // where in rows a task is
 	at   time.Time       // of the first answer
+	// skipped are the rows that are no tasks.
+	skipped []skipped
 
 	answers int
 }
@@ -119,6 +125,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		if l.answers++; l.answers > maxAnswers {
 			return "", errEndless
 		}
+		l.skipped = append(l.skipped, x.skipped...)
 		if n := len(answer.Results); n > pageSize {
 			return "", claim.Errorf(claim.Refused, claim.LandedUnknown, "the answer has %d rows, and %d were asked for: check notion.base_url", n, pageSize)
 		}
@@ -130,6 +137,10 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		}
 		for i := range answer.Results {
 			row, err := t.row(ctx, l.codec, &answer.Results[i], &x)
+			if elsewhere(err) {
+				l.skipped = append(l.skipped, skipped{id: string(answer.Results[i].ID), why: "belongs to another database, or to another data source"})
+				continue
+			}
 			if err != nil {
 				return "", err
 			}

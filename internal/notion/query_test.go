@@ -124,7 +124,7 @@ func TestQueryIsNeverShort(t *testing.T) {
 		{"incomplete without a reason", func(body map[string]any) { body["request_status"] = props{"type": "incomplete"} }, "incomplete"},
 		{"no cursor", func(body map[string]any) { body["has_more"] = true }, "no cursor"},
 		{"one cursor for ever", func(body map[string]any) {
-			body["has_more"], body["next_cursor"] = true, "11111111-2222-3333-4444-555555555555"
+			body["has_more"], body["next_cursor"] = true, "11111111-2222-3333-8444-555555555555"
 		}, "cursor"},
 		{"a row of another form", func(body map[string]any) {
 			body["results"] = []any{"row"}

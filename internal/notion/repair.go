@@ -153,6 +153,7 @@ type rawPage struct {
 	Parent         json.RawMessage        `json:"parent"`
 	Properties     map[string]rawProperty `json:"properties"`
 	URL            string                 `json:"url"`
+	Title          rawTitle               `json:"title"` // of a database
 }
 
 // plainPage is what is passed on of a page.
@@ -206,10 +207,10 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 
 func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
 	var answer struct {
-		Object        string    `json:"object"`
-		Results       []rawPage `json:"results"`
-		HasMore       bool      `json:"has_more"`
-		NextCursor    *string   `json:"next_cursor"`
+		Object        string   `json:"object"`
+		Results       []rawRow `json:"results"`
+		HasMore       bool     `json:"has_more"`
+		NextCursor    *string  `json:"next_cursor"`
 		RequestStatus struct {
 			Type   string `json:"type"`
 			Reason string `json:"incomplete_reason"`
@@ -224,9 +225,14 @@ func (r *repair) query(body []byte, x *exchange) ([]byte, error) {
 	if s := answer.RequestStatus; s.Type == "incomplete" {
 		x.incomplete = cmp.Or(s.Reason, s.Type)
 	}
-	pages := make([]plainPage, len(answer.Results))
+	pages := make([]plainPage, 0, len(answer.Results))
 	for i := range answer.Results {
-		pages[i] = r.page(&answer.Results[i], x)
+		row := &answer.Results[i]
+		if odd, ok := row.odd(); ok {
+			x.skipped = append(x.skipped, odd)
+			continue
+		}
+		pages = append(pages, r.page(&row.rawPage, x))
 	}
 	return json.Marshal(struct {
 		Object     string      `json:"object"`

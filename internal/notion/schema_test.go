@@ -149,7 +149,7 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 		says string
 	}{
 		{"no id", func(*world) string { return "Tasks" }, claim.Refused, "is not the id of a database"},
-		{"unknown", func(*world) string { return "11111111-2222-3333-4444-555555555555" }, claim.NotFound, "share the database with the connection"},
+		{"unknown", func(*world) string { return "11111111-2222-3333-8444-555555555555" }, claim.NotFound, "share the database with the connection"},
 		{"not shared", func(w *world) string {
 			w.emulator.Unshare(w.databases.Tasks)
 			return w.databases.Tasks

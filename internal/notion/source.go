@@ -3,38 +3,113 @@ package notion
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 
+	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
 
-// source lets a data source stand for its database. If a data source was chosen for a
-// database, what the library asks of the database is asked of the data source, in the
-// version of the API that knows of data sources. The answer is made that of a database
-// again.
+// source lets a data source stand for its database, and speaks the version of the API
+// that the server understands.
 //
-// Once there is such a database, pages are read and written in that version, too: the
-// older one refuses to make pages of such a database, or to relate to them. Those
-// answers name the data source that a page is in; repair names its database instead.
+// If a data source stands for a database, what the library asks of the database is asked
+// of the data source, in a version of the API that knows of data sources. The answer is
+// made that of a database again. Once there is a database with several data sources,
+// pages are read and written in that version, too: the older one refuses to make pages of
+// such a database, or to relate to them. Those answers name the data source that a page
+// is in; repair names its database instead.
+//
+// If the server does not take the version of the library, everything goes out in a later
+// one, and a data source stands for every database: the only one, or the one that was
+// chosen.
 type source struct {
 	next    http.RoundTripper
 	sources *sources
+	heard   func(version string) // is told which version the server understands; may be nil
+	log     *slog.Logger         // may be nil
 }
 
 func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
-	out, database, err := s.directed(req)
+	req, err := repeatable(req)
 	if err != nil {
 		return nil, transport.Unsent(req, err)
 	}
-	resp, err := s.next.RoundTrip(out)
-	if severalSources(err) {
-		s.sources.met()
+	var refused error
+	tried := make(map[string]bool) // versions that were asked for in fact
+	for i, version := range toTry(s.sources.speaks()) {
+		sent := max(version, req.Header.Get("Notion-Version"))
+		if tried[sent] {
+			continue
+		}
+		tried[sent] = true
+		resp, err := s.in(req, version)
+		if !errors.Is(err, errNewer) && !refusesVersion(req, err) {
+			var answered *APIError
+			if i > 0 && (err == nil || errors.As(err, &answered)) {
+				s.sources.speak(version)
+				if s.heard != nil {
+					s.heard(version)
+				}
+			}
+			return resp, err
+		}
+		refused = err
 	}
-	if err != nil || database == "" {
+	return nil, errVersions(refused)
+}
+
+// in sends a request in a version of the API. What a database with several data sources
+// is refused for is asked again of the right one, if that is known.
+func (s *source) in(req *http.Request, version string) (*http.Response, error) {
+	resp, err := s.once(req, version)
+	if !severalSources(err) || req.Header.Get("Notion-Version") != apiVersion || version != apiVersion {
 		return resp, err
+	}
+	news := s.sources.met()
+	path := pathOf(req)
+	switch {
+	case path[0] == "pages" && news:
+		return s.once(req, version) // pages are written in another version from now on
+	case path[0] == "databases" && len(path) > 1:
+		database, perr := task.ParseID(path[1])
+		if perr != nil || !s.sources.recognisable(database) {
+			return resp, err
+		}
+		if _, ferr := s.find(req, version, database); ferr != nil {
+			return resp, err
+		}
+		return s.once(req, version)
+	}
+	return resp, err
+}
+
+func (s *source) once(req *http.Request, version string) (*http.Response, error) {
+	req, err := anew(req)
+	if err != nil {
+		return nil, transport.Unsent(req, err)
+	}
+	out, database, err := s.directed(req, version)
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	asks := asksDatabase(out)
+	resp, err := s.next.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	if asks && newer(resp) {
+		return nil, errNewer
+	}
+	if database == "" {
+		return resp, nil
 	}
 	body, err := transport.Body(resp)
 	if err == nil {
@@ -46,57 +121,104 @@ func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
 	return transport.WithBody(resp, body), nil
 }
 
+func pathOf(req *http.Request) []string {
+	return strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
+}
+
 // directed returns the request as it is to be sent. database is set if the answer
 // will show a data source, and must be made that of this database.
-func (s *source) directed(req *http.Request) (out *http.Request, database task.ID, err error) {
-	if req.Header.Get("Notion-Version") != apiVersion {
-		return req, "", nil // whoever made it knows what to ask for
+func (s *source) directed(req *http.Request, version string) (out *http.Request, database task.ID, err error) {
+	if asked := req.Header.Get("Notion-Version"); asked != apiVersion {
+		return inVersion(req, max(asked, version)), "", nil // whoever made it knows what to ask for
 	}
-	path := strings.Split(strings.TrimPrefix(req.URL.Path, "/v1/"), "/")
-	switch {
-	case path[0] == "pages" && s.sources.known():
-		out = inSourcesVersion(req)
-		if len(path) == 1 {
-			out, err = reshaped(out, s.intoSource)
+	later := version != apiVersion
+	switch path := pathOf(req); {
+	case path[0] == "pages" && (later || s.sources.known()):
+		out = inVersion(req, max(sourcesVersion, version))
+		switch {
+		case req.Method == http.MethodPost && len(path) == 1:
+			out, err = shaped(out, func(page map[string]json.RawMessage) error { return s.intoSource(req, version, page) })
+		case req.Method == http.MethodPatch && version >= trashVersion:
+			out, err = shaped(out, intoTrash)
 		}
+		return out, "", err
+	case path[0] == "databases" && len(path) == 1 && later:
+		out, err = shaped(inVersion(req, version), withSource)
+		return out, "", err
 	case path[0] == "databases" && len(path) > 1:
 		id, perr := task.ParseID(path[1])
+		if perr != nil {
+			return inVersion(req, version), "", nil
+		}
 		chosen := s.sources.of(id)
-		if perr != nil || chosen == "" {
+		if chosen == "" && later {
+			if chosen, err = s.find(req, version, id); err != nil {
+				return nil, "", err
+			}
+		}
+		if chosen == "" {
 			return req, "", nil
 		}
 		path[0], path[1] = "data_sources", string(chosen)
-		out = inSourcesVersion(req)
+		out = inVersion(req, max(sourcesVersion, version))
+		if out == req {
+			out = req.Clone(req.Context())
+		}
 		out.URL.Path, out.URL.RawPath = "/v1/"+strings.Join(path, "/"), ""
 		if len(path) == 2 { // any longer, and the answer is a list of pages
 			database = id
 		}
-	default:
-		out = req
+		return out, database, nil
 	}
-	return out, database, err
+	return inVersion(req, version), "", nil
 }
 
-func inSourcesVersion(req *http.Request) *http.Request {
-	req = req.Clone(req.Context())
-	req.Header.Set("Notion-Version", sourcesVersion)
-	return req
+// shaped is reshaped with an error for a request that was not sent.
+func shaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
+	out, err := reshaped(req, change)
+	var already *claim.StoreError
+	var answered *APIError
+	var failed *transport.SendError
+	if err == nil || errors.As(err, &already) || errors.As(err, &answered) || errors.As(err, &failed) {
+		return out, err
+	}
+	return nil, transport.Unsent(req, err)
 }
 
-// intoSource has a page made in the data source that stands for its database. If none
-// does, the database has only one, and can itself be the parent in every version.
-func (s *source) intoSource(page map[string]json.RawMessage) error {
+// intoTrash says in_trash where archived was meant.
+func intoTrash(page map[string]json.RawMessage) error {
+	if archived, ok := page["archived"]; ok {
+		page["in_trash"] = archived
+		delete(page, "archived")
+	}
+	return nil
+}
+
+// withSource puts the schema of a database to be made into its data source.
+func withSource(database map[string]json.RawMessage) (err error) {
+	if schema, ok := database["properties"]; ok {
+		database["initial_data_source"], err = json.Marshal(map[string]json.RawMessage{"properties": schema})
+		delete(database, "properties")
+	}
+	return err
+}
+
+// intoSource has a page made in the data source that stands for its database: in the
+// versions that know of data sources, that is the parent of a page.
+func (s *source) intoSource(req *http.Request, version string, page map[string]json.RawMessage) error {
 	var parent struct {
 		Database task.ID `json:"database_id"`
 	}
 	if err := json.Unmarshal(page["parent"], &parent); err != nil {
 		return fmt.Errorf("the parent of a page to be made: %w", err)
 	}
-	chosen := s.sources.of(parent.Database)
-	if chosen == "" {
+	if parent.Database == "" {
 		return nil
 	}
-	var err error
+	chosen, err := s.find(req, version, parent.Database)
+	if err != nil {
+		return err
+	}
 	page["parent"], err = json.Marshal(map[string]string{"type": "data_source_id", "data_source_id": string(chosen)})
 	return err
 }

@@ -22,13 +22,14 @@ const (
 	databaseID = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
 	sourceID   = "30000000-2bbb-81b6-9700-e18108a40b1f"
 	otherID    = "40000000-2bbb-81b6-9700-e18108a40b1f"
+	thirdID    = "70000000-2bbb-81b6-9700-e18108a40b1f" // the only data source of the database otherID
 )
 
 // chosen knows which data source stands for the database.
 func chosen() *sources {
 	s := new(sources)
 	s.choose(databaseID, choice{wanted: "Tasks", key: "k"})
-	s.found(databaseID, "Tasks", sourceID)
+	s.found(databaseID, choice{wanted: "Tasks", source: sourceID})
 	return s
 }
 
@@ -41,6 +42,9 @@ func exchanged(t *testing.T, s *sources, x *exchange, method, path, body, answer
 	t.Helper()
 	var out sent
 	chain := &repair{sources: s, next: &source{sources: s, next: transporttest.Server(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/v1/databases/"+otherID && req.Header.Get("Notion-Version") != apiVersion {
+			return transporttest.Reply(200, `{"object":"database","id":"`+otherID+`","data_sources":[{"id":"`+thirdID+`","name":"Other"}]}`), nil
+		}
 		out = sent{req.Method, req.URL.Path, req.URL.RawQuery, req.Header.Get("Notion-Version"), transporttest.Body(t, req)}
 		if int64(len(out.Body)) != req.ContentLength {
 			t.Errorf("Content-Length %d of a body of %d bytes", req.ContentLength, len(out.Body))
@@ -81,7 +85,7 @@ func TestRequestsOfADataSource(t *testing.T) {
 		"change of a page":              {"PATCH", transporttest.PagePath, `{"properties":{}}`, page, sent{"PATCH", transporttest.PagePath, "", now, `{"properties":{}}`}},
 		"property":                      {"GET", transporttest.PagePath + "/properties/a", "", list, sent{"GET", transporttest.PagePath + "/properties/a", "", now, ""}},
 		"new page":                      {"POST", "/v1/pages", `{"parent":{"type":"database_id","database_id":"` + databaseID + `"},"properties":{}}`, page, sent{"POST", "/v1/pages", "", now, `{"parent":{"data_source_id":"` + sourceID + `","type":"data_source_id"},"properties":{}}`}},
-		"new page, in another database": {"POST", "/v1/pages", `{"parent":{"database_id":"` + otherID + `"}}`, page, sent{"POST", "/v1/pages", "", now, `{"parent":{"database_id":"` + otherID + `"}}`}},
+		"new page, in another database": {"POST", "/v1/pages", `{"parent":{"database_id":"` + otherID + `"}}`, page, sent{"POST", "/v1/pages", "", now, `{"parent":{"data_source_id":"` + thirdID + `","type":"data_source_id"}}`}},
 		"another database":              {"GET", "/v1/databases/" + otherID, "", database, sent{"GET", "/v1/databases/" + otherID, "", old, ""}},
 		"query of another":              {"POST", "/v1/databases/" + otherID + "/query", `{}`, list, sent{"POST", "/v1/databases/" + otherID + "/query", "filter_properties=%3BCha", old, `{}`}},
 		"new database":                  {"POST", "/v1/databases", `{}`, database, sent{"POST", "/v1/databases", "", old, `{}`}},

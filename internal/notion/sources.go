@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 )
@@ -81,12 +81,18 @@ func meant(sources []Source, wanted string) []Source {
 	return slices.DeleteFunc(slices.Clone(sources), func(s Source) bool { return s.Name != wanted })
 }
 
-// sources is what is known of the data sources that stand for databases. The zero
-// value knows of none. It is safe for concurrent use.
+// sources is what is known of the data sources that stand for databases, and of the
+// version of the API that the server understands. The zero value knows of none, and of the
+// library's version. It is safe for concurrent use.
 type sources struct {
 	mu      sync.Mutex
+	version string             // empty for the library's
 	choices map[task.ID]choice // by database
 	several bool               // some database has, or may have, several data sources
+	// ids are the ids of the properties of databases, without those of titles, which are
+	// all the same. strange are data sources among which none was recognised by them.
+	ids     map[task.ID][]string
+	strange map[task.ID]string
 }
 
 // choice is the data source that stands for a database.
@@ -94,29 +100,66 @@ type choice struct {
 	wanted string  // the name or the id that was given; empty if none was
 	key    string  // the key of the configuration that gives it
 	source task.ID // the data source with it; empty until the database is read
+	alone  bool    // it is the only one that the database had
+}
+
+// speaks is the version of the API that the server was last found to understand.
+func (s *sources) speaks() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.version, apiVersion)
+}
+
+// speak notes which version of the API the server understands.
+func (s *sources) speak(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
 }
 
 // choose notes which name or id was given for a database's data source.
 func (s *sources) choose(database task.ID, c choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if was := s.choices[database]; was.wanted == c.wanted {
+		c.source, c.alone = was.source, was.alone
+	}
+	s.set(database, c)
+}
+
+func (s *sources) set(database task.ID, c choice) {
 	if s.choices == nil {
 		s.choices = make(map[task.ID]choice)
-	}
-	if was := s.choices[database]; was.wanted == c.wanted {
-		c.source = was.source
 	}
 	s.choices[database] = c
 }
 
-// found notes which data source has the name or the id that was given.
-func (s *sources) found(database task.ID, wanted string, source task.ID) {
+// found notes which data source stands for a database, unless another one was named
+// meanwhile.
+func (s *sources) found(database task.ID, c choice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c, ok := s.choices[database]; ok && c.wanted == wanted {
-		c.source = source
-		s.choices[database], s.several = c, true
+	if was, ok := s.choices[database]; ok {
+		if was.wanted != c.wanted {
+			return
+		}
+		c.key = was.key
 	}
+	s.set(database, c)
+	s.several = s.several || !c.alone || c.wanted != ""
+}
+
+// forget forgets a data source that nobody named.
+func (s *sources) forget(database task.ID) (forgotten bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.choices[database]
+	if c.source == "" || c.wanted != "" {
+		return false
+	}
+	c.source, c.alone = "", false
+	s.set(database, c)
+	return true
 }
 
 func (s *sources) choice(database task.ID) choice {
@@ -136,11 +179,14 @@ func (s *sources) open(database task.ID) bool {
 	return c.wanted != "" && c.source == ""
 }
 
-// met notes that a database was found to have several data sources.
-func (s *sources) met() {
+// met notes that a database was found to have several data sources, and reports whether
+// that is news.
+func (s *sources) met() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	was := s.several
 	s.several = true
+	return !was
 }
 
 // known reports whether some database is known to have several data sources.
@@ -148,6 +194,68 @@ func (s *sources) known() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.several
+}
+
+// remember notes the properties of a database.
+func (s *sources) remember(database task.ID, columns map[string]Column) {
+	var ids []string
+	for _, col := range columns {
+		if col.Type != typeTitle && col.ID != "" {
+			ids = append(ids, col.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ids == nil {
+		s.ids, s.strange = make(map[task.ID][]string), make(map[task.ID]string)
+	}
+	s.ids[database] = ids
+	delete(s.strange, database)
+}
+
+// read reports whether a database was read before.
+func (s *sources) read(database task.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ids[database]) > 0
+}
+
+// recall notes the properties that a database had in an earlier run.
+func (s *sources) recall(database task.ID, columns taskColumns) {
+	known := make(map[string]Column)
+	for _, col := range columns.inUse() {
+		known[col.ID] = col
+	}
+	s.remember(database, known)
+}
+
+// recognisable reports whether a data source of a database can be told from others by its
+// properties, where none was named.
+func (s *sources) recognisable(database task.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.choices[database].wanted == "" && len(s.ids[database]) > 0
+}
+
+// properties returns the ids of a database's properties; none if no data source was
+// recognised by them among these before.
+func (s *sources) properties(database task.ID, among []Source) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.strange[database] == fmt.Sprint(among) {
+		return nil
+	}
+	return s.ids[database]
+}
+
+// unrecognised notes data sources of which it is not known which one is meant.
+func (s *sources) unrecognised(database task.ID, among []Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strange[database] = fmt.Sprint(among)
 }
 
 // database returns the id under which a data source of a database goes here. If the data
@@ -190,7 +298,7 @@ func (c *Client) findSource(ctx context.Context, database task.ID) error {
 	if err != nil {
 		return err
 	}
-	c.sources.found(database, said.wanted, source.ID)
+	c.sources.found(database, choice{wanted: said.wanted, key: said.key, source: source.ID})
 	return nil
 }
 
@@ -202,11 +310,7 @@ func (c *Client) FindSource(ctx context.Context, database task.ID, key, wanted s
 		return Source{}, err
 	}
 	unclear.Key, unclear.Wanted = key, strings.TrimSpace(wanted)
-	which := meant(unclear.Sources, unclear.Wanted)
-	if len(which) != 1 {
-		return Source{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: unclear}
-	}
-	return which[0], nil
+	return unclear.pick()
 }
 
 // SourceOf reads which data source a page is in; empty if it is in none.

@@ -31,6 +31,16 @@ func (w *world) sprint() string {
 	return id
 }
 
+// copied adds a data source that cannot be told from the one with the tasks.
+func (w *world) copied(name string) string {
+	w.Helper()
+	id, err := w.emulator.CopyDataSource(w.databases.Tasks, name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
 func TestTasksOfADataSource(t *testing.T) {
 	inWorld(t, func(w *world) {
 		other := w.page(props{"Name": title("other")})
@@ -186,6 +196,7 @@ func TestPagesOfAnotherDataSourceBreakNothing(t *testing.T) {
 			w.Fatal(err)
 		}
 		idea := w.pageIn(ideas, props{"Idea": title("Fly")})
+		w.copied("Copy")
 		w.client.Choose(task.ID(w.databases.Tasks), key, "")
 		if _, _, err := tasks.Query(w.Context(), notion.Query{}); err == nil || !strings.Contains(err.Error(), "set "+key) {
 			w.Errorf("err = %v, want that a choice is to be made", err)

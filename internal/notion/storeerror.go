@@ -53,6 +53,17 @@ func Advice(e *APIError) string {
 // in the trash. The answer has no code of its own, so the wording has to do.
 var inTrash = regexp.MustCompile(`(?i)\bedit\b.*\b(archived|in (the )?trash)\b|\bunarchive\b`)
 
+// What Notion says of an id that is none of a database to work with has no code of its own
+// either.
+var (
+	unshownSources = regexp.MustCompile(`(?i)\bnot contain any data sources\b|\blinked databases?\b`)
+	otherKind      = regexp.MustCompile(`(?i)\bis a (page|block), not a database\b`)
+	badID          = regexp.MustCompile(`(?i)^path failed validation: .*\bshould be a valid uuid\b`)
+)
+
+// hidden is what to do about a database without a data source.
+const hidden = "that is a linked view of another database, or a database whose data source is not shared: open the original database in Notion, share it with the connection, and use its id"
+
 // sorted says what kind of failure an answer is, and what a person can do about it.
 func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 	switch {
@@ -62,12 +73,20 @@ func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 		return claim.Refused, "the token was refused: check notion.token"
 	case e.Data("block_limit") != "":
 		return claim.Refused, "the workspace has no blocks left: make room or upgrade its plan"
+	case e.Status == http.StatusForbidden && e.Code == "":
+		return claim.Unavailable, "the edge in front of Notion turned the request away, not Notion itself: see whether a proxy, a VPN or a firewall is on the way, or try from another network"
 	case e.Status == http.StatusForbidden:
 		return claim.Refused, "the connection may not do this: check its capabilities in Notion"
 	case e.Status == http.StatusNotFound:
 		return claim.NotFound, "no such object, or it is not shared: share the database with the connection"
 	case severalSources(e):
 		return claim.Refused, "a database has several data sources, and it is not known which one is meant"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && unshownSources.MatchString(e.Message):
+		return claim.Refused, hidden
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && otherKind.MatchString(e.Message):
+		return claim.Refused, "that is the id of something else, not of a database: open the database as a page of its own, and copy the id from its URL"
+	case e.Status == http.StatusBadRequest && e.Code == codeValidation && badID.MatchString(e.Message):
+		return claim.Refused, "that is no id of Notion's, though it looks like one: copy it anew from the URL of the database or page"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
 		return claim.Trashed, ""
 	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.RateLimited(), e.Status >= 500:

@@ -42,6 +42,9 @@ func TestStoreErrors(t *testing.T) {
 	}{
 		{"token", said(401, "unauthorized", "API token is invalid.", nil), claim.Refused, claim.LandedNo, "check notion.token"},
 		{"restricted", said(403, "restricted_resource", "no", nil), claim.Refused, claim.LandedNo, "capabilities"},
+		{"the edge", answered(403, "<html>"), claim.Unavailable, claim.LandedNo, "try from another network"},
+		{"linked", said(400, "validation_error", "Database retrievals do not support linked databases.", nil), claim.Refused, claim.LandedNo, "a linked view of another database"},
+		{"a page's id", said(400, "validation_error", "Provided ID x is a page, not a database.", nil), claim.Refused, claim.LandedNo, "the id of something else"},
 		{"no blocks", said(403, "restricted_resource", "no", map[string]any{"block_limit": "block_creation"}), claim.Refused, claim.LandedNo, "no blocks left"},
 		{"not shared", said(404, "object_not_found", "Could not find page", nil), claim.NotFound, claim.LandedNo, "share the database with the connection"},
 		{"validation", said(400, "validation_error", "Colour is not a property that exists.", nil), claim.Refused, claim.LandedNo, "Colour"},

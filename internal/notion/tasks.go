@@ -1,8 +1,10 @@
 package notion
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -54,6 +56,8 @@ type Tasks struct {
 	// made anew, until all tasks have been read since.
 	remade, remades int
 	cleared         map[task.ID]clearedTask
+	// skipped are the rows that queries showed and that are no tasks.
+	skipped []skipped
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -61,6 +65,9 @@ var _ claim.Store = (*Tasks)(nil)
 // Tasks opens a tasks database, by its id or its URL, with one request. If the database
 // lacks what claims cannot do without, it fails, and the error says what to change.
 func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema) (*Tasks, error) {
+	if known, columns := schema.recall(); known.Wanted == "" {
+		c.sources.recall(known.Database, columns)
+	}
 	db, err := c.Database(ctx, databaseID)
 	if err != nil {
 		return nil, err
@@ -93,9 +100,18 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 	return t, nil
 }
 
-// Warnings says what cannot be done because the database lacks properties, one
-// line each.
-func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warnings) }
+// Warnings says what cannot be done because the database lacks properties, which rows are
+// skipped because they are no tasks, and whether there are several data sources of which
+// none was named, one line each.
+func (t *Tasks) Warnings() []string {
+	c := t.codec.Load()
+	warnings := slices.Concat(c.warnings, t.skippedRows())
+	if said := t.client.sources.choice(c.database); said.source != "" && said.wanted == "" && !said.alone {
+		warnings = append(warnings, fmt.Sprintf("the tasks database has several data sources now, and the one it had (%s) goes on being used: set %s to it, or its name",
+			said.source, cmp.Or(said.key, "its key in the configuration")))
+	}
+	return warnings
+}
 
 // ID is the database's id.
 func (t *Tasks) ID() task.ID { return t.codec.Load().database }

@@ -217,7 +217,7 @@ func TestPagesThatAreNoTasks(t *testing.T) {
 			says string
 		}{
 			"of another database": {other, claim.NotFound, "belongs to another database"},
-			"unknown":             {"11111111-2222-3333-4444-555555555555", claim.NotFound, "share the database with the connection"},
+			"unknown":             {"11111111-2222-3333-8444-555555555555", claim.NotFound, "share the database with the connection"},
 		} {
 			_, err := tasks.Get(w.Context(), tc.id)
 			var failed *claim.StoreError

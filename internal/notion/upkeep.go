@@ -126,8 +126,10 @@ type known struct {
 	Database task.ID
 	// Wanted is the name or the id that was given for the data source that is meant, and
 	// Source is its id. Both are empty if none was given.
-	Wanted  string  `json:",omitempty"`
-	Source  task.ID `json:",omitempty"`
+	Wanted string  `json:",omitempty"`
+	Source task.ID `json:",omitempty"`
+	// Alone says that the database had no other data source.
+	Alone   bool `json:",omitempty"`
 	Title   Column
 	Columns map[string]kept // by their keys in the configuration
 }
@@ -138,7 +140,7 @@ func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.known
 	said := t.client.sources.choice(c.database)
-	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Title: columns.title, Columns: make(map[string]kept)}
+	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Alone: said.alone, Title: columns.title, Columns: make(map[string]kept)}
 	t.changing.Lock()
 	schema := t.schema
 	t.changing.Unlock()
@@ -208,7 +210,7 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 	t, err := c.open(id, schema, columns, warnings)
 	if err == nil {
 		if k.Source != "" {
-			c.sources.found(id, k.Wanted, k.Source)
+			c.sources.found(id, choice{wanted: k.Wanted, source: k.Source, alone: k.Alone})
 		}
 		t.doubtful.Store(true)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -156,14 +157,14 @@ func (b *breaker) whenBack() <-chan struct{} {
 
 // lookAs returns what makes the request that looks for Notion: it asks who the token
 // belongs to, which needs no right to anything.
-func lookAs(token string) func(context.Context) *http.Request {
+func lookAs(token string, version *atomic.Value) func(context.Context) *http.Request {
 	return func(ctx context.Context) *http.Request {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, DefaultBaseURL+"/v1/users/me", nil)
 		if err != nil {
 			panic(err) // all of it is fixed
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Notion-Version", "2022-06-28")
+		req.Header.Set("Notion-Version", version.Load().(string))
 		return req
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,6 +50,7 @@ type Transport struct {
 	breaker *breaker
 	meter   *meter
 	ears    *ears
+	version *atomic.Value // of the API, a string; for the requests that the transport makes itself
 }
 
 // New returns a transport. It sends nothing.
@@ -74,7 +76,8 @@ func New(o Options) (*Transport, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log)}
+	t := &Transport{permits: permits, meter: newMeter(o.Log), ears: newEars(o.Log), version: new(atomic.Value)}
+	t.Speak("2022-06-28")
 	var chain http.RoundTripper
 	chain = &send{next: o.Transport, timeout: cmp.Or(o.Timeout, 10*time.Second), limit: answerLimit}
 	chain = &redact{next: chain, token: o.Token}
@@ -83,7 +86,7 @@ func New(o Options) (*Transport, error) {
 	chain = &typed{next: chain, server: base.Host}
 	chain = &measured{next: chain, meter: t.meter}
 	chain = &pace{next: chain, permits: t.permits, log: o.Log}
-	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token)}
+	t.breaker = &breaker{next: chain, log: o.Log, look: lookAs(o.Token, t.version)}
 	t.chain = &retry{next: t.breaker, base: 500 * time.Millisecond, jitter: jitter}
 	return t, nil
 }
@@ -92,6 +95,9 @@ func New(o Options) (*Transport, error) {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.chain.RoundTrip(req)
 }
+
+// Speak says which version of the API the server understands. It starts as 2022-06-28.
+func (t *Transport) Speak(version string) { t.version.Store(version) }
 
 // Now is the best estimate of Notion's time. It goes by the Date headers of the
 // answers, and by the time that has passed since. Before the first answer it is this

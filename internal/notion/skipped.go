@@ -1,0 +1,121 @@
+package notion
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+)
+
+// skipped is a row that a query shows and that is none of the tasks.
+type skipped struct {
+	id, title string
+	why       string
+	partial   bool // it may be a task, and shows too little to be read
+}
+
+func (s skipped) String() string {
+	name := cmp.Or(s.id, "of unknown id")
+	if s.title != "" {
+		name = fmt.Sprintf("%q (%s)", transport.OneLine(s.title), name)
+	}
+	return fmt.Sprintf("row %s is skipped: it %s", name, s.why)
+}
+
+// rawRow is a row of a query, which need not be a page, nor a whole one.
+type rawRow struct {
+	rawPage
+	partial bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *rawRow) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &r.rawPage); err != nil {
+		return err
+	}
+	r.partial = r.Object == "page" && r.ID != "" && !bytes.Contains(data, []byte(`"properties"`))
+	return nil
+}
+
+// odd says what a row is that is no page, or shows too little to be a task.
+func (r *rawRow) odd() (skipped, bool) {
+	row := skipped{id: shortened(transport.OneLine(r.ID)), partial: r.partial}
+	switch {
+	case r.Object == "database", r.Object == "data_source":
+		row.title, row.partial = r.Title.text(), false
+		row.why = "is a database, as wikis have them among their pages"
+	case r.partial:
+		row.why = "is shown without its properties: see whether the connection may read it"
+	default:
+		return skipped{}, false
+	}
+	return row, true
+}
+
+// rawTitle is the title of a database, if it is one.
+type rawTitle []span
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *rawTitle) UnmarshalJSON(data []byte) error {
+	var spans []span
+	if json.Unmarshal(data, &spans) == nil {
+		*t = spans
+	}
+	return nil
+}
+
+func (t rawTitle) text() string {
+	var b strings.Builder
+	for _, s := range t {
+		b.WriteString(s.PlainText)
+	}
+	return shortened(b.String())
+}
+
+// errPartial is the error of a list in which no page shows what it holds.
+func errPartial(rows []skipped) error {
+	return claim.Errorf(claim.Refused, claim.LandedUnknown,
+		"Notion shows no row of the tasks database with its properties (%d of them without): give the connection the capability to read content", len(rows))
+}
+
+// mostSkipped is how many skipped rows are named.
+const mostSkipped = 5
+
+// skip notes which rows were skipped. A list of all rows shows all of them; another one
+// may show some more.
+func (t *Tasks) skip(rows []skipped, all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.skipped
+	if all {
+		t.skipped = nil
+	}
+	for _, row := range rows {
+		if !slices.Contains(t.skipped, row) {
+			t.skipped = append(t.skipped, row)
+		}
+		if !slices.Contains(before, row) && t.client.log != nil {
+			t.client.log.Warn("a row of the tasks database is no task, and is skipped", "row", row.id, "title", row.title, "why", row.why)
+		}
+	}
+}
+
+// skippedRows says which rows were skipped, one line each.
+func (t *Tasks) skippedRows() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for i, row := range t.skipped {
+		if i == mostSkipped {
+			lines = append(lines, fmt.Sprintf("%d more rows of the tasks database are skipped", len(t.skipped)-i))
+			break
+		}
+		lines = append(lines, "tasks database: "+row.String())
+	}
+	return lines
+}
