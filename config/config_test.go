@@ -153,6 +153,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.claim_token":           "p5",
 		"tasks.properties.priority":              "p6",
 		"tasks.properties.depends_on":            "7",
+		"tasks.properties.note":                  "8",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",
