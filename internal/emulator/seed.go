@@ -104,6 +104,7 @@ func tasksSchema() map[string]any {
 		"priority":              map[string]any{"select": options("critical", "high", "medium", "low")},
 		"depends_on":            map[string]any{"relation": map[string]any{"database_id": seeded.Tasks, "single_property": map[string]any{}}},
 		"ID":                    map[string]any{"unique_id": map[string]any{"prefix": "TASK"}},
+		"note":                  of("rich_text"),
 		"Notes":                 of("rich_text"),
 	}
 }

@@ -108,6 +108,7 @@ func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, er
 		if err := read(body, kind, &page, &page.Object); err != nil {
 			return nil, err
 		}
+		x.keepSpans(body)
 		return json.Marshal(r.page(&page, x))
 	case kind == "database":
 		return r.database(body, x)

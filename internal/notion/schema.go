@@ -40,7 +40,11 @@ type Properties struct {
 	ClaimToken          string
 	Priority            string
 	DependsOn           string
+	Note                string
 }
+
+// noteKey is the key of the one property that nothing depends on.
+const noteKey = "note"
 
 // The property types that something depends on.
 const (
@@ -58,7 +62,7 @@ const (
 // taskColumns are the properties of the tasks database that are used. One that the
 // database lacks has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
 	// key is the unique id, which nothing but its tasks' names depends on.
 	key Column
 }
@@ -96,6 +100,10 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 			key: "depends_on", name: p.DependsOn, types: []string{typeRelation}, into: &c.dependsOn,
 			without: "no task is known to wait for another",
 		},
+		{
+			key: noteKey, name: p.Note, types: []string{typeRichText}, into: &c.note,
+			without: "the board does not say why a task is blocked, or what was done",
+		},
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)
@@ -109,6 +117,7 @@ type Grade int
 // The grades, the best first.
 const (
 	Fits     Grade = iota
+	Spare          // it is not there, or of no use, and nothing depends on it
 	Poor           // something cannot be done
 	Unusable       // nothing can be claimed
 )
@@ -163,6 +172,9 @@ func (s TaskSchema) Examine(db Database) []Fit {
 		if w.without != "" {
 			f.Grade = Poor
 			f.Remedy += "; until then " + w.without
+		}
+		if w.key == noteKey {
+			f.Grade = Spare
 		}
 		fits = append(fits, f)
 	}

@@ -67,7 +67,7 @@ func (p *Plan) adopt(db notion.Database) {
 	byKey := map[string]*string{
 		"status": &names.Status, "claimed_by": &names.ClaimedBy, "claimed_at": &names.ClaimedAt,
 		"claim_timeout_minutes": &names.ClaimTimeoutMinutes, "claim_token": &names.ClaimToken,
-		"priority": &names.Priority, "depends_on": &names.DependsOn,
+		"priority": &names.Priority, "depends_on": &names.DependsOn, "note": &names.Note,
 	}
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
 		if f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {

@@ -250,7 +250,7 @@ func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
 			status, options = f.Name, f.Missing
 		case f.Grade == notion.Unusable:
 			p.problem("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
-		case f.Grade == notion.Poor:
+		case f.Grade == notion.Poor, f.Grade == notion.Spare:
 			p.note("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
 		}
 	}
