@@ -62,7 +62,7 @@ func TestEntryInAFullLog(t *testing.T) {
 				w.Errorf("%s = %q, want %q", name, got, want)
 			}
 		}
-		if got := entry.Title(); got != "Sandman did not get “Fix the login”: held" {
+		if got := entry.Title(); got != "Sandman was refused “Fix the login”: held by Oracle" {
 			w.Errorf("title = %q", got)
 		}
 		if entry.Select("event") != "denied" || entry.Date("at") != "2000-01-01T00:01:00.000+00:00" {
