@@ -57,6 +57,7 @@ const (
 	typePeople   = "people"
 	typeRelation = "relation"
 	typeUniqueID = "unique_id"
+	typeFormula  = "formula"
 )
 
 // taskColumns are the properties of the tasks database that are used. One that the
@@ -155,6 +156,9 @@ func (s TaskSchema) Examine(db Database) []Fit {
 		switch {
 		case !ok:
 			f.Problem = fmt.Sprintf("property %q is missing", w.name)
+			if list := s.candidates(db, w); len(list) > 0 && w.without == "" {
+				f.Problem += "; candidates: " + strings.Join(list, ", ")
+			}
 			f.Remedy = fmt.Sprintf("add it with type %s, or name the right one in tasks.properties.%s", oneOf(w.types), w.key)
 			if other, ok := db.Similar(w.name); ok {
 				f.Similar = other.Name
@@ -179,6 +183,27 @@ func (s TaskSchema) Examine(db Database) []Fit {
 		fits = append(fits, f)
 	}
 	return fits
+}
+
+// mostCandidates is how many properties a message proposes in place of one that is missing.
+const mostCandidates = 5
+
+// candidates lists the properties that could be meant by one that is missing: of a type
+// that will do, the best first, and in no other use.
+func (s TaskSchema) candidates(db Database, missing wanted) []string {
+	var used []string
+	for _, w := range s.wants(new(taskColumns)) {
+		used = append(used, w.name)
+	}
+	var list []string
+	for _, kind := range missing.types {
+		for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
+			if db.Columns[name].Type == kind && !slices.Contains(used, name) && len(list) < mostCandidates {
+				list = append(list, fmt.Sprintf("%s (%s)", name, kind))
+			}
+		}
+	}
+	return list
 }
 
 // examineUse says what is missing from a property of the right type, or unwise about it.
