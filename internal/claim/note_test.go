@@ -78,6 +78,35 @@ func TestNoteOfALateDelivery(t *testing.T) {
 	})
 }
 
+// Who was refused learns until when, and so does the log.
+func TestDenialSaysUntilWhen(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a, b := w.daemon("a"), w.daemon("b")
+		w.claim(a, "Sandman")
+		denied := w.deny(b, "Oracle", claim.CodeHeld)
+		events := b.Ledger.Events()
+		last := events[len(events)-1]
+		if denied.ExpiresAt.IsZero() || !last.Expires.Equal(denied.ExpiresAt) {
+			t.Errorf("the log says until %v, want %v", last.Expires, denied.ExpiresAt)
+		}
+	})
+}
+
+// The log names the claim that a sweep took off, when it ran out and when it was made.
+func TestSweepNamesTheClaim(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.daemon("a")
+		_, swept, err := d.Sweep(w.ctx, page)
+		w.ok(err)
+		events := d.Ledger.Events()
+		last := events[len(events)-1]
+		want := "its lease ran out at 1999-12-31T22:31:00Z; it was claimed or last renewed at 1999-12-31 22:00 UTC"
+		if !swept || last.Claim != ghost || last.Holder != "Ghost" || last.Detail != want {
+			t.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
+		}
+	})
+}
+
 func TestNoted(t *testing.T) {
 	const own, next = "Blocked: rain — Sandman, 2026-11-22 14:02 UTC", "Done: mended — Oracle, 2026-11-23 09:00 UTC"
 	for _, tt := range []struct{ name, note, want string }{

@@ -121,13 +121,6 @@ func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) 
 	}
 }
 
-// Relates reports whether the entries of a log database relate to their tasks.
-func (db Database) Relates(tasks task.ID) bool {
-	col, ok := db.Columns[Similar("task", slices.Sorted(maps.Keys(db.Columns)))]
-	related, err := task.ParseID(col.Database)
-	return ok && err == nil && col.Type == typeRelation && related == tasks
-}
-
 // Places says into which property of a log database each field of an entry goes. The
 // keys are the fields' names. A field that goes into the page's text is not listed.
 // tasks is the tasks database, to which a relation must relate.

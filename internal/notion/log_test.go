@@ -309,3 +309,34 @@ func TestLogAdaptsToItsDatabase(t *testing.T) {
 		}
 	})
 }
+
+// A log with both a text for the task's id and a relation to the tasks gets both.
+func TestEntryRelatesToItsTask(t *testing.T) {
+	inWorld(t, func(w *world) {
+		about := w.page(props{})
+		for _, schema := range []props{
+			{"Name": props{"title": props{}}, "task_id": props{"rich_text": props{}}, "task_title": props{"rich_text": props{}}},
+			{"Name": props{"title": props{}}, "task_title": props{"rich_text": props{}}},
+		} {
+			schema["task"] = props{"relation": props{"database_id": w.databases.Tasks, "single_property": props{}}}
+			db, err := w.emulator.CreateDatabase("Log", schema)
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.tasks(notion.TaskSchema{})
+			if err := w.log(db).Create(w.Context(), worklog.NewEntry(event(about), claim.MeshLog)); err != nil {
+				w.Fatal(err)
+			}
+			entry := w.onlyEntry(db)
+			if got := entry.Relation("task"); len(got) != 1 || got[0] != string(about) {
+				w.Errorf("task relates to %q, want %s", got, about)
+			}
+			if _, text := schema["task_id"]; text && entry.Text("task_id") != string(about) || entry.Text("task_title") != "Fix the login" {
+				w.Errorf("task_id %q, task_title %q", entry.Text("task_id"), entry.Text("task_title"))
+			}
+			if strings.Contains(entry.Body(), string(about)) {
+				w.Errorf("the text says it again: %q", entry.Body())
+			}
+		}
+	})
+}
