@@ -235,8 +235,8 @@ func TestDatabasesAreCreated(t *testing.T) {
 func TestStatusGroups(t *testing.T) {
 	a := start(t, emulator.Options{})
 	db, err := a.e.CreateDatabase("Jobs", object{
-		"Name":   object{"title": object{}},
-		"Plain":  object{"status": object{}},
+		"Name":  object{"title": object{}},
+		"Plain": object{"status": object{}},
 		"Placed": object{"status": object{"options": list{
 			object{"name": "z", "group": "Complete"}, object{"name": "x"}, object{"name": "y", "group": "In progress"},
 		}}},
