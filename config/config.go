@@ -80,6 +80,7 @@ type Properties struct {
 	ClaimToken          string `key:"claim_token"`
 	Priority            string `key:"priority"`
 	DependsOn           string `key:"depends_on"`
+	Note                string `key:"note"`
 }
 
 // Statuses are the names that the database gives the protocol's statuses.
@@ -183,6 +184,7 @@ func Default() Config {
 				ClaimToken:          "claim_token",
 				Priority:            "priority",
 				DependsOn:           "depends_on",
+				Note:                "note",
 			},
 			Statuses: Statuses{
 				Open:       "OPEN",

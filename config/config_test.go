@@ -153,6 +153,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.properties.claim_token":           "p5",
 		"tasks.properties.priority":              "p6",
 		"tasks.properties.depends_on":            "7",
+		"tasks.properties.note":                  "8",
 		"tasks.statuses.open":                    "s1",
 		"tasks.statuses.in_progress":             "s2",
 		"tasks.statuses.blocked":                 "s3",
@@ -210,7 +211,7 @@ func TestEnvironment(t *testing.T) {
 		Tasks: config.Tasks{
 			Properties: config.Properties{
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
-				ClaimToken: "p5", Priority: "p6", DependsOn: "7",
+				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8",
 			},
 			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5"},
 			Priorities: config.Priorities{

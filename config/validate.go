@@ -148,6 +148,7 @@ func (t Tasks) validate() []error {
 		{"claim_token", p.ClaimToken, false},
 		{"priority", p.Priority, false},
 		{"depends_on", p.DependsOn, false},
+		{"note", p.Note, false},
 	})
 	errs = append(errs, distinct("tasks.statuses", []name{
 		{"open", s.Open, true},

@@ -14,6 +14,7 @@ type TaskRef struct {
 	URL      string      `json:"url,omitempty"`
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
+	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
 }
 
 // Claim is an agent's hold on a task.

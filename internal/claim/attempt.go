@@ -331,7 +331,7 @@ func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Claim, error
 
 func (a *attempt) denial(d Denied, remote bool) Event {
 	e := a.cl.event(KindDenied, a.store.Now())
-	e.Code, e.Holder, e.Detail, e.Remote = d.Code, d.Holder, d.Detail, remote
+	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
 }
 

@@ -61,7 +61,8 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
-	// Expires is when the lease of an expiring claim ends.
+	// Expires is when the lease of an expiring claim ends, or that of the claim that an
+	// attempt was denied for.
 	Expires time.Time `json:"expires_at,omitzero"`
 
 	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is

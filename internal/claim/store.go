@@ -64,6 +64,11 @@ type Write struct {
 	// Timeout sets the task's own lease length, kept in whole minutes,
 	// rounded up.
 	Timeout *time.Duration
+	// Note is a line for the page's note, in the place of those of ours that are in it,
+	// see Noted. It is for people: nothing is decided by it, and a store that cannot
+	// write it without harm to what others wrote, as the page showed it when it was last
+	// read, leaves the note as it is.
+	Note *string
 }
 
 // Landed says whether a write that failed took effect all the same.

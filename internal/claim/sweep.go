@@ -106,6 +106,7 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	}
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
+	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))
 	if of, ferr := c.Find(ctx, e.Claim); ferr == nil && of.Task.ID != cl.Task.ID {
 		// The page is a copy of another task's: nothing happened to that claim, nor to
 		// its agent, and the name is all that there is to tell.

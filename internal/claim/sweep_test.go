@@ -45,6 +45,7 @@ func TestSweep(t *testing.T) {
 				if swept {
 					want.Status = task.Open
 					unclaim(&want)
+					want.Note = "Reopened: the claim of Ghost ran out at 1999-12-31 22:31 UTC — dibs, 2000-01-01 00:00 UTC"
 					events = []claim.Kind{claim.KindSwept}
 					if former != "Ghost" {
 						t.Errorf("former holder %q, want Ghost", former)

@@ -71,6 +71,9 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 			cl.Sweep, cl.Detail = nil, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
 		}
 	}
+	if cl.Sweep != nil {
+		w.Note = c.sweptNote(cl, v.At)
+	}
 	cl.State = Clearing
 	if err := c.save(ctx, cl); err != nil {
 		return false, err

@@ -42,19 +42,18 @@ func clearWrite(s task.Status) Write {
 }
 
 // finishWrite is the write that cl.Finish asks for. Completing keeps the name
-// on the task, for people to see who did it; everything else clears the claim.
+// on the task, for people to see who did it; everything else clears the claim. All
+// of them say in the note what became of the task.
 func finishWrite(cl Claim) Write {
-	switch cl.Finish.As {
-	case EndCompleted:
-		return Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(donePrefix + string(cl.ID))}
-	case EndBlocked:
-		return clearWrite(task.Blocked)
-	case EndFailed:
-		if !cl.Finish.Reopen {
-			return clearWrite(task.Blocked)
-		}
+	w := clearWrite(task.Open)
+	switch {
+	case cl.Finish.As == EndCompleted:
+		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(donePrefix + string(cl.ID))}
+	case cl.Finish.As == EndBlocked, cl.Finish.As == EndFailed && !cl.Finish.Reopen:
+		w.Status = new(task.Blocked)
 	}
-	return clearWrite(task.Open)
+	w.Note = cl.note()
+	return w
 }
 
 // givingBack adds to a write that takes cl off the page that shows t what the

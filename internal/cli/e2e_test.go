@@ -25,6 +25,7 @@ import (
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
+//	rename DB NAME NEW      rename a property of a database
 //	property DB NAME TYPE   give a property of a database another type; - removes it
 //	source DB NAME          give a database another data source, with a title and a status
 //	unshare DB              take the connection's access to a database away
@@ -55,7 +56,7 @@ func TestEndToEnd(t *testing.T) {
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person, "property": property, "unshare": unshare, "source": addSource,
+			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
 			"shows": shows,
 		},
 	})

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
+	"strings"
 
 	"dibs/config"
 	"dibs/internal/api"
@@ -14,12 +18,14 @@ import (
 	"dibs/internal/workspace"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func (a *app) initCommand() *cobra.Command {
 	var given config.Databases
 	var parent string
-	var dryRun, force bool
+	var maps []string
+	var dryRun, force, yes bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the databases in Notion, or add what they lack",
@@ -47,7 +53,11 @@ func (a *app) initCommand() *cobra.Command {
 				*id.value = string(canonical)
 			}
 			o.Parent = task.ID(parent)
-			return a.init(cmd, o, dryRun)
+			var err error
+			if o.Map, err = nameMap(maps); err != nil {
+				return err
+			}
+			return a.init(cmd, o, dryRun, yes)
 		},
 	}
 	cmd.Flags().StringVar(&parent, "parent", "", "the `page`, by id or URL, to find databases on, or make them")
@@ -55,9 +65,50 @@ func (a *app) initCommand() *cobra.Command {
 	cmd.Flags().StringVar(&given.TasksSource, "tasks-source", "", "the `name`, or id, of the data source with the tasks, if that database has several")
 	cmd.Flags().StringVar(&given.TaskLog, "task-log", "", "the task log's `database`")
 	cmd.Flags().StringVar(&given.MeshLog, "mesh-log", "", "the mesh log's `database`")
+	cmd.Flags().StringArrayVar(&maps, "map", nil, "what the database calls a property or a status, such as status=State or open=\"To do\"; `KEY=NAME`, repeatable")
+	cmd.Flags().BoolVar(&yes, "yes", false, "agree with the names that are guessed, without being asked")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the plan, and do nothing")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a configuration file that says otherwise, and keep it as FILE.bak")
 	return cmd
+}
+
+// nameMap reads the values of --map.
+func nameMap(given []string) (map[string]string, error) {
+	names := make(map[string]string)
+	for _, s := range given {
+		key, name, ok := strings.Cut(s, "=")
+		key = strings.TrimSpace(key)
+		if !ok || !slices.Contains(setup.MapKeys(), key) {
+			return nil, usagef("--map %s: want KEY=NAME, with one of these as KEY: %s", s, strings.Join(setup.MapKeys(), ", "))
+		}
+		if _, twice := names[key]; twice {
+			return nil, usagef("--map: %s is given twice", key)
+		}
+		names[key] = strings.TrimSpace(name)
+	}
+	return names, nil
+}
+
+// unagreed is the problem of names that were guessed and that nobody can be asked about.
+const unagreed = "the names above are guesses: if they are right, give --yes, else --map KEY=NAME for what dibs is to use"
+
+// canAsk reports whether a person sits there who can be asked.
+func (a *app) canAsk(cmd *cobra.Command) bool {
+	in, ok := cmd.InOrStdin().(*os.File)
+	return ok && !a.json && term.IsTerminal(int(in.Fd()))
+}
+
+// ask asks whether the names that were guessed are right.
+func (a *app) ask(cmd *cobra.Command) error {
+	fmt.Fprint(a.stderr, "Are these names right, and is all of this to be done? [y/N] ")
+	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	return errors.New("nothing was done: give --map KEY=NAME for what dibs is to use")
 }
 
 // made is what `init --json` prints.
@@ -68,6 +119,8 @@ type made struct {
 	Done      bool         `json:"done"`
 	Databases databases    `json:"databases"`
 	Config    string       `json:"config"`
+	// Guesses are the names that somebody has to agree with.
+	Guesses []setup.Guess `json:"guesses,omitempty"`
 }
 
 // databases are the ids of the databases; those yet to be made have none. The data
@@ -81,7 +134,7 @@ type databases struct {
 	MeshLogSource string `json:"mesh_log_source,omitempty"`
 }
 
-func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error) {
+func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun, yes bool) (err error) {
 	if o.Config, err = config.Load(config.Options{File: a.config, New: true}); err != nil {
 		return err
 	}
@@ -98,11 +151,20 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error)
 	if err != nil {
 		return a.adviseParent(o, err)
 	}
+	guessed := len(plan.Guesses) > 0 && !yes && !dryRun
+	if guessed && !a.canAsk(cmd) {
+		plan.Problems = append(plan.Problems, unagreed)
+	}
 	if err := a.showPlan(plan); err != nil {
 		return err
 	}
 	stop := dryRun || len(plan.Problems) > 0
 	if !stop {
+		if guessed {
+			if err := a.ask(cmd); err != nil {
+				return err
+			}
+		}
 		noted := len(plan.Notes)
 		if err := plan.Apply(cmd.Context(), func(s setup.Step) { a.say("done  %s", clean(s.String())) }); err != nil {
 			return err
@@ -113,7 +175,7 @@ func (a *app) init(cmd *cobra.Command, o setup.Options, dryRun bool) (err error)
 	}
 	result := made{
 		Steps: append([]setup.Step{}, plan.Steps...), Problems: append([]string{}, plan.Problems...), Notes: append([]string{}, plan.Notes...),
-		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File,
+		Done: !stop, Databases: databases(plan.Config.Databases), Config: plan.File, Guesses: plan.Guesses,
 	}
 	if err := a.print(result, func(w io.Writer) { a.showMade(w, plan, stop) }); err != nil {
 		return err
@@ -132,6 +194,9 @@ func (a *app) showPlan(p *setup.Plan) error {
 	return a.print(nil, func(w io.Writer) {
 		if len(p.Steps) == 0 && len(p.Problems) == 0 {
 			row(w, "nothing to do")
+		}
+		for _, g := range p.Guesses {
+			row(w, "guess", "tasks", clean(g.String()))
 		}
 		for _, s := range p.Steps {
 			row(w, string(s.Action), s.Database, clean(s.What))

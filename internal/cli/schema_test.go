@@ -34,6 +34,11 @@ func property(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: schema}))
 }
 
+// rename gives a property of a database another name.
+func rename(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: map[string]any{"name": args[2]}}))
+}
+
 // unshare takes the connection's access to a database away.
 func unshare(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.Unshare(args[0]))

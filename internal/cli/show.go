@@ -52,6 +52,7 @@ func showTask(w io.Writer, t api.Task, now time.Time) {
 	} else {
 		line("holder", holder(t, now))
 	}
+	line("note", clean(t.Note))
 	line("claim", clean(string(t.ClaimID)))
 	line("depends on", idList(t.DependsOn))
 	line("waits for", idList(t.WaitsFor))

@@ -171,6 +171,8 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		switch f.Grade {
 		case notion.Fits:
 			e.ok(check, fmt.Sprintf("%q, %s", f.Name, f.Found))
+		case notion.Spare:
+			e.ok(check, f.Problem+": "+f.Remedy)
 		case notion.Poor:
 			e.warn(check, f.Problem, f.Remedy)
 		default:

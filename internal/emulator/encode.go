@@ -106,7 +106,7 @@ func (w *world) computed(p *page, prop property) any {
 	case "files":
 		return []any{}
 	case "formula":
-		return map[string]any{"type": "string", "string": nil}
+		return w.formula(p, prop)
 	case "rollup":
 		return map[string]any{"type": "number", "number": 0, "function": "count"}
 	case "verification":

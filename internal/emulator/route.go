@@ -54,6 +54,10 @@ var routes = []route{
 	{method: http.MethodPost, pattern: "/v1/comments", effect: writes, handle: (*call).createComment},
 	{method: http.MethodGet, pattern: "/v1/comments", handle: (*call).listComments},
 
+	{method: http.MethodPost, pattern: "/v1/views", effect: writes, handle: (*call).createView, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/views", handle: (*call).listViews, since: version2025},
+	{method: http.MethodGet, pattern: "/v1/views/{view_id}", handle: (*call).getView, since: version2025},
+
 	{method: http.MethodPost, pattern: "/v1/search", handle: (*call).search},
 }
 

@@ -28,6 +28,8 @@ type option struct {
 	Name        string  `json:"name"`
 	Color       string  `json:"color"`
 	Description *string `json:"description"`
+	// group is the name of the group that a request puts the option of a status in.
+	group string
 }
 
 type group struct {
@@ -340,6 +342,19 @@ func (p *property) decodeOption(n node, color string) (option, error) {
 			return o, err
 		}
 		o.Color = s
+	}
+	if g := n.get("group"); g.present {
+		if p.Type != "status" {
+			return o, g.should("not present")
+		}
+		var names []string
+		for _, known := range p.Groups {
+			names = append(names, known.Name)
+		}
+		var err error
+		if o.group, err = g.oneOf(names...); err != nil {
+			return o, err
+		}
 	}
 	return o, nil
 }

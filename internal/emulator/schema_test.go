@@ -20,7 +20,7 @@ func everything(target string) object {
 		"Number":   object{"number": object{"format": "dollar"}},
 		"Select":   object{"select": object{"options": list{object{"name": "red", "color": "red"}, object{"name": "blue"}}}},
 		"Multi":    object{"multi_select": object{"options": list{object{"name": "a"}, object{"name": "b"}}}},
-		"Status":   object{"status": object{"options": list{object{"name": "OPEN"}, object{"name": "DOING"}, object{"name": "DONE"}}}},
+		"Status":   object{"status": object{"options": list{object{"name": "OPEN"}, object{"name": "DOING", "group": "In progress"}, object{"name": "DONE", "group": "Complete"}}}},
 		"Date":     object{"date": object{}},
 		"People":   object{"people": object{}},
 		"Files":    object{"files": object{}},
@@ -235,9 +235,11 @@ func TestDatabasesAreCreated(t *testing.T) {
 func TestStatusGroups(t *testing.T) {
 	a := start(t, emulator.Options{})
 	db, err := a.e.CreateDatabase("Jobs", object{
-		"Name":   object{"title": object{}},
-		"Plain":  object{"status": object{}},
-		"Placed": object{"status": object{"options": list{object{"name": "x"}, object{"name": "y"}, object{"name": "z"}}}},
+		"Name":  object{"title": object{}},
+		"Plain": object{"status": object{}},
+		"Placed": object{"status": object{"options": list{
+			object{"name": "z", "group": "Complete"}, object{"name": "x"}, object{"name": "y", "group": "In progress"},
+		}}},
 		"Given": object{"status": object{
 			"options": list{object{"name": "done"}, object{"name": "new"}},
 			"groups":  list{object{"name": "To-do", "option_ids": list{"new"}}, object{"name": "Complete", "option_ids": list{"done"}}},

@@ -104,7 +104,11 @@ func tasksSchema() map[string]any {
 		"priority":              map[string]any{"select": options("critical", "high", "medium", "low")},
 		"depends_on":            map[string]any{"relation": map[string]any{"database_id": seeded.Tasks, "single_property": map[string]any{}}},
 		"ID":                    map[string]any{"unique_id": map[string]any{"prefix": "TASK"}},
-		"Notes":                 of("rich_text"),
+		"claimed_until": map[string]any{"formula": map[string]any{
+			"expression": `dateAdd(prop("claimed_at"), if(prop("claim_timeout_minutes") > 0, prop("claim_timeout_minutes"), 30), "minutes")`,
+		}},
+		"note":  of("rich_text"),
+		"Notes": of("rich_text"),
 	}
 }
 

@@ -37,7 +37,7 @@ func TestSeedSchemas(t *testing.T) {
 	for id, want := range map[string]map[string]any{
 		dbs.Tasks: {
 			"Name": "title", "status": "status", "claimed_by": "rich_text", "claimed_at": "date", "claim_timeout_minutes": "number",
-			"claim_token": "rich_text", "priority": "select", "depends_on": "relation", "ID": "unique_id", "Notes": "rich_text",
+			"claim_token": "rich_text", "priority": "select", "depends_on": "relation", "ID": "unique_id", "claimed_until": "formula", "note": "rich_text", "Notes": "rich_text",
 		},
 		dbs.MeshLog: {
 			"Name": "title", "entry_id": "rich_text", "event": "select", "agent": "rich_text", "task": "rich_text", "task_id": "rich_text",

@@ -127,6 +127,9 @@ func (tx *tx) updateProperty(s *source, key string, n node) error {
 		if p, err = tx.decodeProperty(s, p, n); err != nil {
 			return err
 		}
+		if err := s.checkFormula(p); err != nil {
+			return err
+		}
 	}
 	if !known && p.Type == "title" {
 		return invalid("Cannot create a second title property.")

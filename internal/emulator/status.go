@@ -23,8 +23,8 @@ func (p *property) decodeStatus(n node) error {
 			return err
 		}
 	case p.Options == nil:
-		for _, o := range defaultStatuses {
-			o.ID = newID()
+		for i, o := range defaultStatuses {
+			o.ID, o.group = newID(), statusGroups[i].Name
 			p.Options = append(p.Options, o)
 		}
 	}
@@ -82,15 +82,20 @@ func (p *property) decodeGroups(n node) ([]group, error) {
 	return groups, nil
 }
 
-// regroup takes options that are gone out of their groups, and puts those in
-// no group where their place in the list suggests: the first to the first
-// group, the last to the last, all others between.
+// regroup takes options that are gone out of their groups, puts those that name a group
+// into it, and those in no group into the first.
 func (p *property) regroup(groups []group) []group {
+	named := map[string]string{} // the groups that options name
+	for i, o := range p.Options {
+		if o.group != "" {
+			named[o.ID], p.Options[i].group = o.group, ""
+		}
+	}
 	grouped := map[string]bool{}
 	for i, g := range groups {
 		ids := []string{}
 		for _, id := range g.OptionIDs {
-			if _, ok := p.optionID(id); ok && !grouped[id] {
+			if _, ok := p.optionID(id); ok && !grouped[id] && (named[id] == "" || named[id] == g.Name) {
 				ids = append(ids, id)
 				grouped[id] = true
 			}
@@ -100,17 +105,11 @@ func (p *property) regroup(groups []group) []group {
 	if len(groups) == 0 {
 		return groups
 	}
-	for i, o := range p.Options {
+	for _, o := range p.Options {
 		if grouped[o.ID] {
 			continue
 		}
-		at := min(1, len(groups)-1)
-		switch i {
-		case 0:
-			at = 0
-		case len(p.Options) - 1:
-			at = len(groups) - 1
-		}
+		at := max(0, slices.IndexFunc(groups, func(g group) bool { return g.Name == named[o.ID] }))
 		groups[at].OptionIDs = append(groups[at].OptionIDs, o.ID)
 	}
 	return groups

@@ -17,6 +17,7 @@ type world struct {
 	Pages     map[string]*page     `json:"pages"`
 	Blocks    map[string]*block    `json:"blocks"`
 	Comments  map[string]*comment  `json:"comments"`
+	Views     map[string]*view     `json:"views,omitempty"`
 	// Rows has the pages of each data source in the order of their creation,
 	// Children the blocks of each page and block in reading order.
 	Rows     map[string][]string `json:"rows"`
@@ -130,6 +131,7 @@ func (w *world) fill() {
 	makeMap(&w.Pages)
 	makeMap(&w.Blocks)
 	makeMap(&w.Comments)
+	makeMap(&w.Views)
 	makeMap(&w.Rows)
 	makeMap(&w.Children)
 	makeMap(&w.Hidden)

@@ -83,7 +83,7 @@ func (c *codec) used() []string {
 // inUse lists the properties that the database has and that a page has to have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
-		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn,
+		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn, c.note,
 	}, func(col Column) bool { return col.ID == "" })
 }
 
@@ -104,7 +104,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	// A page that lost a property must not look like a free task, or like one without
 	// dependencies.
 	for _, col := range c.columns.inUse() {
-		if p, ok := byID[col.ID]; !ok || string(p.GetType()) != col.Type {
+		if p, ok := byID[col.ID]; col.ID != c.columns.note.ID && (!ok || string(p.GetType()) != col.Type) {
 			return task.Task{}, claim.Errorf(claim.Refused, claim.LandedUnknown, "page %s: %w", id, &lostError{col})
 		}
 	}
@@ -119,6 +119,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
 		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
+		Note:      shortened(plainText(byID[c.columns.note.ID])),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
 		Trashed:   page.Archived,
@@ -202,8 +203,8 @@ func (c *codec) strangerOn(page *notionapi.Page) stranger {
 	return who
 }
 
-// properties makes a page update of a change. who is the stranger that the page shows,
-// if any. What the database never had a property for is left out. If it has lost one
+// properties makes a page update of a change, without its note. who is the stranger that
+// the page shows, if any. What the database never had a property for is left out. If it has lost one
 // that a claim is known by, there is an error instead.
 func (c *codec) properties(w claim.Write, who stranger) (notionapi.Properties, error) {
 	for _, set := range []struct {

@@ -123,8 +123,14 @@ type NewColumn struct {
 	Name, Type string
 	// Options are those of a select or a status.
 	Options []string
+	// Groups says which group of a status an option is to be in, by their names.
+	Groups map[string]string
 	// Prefix is that of a unique_id; it may be empty.
 	Prefix string
+	// Expression is that of a formula.
+	Expression string
+	// To is the database that a relation relates to; empty for its own.
+	To task.ID
 }
 
 // CreateDatabase makes a database on a page, with one request that is sent at
@@ -134,7 +140,7 @@ func (c *Client) CreateDatabase(ctx context.Context, page task.ID, title string,
 	db, err := c.api.Database.Create(x.in(ctx), &notionapi.DatabaseCreateRequest{
 		Parent:     notionapi.Parent{Type: notionapi.ParentTypePageID, PageID: notionapi.PageID(page)},
 		Title:      new(spanWriter).write(title),
-		Properties: configs(nil, columns),
+		Properties: c.configs("", columns),
 	})
 	if err != nil {
 		return Database{}, storeError(err)
@@ -166,7 +172,7 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	if len(missing) == 0 {
 		return db, nil
 	}
-	if db, err = c.updateSchema(ctx, id, configs(c.itself(id), missing)); err != nil {
+	if db, err = c.updateSchema(ctx, id, c.configs(id, missing)); err != nil {
 		return Database{}, err
 	}
 	for _, col := range missing {
@@ -178,10 +184,17 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	return db, nil
 }
 
-// AddOptions adds options to a select or a status. Notion takes away the options
-// that a change does not name, so AddOptions reads those that are there right before.
-// An option that somebody adds between the two requests is lost.
+// AddOptions adds options to a select or a status, see Extend.
 func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, options ...string) (Database, error) {
+	return c.Extend(ctx, id, NewColumn{Name: column, Options: options})
+}
+
+// Extend adds the options of more to the select or the status of its name, in the groups
+// that it says. Notion takes away the options that a change does not name, so Extend reads
+// those that are there right before. An option that somebody adds between the two requests
+// is lost.
+func (c *Client) Extend(ctx context.Context, id task.ID, more NewColumn) (Database, error) {
+	column := more.Name
 	db, err := c.Database(ctx, string(id))
 	if err != nil {
 		return Database{}, err
@@ -191,12 +204,15 @@ func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, opti
 		return Database{}, claim.Errorf(claim.Refused, claim.LandedNo,
 			"property %q of database %q has no options to add to: it is neither a select nor a status", column, db.Title)
 	}
-	missing := lacking(col.Options, options)
+	missing := lacking(col.Options, more.Options)
 	if len(missing) == 0 {
 		return db, nil
 	}
-	all := NewColumn{Name: column, Type: col.Type, Options: append(col.Options, missing...)}
-	if db, err = c.updateSchema(ctx, id, configs(c.itself(id), []NewColumn{all})); err != nil {
+	all := NewColumn{Name: column, Type: col.Type, Options: append(col.Options, missing...), Groups: make(map[string]string)}
+	for _, name := range missing {
+		all.Groups[name] = more.Groups[name]
+	}
+	if db, err = c.updateSchema(ctx, id, c.configs(id, []NewColumn{all})); err != nil {
 		return Database{}, err
 	}
 	if left := lacking(db.Columns[column].Options, all.Options); len(left) > 0 {
@@ -222,7 +238,7 @@ type newColumn struct {
 	to map[string]string // what a relation relates to
 }
 
-// itself says what a relation of a database to itself relates to.
+// itself says what a relation to a database relates to.
 func (c *Client) itself(id task.ID) map[string]string {
 	if source := c.sources.of(id); source != "" {
 		return map[string]string{"data_source_id": string(source)}
@@ -230,11 +246,11 @@ func (c *Client) itself(id task.ID) map[string]string {
 	return map[string]string{"database_id": string(id)}
 }
 
-// configs makes a schema of columns; to is what a relation relates to.
-func configs(to map[string]string, columns []NewColumn) notionapi.PropertyConfigs {
+// configs makes a schema of columns for a database, which has no id while it is made.
+func (c *Client) configs(id task.ID, columns []NewColumn) notionapi.PropertyConfigs {
 	schema := make(notionapi.PropertyConfigs, len(columns))
 	for _, col := range columns {
-		schema[col.Name] = newColumn{col, to}
+		schema[col.Name] = newColumn{col, c.itself(cmp.Or(col.To, id))}
 	}
 	return schema
 }
@@ -252,11 +268,17 @@ func (n newColumn) MarshalJSON() ([]byte, error) {
 	config := make(map[string]any)
 	switch n.Type {
 	case typeSelect, typeStatus:
-		options := []named{}
+		options := []map[string]string{}
 		for _, name := range n.Options {
-			options = append(options, named{name})
+			option := map[string]string{"name": name}
+			if group := n.Groups[name]; group != "" && n.Type == typeStatus {
+				option["group"] = group
+			}
+			options = append(options, option)
 		}
 		config["options"] = options
+	case typeFormula:
+		config["expression"] = n.Expression
 	case typeRelation:
 		for key, id := range n.to {
 			config[key] = id

@@ -99,11 +99,26 @@ func (l layout) fill(e worklog.Entry, props notionapi.Properties, texts *spanWri
 	}
 	for i, f := range e.Fields {
 		place(i, f.Aliases...)
-		if isPage(f.Value) { // a "task_id" may fill a relation "task"
-			place(i, strings.TrimSuffix(fold(f.Name), "id"))
+		if isPage(f.Value) { // a "task_id" may fill a relation "task", beside a text
+			l.relate(f, &in[i], props)
 		}
 	}
 	return in
+}
+
+// relate puts the page that a field names, such as "task_id", into a relation of the name
+// without "id", if there is one. in is where the field went so far.
+func (l layout) relate(f worklog.Field, in *Column, props notionapi.Properties) {
+	col := l.columns[strings.TrimSuffix(fold(f.Name), "id")]
+	if col.Type != typeRelation || props[col.ID] != nil {
+		return
+	}
+	if content, ok := l.content(col, f.Value, nil); ok {
+		props[col.ID] = value{notionapi.PropertyTypeRelation, content}
+		if in.ID == "" {
+			*in = col
+		}
+	}
 }
 
 // Places says into which property of a log database each field of an entry goes. The

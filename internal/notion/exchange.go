@@ -2,6 +2,7 @@ package notion
 
 import (
 	"context"
+	"encoding/json"
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
@@ -15,6 +16,12 @@ type exchange struct {
 	// only lists the ids of the properties that a query shall answer with; nil for all.
 	only []string
 
+	// verbatim is the id of a text that the answer to a page's reading shall give as it
+	// is, in spans; empty for none.
+	verbatim string
+
+	// spans are those of that text, each as Notion sent it.
+	spans []json.RawMessage
 	// moment is when the answer was made.
 	moment transport.Moment
 	// incomplete says why a query's answers end before its results do.

@@ -62,7 +62,7 @@ func TestEntryInAFullLog(t *testing.T) {
 				w.Errorf("%s = %q, want %q", name, got, want)
 			}
 		}
-		if got := entry.Title(); got != "Sandman did not get “Fix the login”: held" {
+		if got := entry.Title(); got != "Sandman was refused “Fix the login”: held by Oracle" {
 			w.Errorf("title = %q", got)
 		}
 		if entry.Select("event") != "denied" || entry.Date("at") != "2000-01-01T00:01:00.000+00:00" {
@@ -306,6 +306,37 @@ func TestLogAdaptsToItsDatabase(t *testing.T) {
 		w.emulator.Unshare(w.databases.MeshLog)
 		if err := log.Create(w.Context(), entry); !errors.As(err, &refused) || refused.Kind != claim.NotFound || refused.Landed != claim.LandedNo {
 			w.Errorf("err = %v", err)
+		}
+	})
+}
+
+// A log with both a text for the task's id and a relation to the tasks gets both.
+func TestEntryRelatesToItsTask(t *testing.T) {
+	inWorld(t, func(w *world) {
+		about := w.page(props{})
+		for _, schema := range []props{
+			{"Name": props{"title": props{}}, "task_id": props{"rich_text": props{}}, "task_title": props{"rich_text": props{}}},
+			{"Name": props{"title": props{}}, "task_title": props{"rich_text": props{}}},
+		} {
+			schema["task"] = props{"relation": props{"database_id": w.databases.Tasks, "single_property": props{}}}
+			db, err := w.emulator.CreateDatabase("Log", schema)
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.tasks(notion.TaskSchema{})
+			if err := w.log(db).Create(w.Context(), worklog.NewEntry(event(about), claim.MeshLog)); err != nil {
+				w.Fatal(err)
+			}
+			entry := w.onlyEntry(db)
+			if got := entry.Relation("task"); len(got) != 1 || got[0] != string(about) {
+				w.Errorf("task relates to %q, want %s", got, about)
+			}
+			if _, text := schema["task_id"]; text && entry.Text("task_id") != string(about) || entry.Text("task_title") != "Fix the login" {
+				w.Errorf("task_id %q, task_title %q", entry.Text("task_id"), entry.Text("task_title"))
+			}
+			if strings.Contains(entry.Body(), string(about)) {
+				w.Errorf("the text says it again: %q", entry.Body())
+			}
 		}
 	})
 }

@@ -103,11 +103,17 @@ func reshaped(req *http.Request, change func(map[string]json.RawMessage) error) 
 // answer returns the body of a good answer in the form for the library.
 func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, error) {
 	switch kind := objectOf(req.URL.Path); {
+	case req.Method == http.MethodGet && req.URL.Path == "/v1/"+kind+"s":
+		var listed struct {
+			Object string `json:"object"`
+		}
+		return body, read(body, "list", &listed, &listed.Object)
 	case kind == "page":
 		var page rawPage
 		if err := read(body, kind, &page, &page.Object); err != nil {
 			return nil, err
 		}
+		x.keepSpans(body)
 		return json.Marshal(r.page(&page, x))
 	case kind == "database":
 		return r.database(body, x)

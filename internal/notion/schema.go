@@ -40,7 +40,11 @@ type Properties struct {
 	ClaimToken          string
 	Priority            string
 	DependsOn           string
+	Note                string
 }
+
+// noteKey is the key of the one property that nothing depends on.
+const noteKey = "note"
 
 // The property types that something depends on.
 const (
@@ -53,12 +57,13 @@ const (
 	typePeople   = "people"
 	typeRelation = "relation"
 	typeUniqueID = "unique_id"
+	typeFormula  = "formula"
 )
 
 // taskColumns are the properties of the tasks database that are used. One that the
 // database lacks has no id.
 type taskColumns struct {
-	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn Column
+	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
 	// key is the unique id, which nothing but its tasks' names depends on.
 	key Column
 }
@@ -96,6 +101,10 @@ func (s TaskSchema) wants(c *taskColumns) []wanted {
 			key: "depends_on", name: p.DependsOn, types: []string{typeRelation}, into: &c.dependsOn,
 			without: "no task is known to wait for another",
 		},
+		{
+			key: noteKey, name: p.Note, types: []string{typeRichText}, into: &c.note,
+			without: "the board does not say why a task is blocked, or what was done",
+		},
 	}
 	for i := range all {
 		all[i].name = cmp.Or(all[i].name, all[i].key)
@@ -109,6 +118,7 @@ type Grade int
 // The grades, the best first.
 const (
 	Fits     Grade = iota
+	Spare          // it is not there, or of no use, and nothing depends on it
 	Poor           // something cannot be done
 	Unusable       // nothing can be claimed
 )
@@ -146,6 +156,9 @@ func (s TaskSchema) Examine(db Database) []Fit {
 		switch {
 		case !ok:
 			f.Problem = fmt.Sprintf("property %q is missing", w.name)
+			if list := s.candidates(db, w); len(list) > 0 && w.without == "" {
+				f.Problem += "; candidates: " + strings.Join(list, ", ")
+			}
 			f.Remedy = fmt.Sprintf("add it with type %s, or name the right one in tasks.properties.%s", oneOf(w.types), w.key)
 			if other, ok := db.Similar(w.name); ok {
 				f.Similar = other.Name
@@ -164,9 +177,33 @@ func (s TaskSchema) Examine(db Database) []Fit {
 			f.Grade = Poor
 			f.Remedy += "; until then " + w.without
 		}
+		if w.key == noteKey {
+			f.Grade = Spare
+		}
 		fits = append(fits, f)
 	}
 	return fits
+}
+
+// mostCandidates is how many properties a message proposes in place of one that is missing.
+const mostCandidates = 5
+
+// candidates lists the properties that could be meant by one that is missing: of a type
+// that will do, the best first, and in no other use.
+func (s TaskSchema) candidates(db Database, missing wanted) []string {
+	var used []string
+	for _, w := range s.wants(new(taskColumns)) {
+		used = append(used, w.name)
+	}
+	var list []string
+	for _, kind := range missing.types {
+		for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
+			if db.Columns[name].Type == kind && !slices.Contains(used, name) && len(list) < mostCandidates {
+				list = append(list, fmt.Sprintf("%s (%s)", name, kind))
+			}
+		}
+	}
+	return list
 }
 
 // examineUse says what is missing from a property of the right type, or unwise about it.

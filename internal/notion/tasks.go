@@ -58,6 +58,8 @@ type Tasks struct {
 	cleared         map[task.ID]clearedTask
 	// skipped are the rows that queries showed and that are no tasks.
 	skipped []skipped
+	// notes holds the notes that pages showed when they were last read.
+	notes lately[note]
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -140,7 +142,7 @@ func (t *Tasks) Now() time.Time { return t.client.Now() }
 // progress any more while its claim is on it, it reads the schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
-	var x exchange
+	x := exchange{verbatim: c.columns.note.ID}
 	page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
@@ -172,6 +174,7 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 		}
 	}
 	t.meet(id, c.strangerOn(page))
+	t.noteOn(id, &x)
 	return x.reading(read), nil
 }
 
@@ -213,15 +216,22 @@ func (t *Tasks) met(id task.ID) stranger {
 	return who
 }
 
-// Write implements claim.Store.
+// Write implements claim.Store. A write that Notion refuses for what it says is sent once
+// more without its note: what a task is matters more than what is said of it.
 func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
 	c := t.codec.Load()
 	props, err := c.properties(w, t.met(id))
 	if err != nil {
 		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 	}
+	noted := t.addNote(c, id, w, props)
 	var x exchange
 	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
+	if noted && err != nil && storeError(err).Kind == claim.Refused {
+		t.doubtful.Store(true)
+		delete(props, c.columns.note.ID)
+		page, err = t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
+	}
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dibs/internal/notion"
@@ -48,33 +49,46 @@ func (p *Plan) run(ctx context.Context, s *Step) error {
 		}
 		*id = string(db.ID)
 		return nil
+	case AddView:
+		return p.leftOut(s, p.client.AddBoard(ctx, task.ID(*id), boardName, p.Config.Tasks.Properties.Status))
 	case AddOptions:
-		col := s.columns[0]
-		_, err := p.client.AddOptions(ctx, task.ID(*id), col.Name, col.Options...)
-		if refused(err) {
-			return fmt.Errorf("add the options in Notion by hand, or say in tasks.statuses what they are called: %w", err)
-		}
-		return err
+		return p.extend(ctx, task.ID(*id), s.columns[0])
 	default:
 		return p.add(ctx, task.ID(*id), s)
 	}
 }
 
-// add adds properties. Where Notion does not accept one of type status, a select
-// does as well.
+// leftOut notes that an optional step was refused, and how to do it by hand. Any other
+// error it returns.
+func (p *Plan) leftOut(s *Step, err error) error {
+	answered, ok := errors.AsType[*notion.APIError](err)
+	if s.byHand == "" || !ok || !slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}, answered.Status) {
+		return err
+	}
+	p.note("%s was left out, as Notion refused it (%v); by hand: %s", s.What, err, s.byHand)
+	return nil
+}
+
+// add adds properties. Where Notion does not accept one of type status with groups, one
+// without will do, and else a select.
 func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
+	for i := range s.columns {
+		if col := &s.columns[i]; col.Type == "relation" && s.Database != "tasks" {
+			col.To = task.ID(p.Config.Databases.Tasks)
+		}
+	}
 	_, err := p.client.AddColumns(ctx, id, s.columns...)
-	if !refused(err) {
-		return err
-	}
-	if s.optional {
-		p.note("%s was left out: %v", s.What, err)
-		return nil
-	}
-	if len(s.columns) != 1 || s.columns[0].Type != "status" {
-		return err
+	if !refused(err) || len(s.columns) != 1 || s.columns[0].Type != "status" {
+		return p.leftOut(s, err)
 	}
 	col := s.columns[0]
+	col.Groups = nil
+	if _, err := p.client.AddColumns(ctx, id, col); !refused(err) {
+		if err == nil {
+			p.ungrouped(col.Name)
+		}
+		return err
+	}
 	col.Type = "select"
 	if _, err := p.client.AddColumns(ctx, id, col); err != nil {
 		return err
@@ -84,9 +98,31 @@ func (p *Plan) add(ctx context.Context, id task.ID, s *Step) error {
 	return nil
 }
 
+// extend adds options to a property, in their groups if Notion accepts that.
+func (p *Plan) extend(ctx context.Context, id task.ID, col notion.NewColumn) error {
+	db, err := p.client.Extend(ctx, id, col)
+	if refused(err) {
+		col.Groups = nil
+		if db, err = p.client.Extend(ctx, id, col); err == nil && db.Columns[col.Name].Type == "status" {
+			p.ungrouped(col.Name)
+		}
+	}
+	if refused(err) {
+		return fmt.Errorf("add the options in Notion by hand, or say in tasks.statuses what they are called: %w", err)
+	}
+	return err
+}
+
+// ungrouped notes that the options of a status are not in their groups.
+func (p *Plan) ungrouped(status string) {
+	names := p.Config.Tasks.Statuses
+	p.note("Notion did not put the options of %s into their groups: by hand, in the settings of the property, move %s and %s to In progress, and %s and %s to Complete",
+		status, names.InProgress, names.Blocked, names.Completed, names.Cancelled)
+}
+
 // refused reports whether Notion does not accept what was asked for, rather than
 // that it could not be asked.
 func refused(err error) bool {
-	var answered *notion.APIError
-	return errors.As(err, &answered) && answered.Status == http.StatusBadRequest
+	answered, ok := errors.AsType[*notion.APIError](err)
+	return ok && answered.Status == http.StatusBadRequest
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,29 @@ import (
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
+
+// groups says in which group of a status property each status belongs.
+func (p *Plan) groups() map[string]string {
+	names := workspace.Schema(p.Config).Statuses
+	return map[string]string{
+		names[task.Open]: "To-do", names[task.InProgress]: "In progress", names[task.Blocked]: "In progress",
+		names[task.Completed]: "Complete", names[task.Cancelled]: "Complete",
+	}
+}
+
+// until is the formula that shows until when a claim lasts, as far as the page itself says:
+// a minute more or less.
+func (p *Plan) until() notion.NewColumn {
+	names := p.Config.Tasks.Properties
+	minutes := strconv.Itoa(int(p.Config.Claim.Timeout.Minutes()))
+	if own := names.ClaimTimeoutMinutes; own != "" {
+		minutes = fmt.Sprintf("if(prop(%[1]q) > 0, prop(%[1]q), %[2]s)", own, minutes)
+	}
+	return notion.NewColumn{
+		Name: "claimed_until", Type: "formula",
+		Expression: fmt.Sprintf(`dateAdd(prop(%q), %s, "minutes")`, names.ClaimedAt, minutes),
+	}
+}
 
 // describe says what a property will be.
 func describe(col notion.NewColumn) string {
@@ -62,26 +86,26 @@ func (p *Plan) options(key string) []string {
 // adopt takes over the names of properties and statuses that differ from the
 // configured ones in case, spaces, "_" and "-" only: to add "status" beside
 // "Status" would help nobody. What is of a type that cannot be used stays as it is.
-func (p *Plan) adopt(db notion.Database) {
-	names := &p.Config.Tasks.Properties
-	byKey := map[string]*string{
-		"status": &names.Status, "claimed_by": &names.ClaimedBy, "claimed_at": &names.ClaimedAt,
-		"claim_timeout_minutes": &names.ClaimTimeoutMinutes, "claim_token": &names.ClaimToken,
-		"priority": &names.Priority, "depends_on": &names.DependsOn,
-	}
+func (p *Plan) adopt(db notion.Database, given map[string]string) {
+	p.chosen(db, given)
+	byKey := propertyNames(&p.Config.Tasks.Properties)
 	for _, f := range workspace.Schema(p.Config).Examine(db) {
-		if f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
+		_, said := given[f.Key]
+		if !said && f.Similar != "" && slices.Contains(f.Types, db.Columns[f.Similar].Type) && !p.nobodys(f, db.Columns[f.Similar]) {
 			*byKey[f.Key] = f.Similar
 			p.note("database %q: %q is used as %s", db.Title, f.Similar, f.Key)
 		}
 	}
-	status := db.Columns[names.Status]
-	for _, name := range statusNames(&p.Config.Tasks.Statuses) {
-		if other := notion.Similar(*name, status.Options); other != "" && other != *name && !slices.Contains(status.Options, *name) {
+	p.guess(db, given)
+	status := db.Columns[p.Config.Tasks.Properties.Status]
+	for key, name := range statusesByKey(&p.Config.Tasks.Statuses) {
+		_, said := given[key]
+		if other := notion.Similar(*name, status.Options); !said && other != "" && other != *name && !slices.Contains(status.Options, *name) {
 			p.note("database %q: %q is used for %s", db.Title, other, *name)
 			*name = other
 		}
 	}
+	p.guessStatuses(status, given)
 }
 
 // nobodys reports whether a property takes the users that stand for agents, when
@@ -89,10 +113,6 @@ func (p *Plan) adopt(db notion.Database) {
 func (p *Plan) nobodys(f notion.Fit, col notion.Column) bool {
 	return f.Key == "claimed_by" && col.Type == "people" &&
 		!slices.ContainsFunc(p.Config.Agents, func(a config.Agent) bool { return a.NotionUser != "" })
-}
-
-func statusNames(s *config.Statuses) []*string {
-	return []*string{&s.Open, &s.InProgress, &s.Blocked, &s.Completed, &s.Cancelled}
 }
 
 // columnTypes are the types of a database's properties.

@@ -36,6 +36,9 @@ type Options struct {
 	// not lie on that page, one that is found there, or made.
 	Given  config.Databases
 	Parent task.ID
+	// Map gives names of properties and statuses by their keys below tasks.properties and
+	// tasks.statuses: what is in it is not guessed.
+	Map map[string]string
 	// Replace says that a configuration file that says otherwise may be replaced.
 	Replace bool
 }
@@ -43,6 +46,9 @@ type Options struct {
 // Plan is what is to be done.
 type Plan struct {
 	Steps []Step
+	// Guesses are the names that were guessed. The plan should not be carried out unless a
+	// person, or who wrote the script, agrees with them.
+	Guesses []Guess
 	// Problems are what keeps the plan from being carried out, a line each.
 	Problems []string
 	// Notes are what is not as it should be and can stay so, a line each.
@@ -66,6 +72,7 @@ const (
 	CreateDatabase Action = "create"
 	AddProperties  Action = "add"
 	AddOptions     Action = "extend" // a property by options
+	AddView        Action = "view"
 	WriteConfig    Action = "write"
 )
 
@@ -77,9 +84,10 @@ type Step struct {
 	// What says what is made, to people.
 	What string `json:"what"`
 
-	title    string
-	columns  []notion.NewColumn
-	optional bool // goes without if Notion refuses
+	title   string
+	columns []notion.NewColumn
+	// byHand says how a person does it. A step that has it is left out if Notion refuses.
+	byHand string
 }
 
 func (s Step) String() string {
@@ -148,7 +156,17 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 		*k.id(&p.Config.Databases), *k.source(&p.Config.Databases) = string(db.ID), source
 		made := id == "" // by this command, now or earlier
 		if k.log == "" {
-			p.planTasks(k, db, made)
+			board := false
+			if made && db.ID != "" {
+				// If Notion does not tell, there is nothing that it would take.
+				if board, err = o.Client.HasBoard(ctx, db.ID); err != nil {
+					board = true
+				}
+			}
+			p.planTasks(k, db, o.Map, made)
+			if made && !board {
+				p.planBoard(k)
+			}
 		} else {
 			p.planLog(k, db)
 		}
@@ -225,8 +243,8 @@ func (p *Plan) isOurs(k kind, db notion.Database) bool {
 }
 
 // planTasks plans what the tasks database lacks.
-func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
-	p.adopt(db)
+func (p *Plan) planTasks(k kind, db notion.Database, given map[string]string, made bool) {
+	p.adopt(db, given)
 	var plain, special []notion.NewColumn
 	var options []string
 	var status string
@@ -234,6 +252,9 @@ func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
 		switch {
 		case f.Found == "":
 			col := notion.NewColumn{Name: f.Name, Type: f.Types[0], Options: p.options(f.Key)}
+			if col.Type == "status" {
+				col.Groups = p.groups()
+			}
 			if f.Similar != "" && db.ID != "" {
 				why := ""
 				if p.nobodys(f, db.Columns[f.Similar]) {
@@ -250,24 +271,52 @@ func (p *Plan) planTasks(k kind, db notion.Database, made bool) {
 			status, options = f.Name, f.Missing
 		case f.Grade == notion.Unusable:
 			p.problem("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
-		case f.Grade == notion.Poor:
+		case f.Grade == notion.Poor, f.Grade == notion.Spare:
 			p.note("database %q: %s: %s", db.Title, f.Problem, f.Remedy)
 		}
 	}
 	if made && !slices.ContainsFunc(slices.Collect(columnTypes(db)), func(t string) bool { return t == "unique_id" }) {
 		special = append(special, notion.NewColumn{Name: "ID", Type: "unique_id", Prefix: "TASK"})
 	}
+	if _, ok := db.Similar(p.until().Name); !ok {
+		special = append(special, p.until())
+	}
 	p.make(k, db, plain)
 	for _, col := range special {
-		// One by one: Notion did not always take these.
-		p.step(Step{Action: AddProperties, Database: k.key, What: describe(col), columns: []notion.NewColumn{col}, optional: col.Type == "unique_id"})
+		p.special(k, col)
 	}
 	if len(options) > 0 {
 		p.step(Step{
 			Action: AddOptions, Database: k.key, What: fmt.Sprintf("%s by %s", status, strings.Join(options, ", ")),
-			columns: []notion.NewColumn{{Name: status, Options: options}},
+			columns: []notion.NewColumn{{Name: status, Options: options, Groups: p.groups()}},
 		})
 	}
+}
+
+// special plans a property by itself: Notion did not always take those of its type.
+func (p *Plan) special(k kind, col notion.NewColumn) {
+	s := Step{Action: AddProperties, Database: k.key, What: describe(col), columns: []notion.NewColumn{col}}
+	switch {
+	case col.Type == "formula":
+		s.byHand = fmt.Sprintf("add a property %s of type formula: %s", col.Name, col.Expression)
+	case col.Type == "unique_id":
+		s.byHand = fmt.Sprintf("add a property %s of type ID", col.Name)
+	case k.log != "":
+		s.byHand = fmt.Sprintf("add a property %s of type relation, to the tasks", col.Name)
+	}
+	p.step(s)
+}
+
+// boardName is the name of the view that shows the tasks as cards, by status.
+const boardName = "Board"
+
+// planBoard plans the view that shows the tasks as cards.
+func (p *Plan) planBoard(k kind) {
+	status := p.Config.Tasks.Properties.Status
+	p.step(Step{
+		Action: AddView, Database: k.key, What: fmt.Sprintf("%q, a board by %s", boardName, status),
+		byHand: fmt.Sprintf("open the database in Notion, add a view of type board, and group it by %s", status),
+	})
 }
 
 // planLog plans what a log database lacks.
@@ -283,9 +332,16 @@ func (p *Plan) planLog(k kind, db notion.Database) {
 			p.note("database %q: property %q is of type %s, which cannot hold %s: it goes into the text of the page", db.Title, there.Name, there.Type, f.Name)
 			continue
 		}
-		missing = append(missing, notion.NewColumn{Name: f.Name, Type: columnType(f)})
+		name := f.Name
+		if name == "task" { // which relates to the task
+			name = "task_title"
+		}
+		missing = append(missing, notion.NewColumn{Name: name, Type: columnType(f)})
 	}
 	p.make(k, db, missing)
+	if _, ok := db.Similar("task"); !ok {
+		p.special(k, notion.NewColumn{Name: "task", Type: "relation"})
+	}
 }
 
 // make plans a database, or, if there is one, what it lacks.

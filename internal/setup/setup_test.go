@@ -166,7 +166,10 @@ func actions(p *setup.Plan) []string {
 func TestFromNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.plan()
-		want := []string{"create tasks", "add tasks", "add tasks", "add tasks", "create task_log", "create mesh_log", "write "}
+		want := []string{
+			"create tasks", "add tasks", "add tasks", "add tasks", "add tasks", "view tasks",
+			"create task_log", "add task_log", "create mesh_log", "add mesh_log", "write ",
+		}
 		if diff := cmp.Diff(want, actions(p)); diff != "" {
 			w.Fatalf("plan (-want +got):\n%s", diff)
 		}

@@ -44,6 +44,10 @@ type Task struct {
 
 	DependsOn []ID `json:"depends_on,omitempty"`
 
+	// Note is what the page's note says, shortened to 2000 characters: a person's words,
+	// and the line in which dibs says how the last claim ended, see claim.Write.
+	Note string `json:"note,omitempty"`
+
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
 

@@ -4,13 +4,11 @@
 package worklog
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/task"
 )
 
 // Entry is a row of a log database. ID is unique to the event it tells of.
@@ -84,47 +82,6 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 	}
 	add(e.URL, "task_url", "url", "link")
 	return entry
-}
-
-// title says in one line what happened.
-func title(e claim.Event) string {
-	// It must not look like another sentence of the log, or turn one around.
-	about := fmt.Sprintf("“%s”", task.OneLine(e.Title, -1))
-	if e.Title == "" {
-		about = "task " + string(e.Task)
-	}
-	switch e.Kind {
-	case claim.KindGranted:
-		if e.Holder != "" {
-			return fmt.Sprintf("%s claimed %s over the stale claim of %s", e.Agent, about, e.Holder)
-		}
-		return fmt.Sprintf("%s claimed %s", e.Agent, about)
-	case claim.KindDenied:
-		return fmt.Sprintf("%s did not get %s: %s", e.Agent, about, e.Code)
-	case claim.KindWithdrawn:
-		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
-	case claim.KindReleased:
-		return fmt.Sprintf("%s released %s", e.Agent, about)
-	case claim.KindCompleted:
-		return fmt.Sprintf("%s completed %s", e.Agent, about)
-	case claim.KindFailed:
-		return fmt.Sprintf("%s failed at %s", e.Agent, about)
-	case claim.KindBlocked:
-		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
-	case claim.KindOrphaned:
-		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, about)
-	case claim.KindLost:
-		return fmt.Sprintf("%s lost %s", e.Agent, about)
-	case claim.KindOverridden:
-		return fmt.Sprintf("%s's stale claim on %s was overridden by %s", e.Holder, about, e.Agent)
-	case claim.KindSwept:
-		return fmt.Sprintf("%s's stale claim on %s was swept", e.Holder, about)
-	case claim.KindConflict:
-		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, about)
-	case claim.KindContested:
-		return fmt.Sprintf("%d request(s) for %s were refused while %s held it", e.Count, about, e.Agent)
-	}
-	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
 }
 
 // Grant is what a grant's entry of the mesh log tells of who made it.

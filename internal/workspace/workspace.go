@@ -52,7 +52,7 @@ func Schema(c config.Config) notion.TaskSchema {
 		Properties: notion.Properties{
 			Status: p.Status, ClaimedBy: p.ClaimedBy, ClaimedAt: p.ClaimedAt,
 			ClaimTimeoutMinutes: p.ClaimTimeoutMinutes, ClaimToken: p.ClaimToken,
-			Priority: p.Priority, DependsOn: p.DependsOn,
+			Priority: p.Priority, DependsOn: p.DependsOn, Note: p.Note,
 		},
 		Statuses: map[task.Status]string{
 			task.Open: s.Open, task.InProgress: s.InProgress, task.Blocked: s.Blocked,
@@ -65,7 +65,7 @@ func Schema(c config.Config) notion.TaskSchema {
 	}
 	for key, name := range map[string]string{
 		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "claim_token": p.ClaimToken,
-		"priority": p.Priority, "depends_on": p.DependsOn,
+		"priority": p.Priority, "depends_on": p.DependsOn, "note": p.Note,
 	} {
 		if name == "" {
 			schema.Without = append(schema.Without, key)

@@ -53,7 +53,7 @@ func (s *Server) localStatus(st api.Status) api.Status {
 }
 
 func refOf(t task.Task) api.TaskRef {
-	return api.TaskRef{ID: t.ID, Title: t.Title, URL: t.URL, Status: t.Status, Priority: t.Priority.String()}
+	return api.TaskRef{ID: t.ID, Title: t.Title, URL: t.URL, Status: t.Status, Priority: t.Priority.String(), Note: t.Note}
 }
 
 func (s *Server) claimOf(c claim.Claim) api.Claim {

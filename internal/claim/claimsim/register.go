@@ -92,6 +92,9 @@ func (r *Register) write(by string, id task.ID, w claim.Write) (task.Task, error
 	set(&t.ClaimedAt, w.ClaimedAt)
 	set(&t.Token, w.Token)
 	set(&t.Timeout, w.Timeout)
+	if w.Note != nil {
+		t.Note = claim.Noted(t.Note, *w.Note)
+	}
 	r.put(by, t)
 	return r.get(id)
 }

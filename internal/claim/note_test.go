@@ -1,0 +1,143 @@
+package claim_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// The note says what became of the task, in the write that sets the status.
+func TestNote(t *testing.T) {
+	for _, tt := range []struct {
+		finish claim.Finish
+		want   string
+	}{
+		{claim.Finish{As: claim.EndCompleted, Summary: "mended\nand painted"}, "Done: mended and painted — Sandman, 2000-01-01 00:00 UTC"},
+		{claim.Finish{As: claim.EndCompleted}, "Done — Sandman, 2000-01-01 00:00 UTC"},
+		{claim.Finish{As: claim.EndBlocked, Summary: "rain"}, "Blocked: rain — Sandman, 2000-01-01 00:00 UTC"},
+		{claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, "Failed: no ladder — Sandman, 2000-01-01 00:00 UTC"},
+		{claim.Finish{As: claim.EndFailed, Summary: "no ladder", Reopen: true}, "Failed, to be tried again: no ladder — Sandman, 2000-01-01 00:00 UTC"},
+		{claim.Finish{As: claim.EndReleased, Summary: "needs two"}, "Given back: needs two — Sandman, 2000-01-01 00:00 UTC"},
+	} {
+		inWorld(t, openTask(), func(w *world) {
+			d := w.daemon("a")
+			c := w.claim(d, "Sandman")
+			sent := len(d.Store.Calls())
+			_, err := d.Finish(w.ctx, c.ID, tt.finish)
+			w.ok(err)
+			if got := w.Page(page).Note; got != tt.want {
+				t.Errorf("note %q, want %q", got, tt.want)
+			}
+			if n := len(d.Store.Calls()) - sent; n != 2 {
+				t.Errorf("%d requests, want a read and a write", n)
+			}
+		})
+	}
+}
+
+// The next agent finds why the task is open again; what it says itself takes its place.
+func TestNoteIsKeptUntilTheNextOne(t *testing.T) {
+	first := openTask()
+	first.Note = "Ask Maria for the key."
+	inWorld(t, first, func(w *world) {
+		d := w.daemon("a")
+		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndReleased, Summary: "no key"})
+		w.ok(err)
+		c := w.claim(d, "Oracle")
+		want := "Ask Maria for the key.\nGiven back: no key — Sandman, 2000-01-01 00:00 UTC"
+		if c.Task.Note != want {
+			t.Errorf("claimed with the note %q, want %q", c.Task.Note, want)
+		}
+		_, err = d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
+		w.ok(err)
+		if got, want := w.Page(page).Note, "Ask Maria for the key.\nDone: mended — Oracle, 2000-01-01 00:00 UTC"; got != want {
+			t.Errorf("note %q, want %q", got, want)
+		}
+	})
+}
+
+// A finish that is delivered later says when the agent said so.
+func TestNoteOfALateDelivery(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		down := false
+		d := w.daemon("a", claimsim.On(func(task.ID, *claim.Write) bool { return down }, claimsim.ReadFails(claim.Unavailable)))
+		c := w.claim(d, "Sandman")
+		down = true
+		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted, Summary: "mended"})
+		w.ok(err)
+		w.sync(5*time.Minute, d)
+		down = false
+		w.sync(6*time.Minute, d)
+		if got, want := w.Page(page).Note, "Done: mended — Sandman, 2000-01-01 00:00 UTC"; got != want {
+			t.Errorf("note %q, want %q", got, want)
+		}
+	})
+}
+
+// Who was refused learns until when, and so does the log.
+func TestDenialSaysUntilWhen(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		a, b := w.daemon("a"), w.daemon("b")
+		w.claim(a, "Sandman")
+		denied := w.deny(b, "Oracle", claim.CodeHeld)
+		events := b.Ledger.Events()
+		last := events[len(events)-1]
+		if denied.ExpiresAt.IsZero() || !last.Expires.Equal(denied.ExpiresAt) {
+			t.Errorf("the log says until %v, want %v", last.Expires, denied.ExpiresAt)
+		}
+	})
+}
+
+// The log names the claim that a sweep took off, when it ran out and when it was made.
+func TestSweepNamesTheClaim(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.daemon("a")
+		_, swept, err := d.Sweep(w.ctx, page)
+		w.ok(err)
+		events := d.Ledger.Events()
+		last := events[len(events)-1]
+		want := "its lease ran out at 1999-12-31T22:31:00Z; it was claimed or last renewed at 1999-12-31 22:00 UTC"
+		if !swept || last.Claim != ghost || last.Holder != "Ghost" || last.Detail != want {
+			t.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
+		}
+	})
+}
+
+func TestNoted(t *testing.T) {
+	const own, next = "Blocked: rain — Sandman, 2026-11-22 14:02 UTC", "Done: mended — Oracle, 2026-11-23 09:00 UTC"
+	for _, tt := range []struct{ name, note, want string }{
+		{"nothing", "", next},
+		{"ours", own, next},
+		{"theirs", "Mind the dog.", "Mind the dog.\n" + next},
+		{"theirs, with a break", "Mind the dog.\n", "Mind the dog.\n" + next},
+		{"theirs above ours", "Mind the dog.\n" + own, "Mind the dog.\n" + next},
+		{"theirs below ours", own + "\nIt stopped. Maria", "It stopped. Maria\n" + next},
+		{"theirs around ours", "Mind the dog.\n" + own + "\nIt stopped.", "Mind the dog.\nIt stopped.\n" + next},
+		{"two of ours", own + "\n" + own, next},
+		{"ours, with breaks", own + "\n\n", "\n" + next},
+		{"a person's answer in our line", own + ": it stopped. Maria", own + ": it stopped. Maria\n" + next},
+		{"a person's word before our line", "Maria: " + own, "Maria: " + own + "\n" + next},
+		{"somebody else's signature", "Blocked by the rain — Maria, yesterday", "Blocked by the rain — Maria, yesterday\n" + next},
+	} {
+		if got := claim.Noted(tt.note, next); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// However long a reason is, the note has its end, by which it is known for ours.
+func TestLongNote(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		_, err := d.Finish(w.ctx, w.claim(d, "Sandman").ID, claim.Finish{As: claim.EndBlocked, Summary: strings.Repeat("rain ", 1000)})
+		w.ok(err)
+		note := w.Page(page).Note
+		if len(note) > 1100 || !strings.HasSuffix(note, "… — Sandman, 2000-01-01 00:00 UTC") {
+			t.Errorf("note of %d bytes, ending in %q", len(note), note[len(note)-60:])
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package emulator_test
+
+import (
+	"net/http"
+	"testing"
+
+	"dibs/internal/emulator"
+)
+
+// The formula that says until when a claim lasts is computed: a date, or an empty one.
+func TestFormulaOfALease(t *testing.T) {
+	a := start(t, emulator.Options{})
+	dbs, err := a.e.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		claimed any
+		minutes any
+		want    string
+	}{
+		{object{"start": "2026-11-22T14:02:59Z"}, nil, "2026-11-22T14:32:00.000+00:00"},
+		{object{"start": "2026-11-22T14:02:00+01:00"}, 90, "2026-11-22T15:32:00.000+01:00"},
+		{object{"start": "2026-11-22T14:02:00Z"}, 0, "2026-11-22T14:32:00.000+00:00"},
+		{nil, 90, ""},
+	} {
+		id := a.row(dbs.Tasks, object{"claimed_at": object{"date": tt.claimed}, "claim_timeout_minutes": object{"number": tt.minutes}})
+		got := at(a.ok("GET", "/v1/pages/"+id, nil), "properties", "claimed_until", "formula")
+		if at(got, "type") != "date" {
+			t.Fatalf("formula %v, want a date", got)
+		}
+		start, _ := at(got, "date", "start").(string)
+		if start != tt.want {
+			t.Errorf("claimed at %v for %v: %q, want %q", tt.claimed, tt.minutes, start, tt.want)
+		}
+	}
+	a.refused("PATCH", "/v1/databases/"+dbs.Tasks, object{"properties": object{"Until": object{"formula": object{"expression": `dateAdd(prop("Since"), 30, "minutes")`}}}},
+		http.StatusBadRequest, "validation_error", "Could not find property with name or id: Since")
+}

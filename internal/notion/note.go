@@ -1,0 +1,180 @@
+package notion
+
+import (
+	"encoding/json"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// note is the text of a page's note, span by span, as it is to be sent to stay what it is.
+type note []noteSpan
+
+// noteSpan is a part of a note.
+type noteSpan struct {
+	said string // as people read it
+	// sent is the span in the form of a request. It is nil if it has none that is known
+	// here: then the note cannot be written without harm.
+	sent map[string]any
+}
+
+// keepSpans keeps the spans of the text that x asks for.
+func (x *exchange) keepSpans(body []byte) {
+	if x.verbatim == "" {
+		return
+	}
+	var page struct {
+		Properties map[string]struct {
+			ID       string            `json:"id"`
+			RichText []json.RawMessage `json:"rich_text"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(body, &page) != nil {
+		return
+	}
+	for _, p := range page.Properties {
+		if p.ID == x.verbatim && p.RichText != nil {
+			x.spans = append([]json.RawMessage{}, p.RichText...)
+		}
+	}
+}
+
+// noteOn remembers the note that an answer showed, or that it showed none.
+func (t *Tasks) noteOn(id task.ID, x *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x.spans == nil {
+		t.notes.forget(id)
+		return
+	}
+	shown := make(note, len(x.spans))
+	for i, span := range x.spans {
+		shown[i] = newNoteSpan(span)
+	}
+	t.notes.put(id, shown)
+}
+
+// addNote adds to a page update what the note is to say, and reports whether it did: not
+// if there is no property for it, or if it would harm what somebody wrote.
+func (t *Tasks) addNote(c *codec, id task.ID, w claim.Write, props notionapi.Properties) bool {
+	if w.Note == nil || c.columns.note.ID == "" {
+		return false
+	}
+	t.mu.Lock()
+	shown, known := t.notes.get(id)
+	t.mu.Unlock()
+	if !known {
+		return false
+	}
+	spans, ok := shown.with(*w.Note)
+	if ok {
+		props[c.columns.note.ID] = value{notionapi.PropertyTypeRichText, spans}
+	}
+	return ok
+}
+
+// with returns the spans of the note with line in the place of the lines of ours, see
+// claim.Noted. ok is false if they cannot all be sent.
+func (n note) with(line string) (spans []map[string]any, ok bool) {
+	said := ""
+	for _, s := range n {
+		said += s.said
+	}
+	ours := claim.NoteLines(said)
+	kept := "" // what is left of what was said
+	at := 0
+	for _, s := range n {
+		left := s.said
+		for i := len(ours) - 1; i >= 0; i-- {
+			from, to := max(ours[i][0]-at, 0), min(ours[i][1]-at, len(s.said))
+			if from < to {
+				left = left[:from] + left[to:]
+			}
+		}
+		at += len(s.said)
+		if left == "" && s.said != "" {
+			continue
+		}
+		if s.sent == nil || left != s.said && s.sent["text"] == nil {
+			return nil, false
+		}
+		spans = append(spans, s.cut(left))
+		kept += left
+	}
+	for _, span := range new(spanWriter).write(claim.NoteBreak(kept) + line) {
+		spans = append(spans, map[string]any{"text": map[string]any{"content": span.Text.Content}})
+	}
+	return spans, len(spans) <= spansLimit
+}
+
+// cut is the span as it is to be sent when only that is left of it.
+func (s noteSpan) cut(left string) map[string]any {
+	text, ok := s.sent["text"].(map[string]any)
+	if !ok || left == s.said {
+		return s.sent
+	}
+	return map[string]any{"text": map[string]any{"content": left, "link": text["link"]}, "annotations": s.sent["annotations"]}
+}
+
+// newNoteSpan reads a span as Notion sends it.
+func newNoteSpan(data json.RawMessage) noteSpan {
+	var raw struct {
+		PlainText   string         `json:"plain_text"`
+		Type        string         `json:"type"`
+		Annotations map[string]any `json:"annotations"`
+		Text        struct {
+			Content string `json:"content"`
+			Link    *struct {
+				URL string `json:"url"`
+			} `json:"link"`
+		} `json:"text"`
+		Mention  map[string]json.RawMessage `json:"mention"`
+		Equation struct {
+			Expression string `json:"expression"`
+		} `json:"equation"`
+	}
+	if json.Unmarshal(data, &raw) != nil {
+		return noteSpan{}
+	}
+	s := noteSpan{said: raw.PlainText}
+	switch raw.Type {
+	case "text":
+		var link any
+		if raw.Text.Link != nil {
+			link = map[string]any{"url": raw.Text.Link.URL}
+		}
+		// What people read is what is cut, so it has to be all that there is.
+		if raw.Text.Content == raw.PlainText {
+			s.sent = map[string]any{"text": map[string]any{"content": raw.Text.Content, "link": link}}
+		}
+	case "equation":
+		s.sent = map[string]any{"equation": map[string]any{"expression": raw.Equation.Expression}}
+	case "mention":
+		if mention := mentioned(raw.Mention); mention != nil {
+			s.sent = map[string]any{"mention": mention}
+		}
+	}
+	if s.sent != nil && len(raw.Annotations) > 0 {
+		s.sent["annotations"] = raw.Annotations
+	}
+	return s
+}
+
+// mentioned is a mention in the form of a request; nil if it has none.
+func mentioned(raw map[string]json.RawMessage) map[string]any {
+	for _, kind := range []string{"user", "page", "database"} {
+		var object struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(raw[kind], &object) == nil && object.ID != "" {
+			return map[string]any{"type": kind, kind: map[string]any{"id": object.ID}}
+		}
+	}
+	var date map[string]any
+	if json.Unmarshal(raw["date"], &date) == nil && date["start"] != nil {
+		return map[string]any{"type": "date", "date": date}
+	}
+	return nil
+}

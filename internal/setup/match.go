@@ -1,0 +1,213 @@
+package setup
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dibs/config"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+	"dibs/internal/workspace"
+)
+
+// Guess is a name of the database that is taken for one that dibs needs, because of its
+// type and what it says. A person has to agree.
+type Guess struct {
+	// Key is the key of the configuration below tasks.properties or tasks.statuses.
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	// Type is the type of a property; empty for a status.
+	Type string `json:"type,omitempty"`
+}
+
+func (g Guess) String() string {
+	if g.Type == "" {
+		return fmt.Sprintf("status %q is what dibs calls %s", g.Name, g.Key)
+	}
+	return fmt.Sprintf("property %q (%s) is what dibs calls %s", g.Name, g.Type, g.Key)
+}
+
+// synonyms are other names of properties, the likeliest first, in English and German. Case,
+// spaces, "_" and "-" do not matter. A name that people use for something that a claim
+// would overwrite, such as a planned start, is not among them.
+var synonyms = map[string][]string{
+	"status": {
+		"state", "task status", "stage", "phase", "workflow", "progress",
+		"zustand", "stand", "aufgabenstatus", "bearbeitungsstand", "bearbeitungsstatus",
+	},
+	"claimed_by": {
+		"assignee", "assigned to", "assigned", "owner", "agent", "worker", "holder", "responsible",
+		"zuständig", "zuständige person", "zuständigkeit", "verantwortlich", "verantwortliche person", "bearbeiter", "bearbeiterin",
+		"bearbeitet von", "zugewiesen", "zugewiesen an", "übernommen von", "inhaber",
+	},
+	"claimed_at": {
+		"assigned at", "assigned on", "claimed on", "taken at", "taken on", "in progress since", "since",
+		"übernommen am", "übernommen um", "zugewiesen am", "in arbeit seit", "seit",
+	},
+	"claim_timeout_minutes": {
+		"timeout", "timeout minutes", "timeout (minutes)", "claim timeout", "lease", "lease minutes",
+		"zeitlimit", "zeitlimit (minuten)", "zeitlimit minuten", "frist in minuten",
+	},
+	"claim_token": {"token"},
+	"priority":    {"prio", "importance", "urgency", "priorität", "wichtigkeit", "dringlichkeit"},
+	"depends_on": {
+		"blocked by", "dependencies", "dependency", "depends", "waits for", "waiting for", "prerequisites",
+		"abhängig von", "hängt ab von", "abhängigkeiten", "blockiert von", "blockiert durch", "wartet auf", "voraussetzungen",
+	},
+}
+
+// statusSynonyms are other names of statuses.
+var statusSynonyms = map[task.Status][]string{
+	task.Open: {
+		"to do", "todo", "not started", "new", "ready", "backlog",
+		"offen", "zu erledigen", "zu tun", "nicht begonnen", "nicht gestartet", "neu", "bereit",
+	},
+	task.InProgress: {"doing", "in work", "started", "active", "working", "in arbeit", "in bearbeitung", "begonnen", "läuft"},
+	task.Blocked:    {"on hold", "waiting", "stuck", "paused", "blockiert", "wartet", "wartend", "pausiert", "zurückgestellt"},
+	task.Completed:  {"done", "complete", "finished", "closed", "erledigt", "fertig", "abgeschlossen"},
+	task.Cancelled: {
+		"canceled", "won't do", "wont do", "dropped", "rejected",
+		"abgebrochen", "gestrichen", "verworfen", "storniert", "entfällt",
+	},
+}
+
+// MapKeys lists the keys that Options.Map may have.
+func MapKeys() []string {
+	var c config.Config
+	return append(slices.Sorted(maps.Keys(propertyNames(&c.Tasks.Properties))), slices.Sorted(maps.Keys(statusesByKey(&c.Tasks.Statuses)))...)
+}
+
+// propertyNames returns where the names of properties are, by key.
+func propertyNames(p *config.Properties) map[string]*string {
+	return map[string]*string{
+		"status": &p.Status, "claimed_by": &p.ClaimedBy, "claimed_at": &p.ClaimedAt,
+		"claim_timeout_minutes": &p.ClaimTimeoutMinutes, "claim_token": &p.ClaimToken,
+		"priority": &p.Priority, "depends_on": &p.DependsOn, "note": &p.Note,
+	}
+}
+
+// statusesByKey returns where the names of statuses are, by key.
+func statusesByKey(s *config.Statuses) map[string]*string {
+	return map[string]*string{
+		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
+	}
+}
+
+// chosen takes over the names that somebody gave. One that the database does not have can
+// only be the name that dibs gives by itself: anything else is a slip.
+func (p *Plan) chosen(db notion.Database, given map[string]string) {
+	plain := config.Default()
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		name := given[key]
+		if to, ok := propertyNames(&p.Config.Tasks.Properties)[key]; ok {
+			*to = name
+			if _, there := db.Columns[name]; db.ID != "" && !there && name != *propertyNames(&plain.Tasks.Properties)[key] && !(name == "" && optional(key)) {
+				p.problem("database %q has no property %q, which --map gives as %s: its properties are %s", db.Title, name, key, propertyList(db))
+			}
+		}
+	}
+	status := db.Columns[p.Config.Tasks.Properties.Status]
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		name := given[key]
+		if to, ok := statusesByKey(&p.Config.Tasks.Statuses)[key]; ok {
+			*to = name
+			if db.ID != "" && name != *statusesByKey(&plain.Tasks.Statuses)[key] && !slices.Contains(status.Options, name) {
+				p.problem("property %q has no option %q, which --map gives as %s: its options are %s", status.Name, name, key, strings.Join(status.Options, ", "))
+			}
+		}
+	}
+}
+
+// optional reports whether tasks can do without the property of that key.
+func optional(key string) bool {
+	return !slices.Contains([]string{"status", "claimed_by", "claimed_at"}, key)
+}
+
+// propertyList names the properties of a database, with their types.
+func propertyList(db notion.Database) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
+		list = append(list, fmt.Sprintf("%s (%s)", name, db.Columns[name].Type))
+	}
+	return strings.Join(list, ", ")
+}
+
+// guess takes over properties that could be meant by those that are missing: of a type
+// that will do, and of a name that says the same. given are the keys that were given.
+func (p *Plan) guess(db notion.Database, given map[string]string) {
+	names := propertyNames(&p.Config.Tasks.Properties)
+	for _, f := range workspace.Schema(p.Config).Examine(db) {
+		if _, said := given[f.Key]; said || f.Found != "" {
+			continue
+		}
+		if col, ok := p.meant(db, f); ok {
+			*names[f.Key] = col.Name
+			p.Guesses = append(p.Guesses, Guess{f.Key, col.Name, col.Type})
+		}
+	}
+}
+
+// meant finds the property that could be meant by one that is missing.
+func (p *Plan) meant(db notion.Database, f notion.Fit) (notion.Column, bool) {
+	var fits []string
+	for _, name := range slices.Sorted(maps.Keys(db.Columns)) {
+		col := db.Columns[name]
+		related, err := task.ParseID(col.Database)
+		elsewhere := f.Key == "depends_on" && (err != nil || related != db.ID)
+		if slices.Contains(f.Types, col.Type) && !p.taken(name) && !elsewhere && !p.nobodys(f, col) {
+			fits = append(fits, name)
+		}
+	}
+	for _, synonym := range synonyms[f.Key] {
+		if name := notion.Similar(synonym, fits); name != "" {
+			return db.Columns[name], true
+		}
+	}
+	// A property of type status says by its type what it is.
+	only := slices.DeleteFunc(fits, func(name string) bool { return db.Columns[name].Type != "status" })
+	if f.Key == "status" && len(only) == 1 {
+		return db.Columns[only[0]], true
+	}
+	return notion.Column{}, false
+}
+
+// taken reports whether a property is in use already.
+func (p *Plan) taken(name string) bool {
+	for _, used := range propertyNames(&p.Config.Tasks.Properties) {
+		if *used == name {
+			return true
+		}
+	}
+	return false
+}
+
+// guessStatuses takes over options that could be meant by statuses that are missing.
+func (p *Plan) guessStatuses(status notion.Column, given map[string]string) {
+	names := statusesByKey(&p.Config.Tasks.Statuses)
+	keys := map[task.Status]string{
+		task.Open: "open", task.InProgress: "in_progress", task.Blocked: "blocked", task.Completed: "completed", task.Cancelled: "cancelled",
+	}
+	for _, s := range task.Statuses {
+		key, ok := keys[s]
+		if _, said := given[key]; !ok || said || slices.Contains(status.Options, *names[key]) {
+			continue
+		}
+		free := slices.DeleteFunc(slices.Clone(status.Options), func(name string) bool {
+			for _, used := range names {
+				if *used == name {
+					return true
+				}
+			}
+			return false
+		})
+		for _, synonym := range statusSynonyms[s] {
+			if name := notion.Similar(synonym, free); name != "" {
+				*names[key] = name
+				p.Guesses = append(p.Guesses, Guess{Key: key, Name: name})
+				break
+			}
+		}
+	}
+}

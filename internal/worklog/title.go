@@ -1,0 +1,103 @@
+package worklog
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// title says in one line what happened.
+func title(e claim.Event) string {
+	// It must not look like another sentence of the log, or turn one around.
+	about := fmt.Sprintf("“%s”", task.OneLine(e.Title, -1))
+	if e.Title == "" {
+		about = "task " + string(e.Task)
+	}
+	switch e.Kind {
+	case claim.KindGranted:
+		if e.Holder != "" {
+			return fmt.Sprintf("%s claimed %s, after the claim of %s had run out", e.Agent, about, e.Holder)
+		}
+		return fmt.Sprintf("%s claimed %s", e.Agent, about)
+	case claim.KindDenied:
+		return fmt.Sprintf("%s was refused %s: %s", e.Agent, about, refusal(e))
+	case claim.KindWithdrawn:
+		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
+	case claim.KindReleased:
+		return fmt.Sprintf("%s released %s", e.Agent, about)
+	case claim.KindCompleted:
+		return fmt.Sprintf("%s completed %s", e.Agent, about)
+	case claim.KindFailed:
+		return fmt.Sprintf("%s failed at %s", e.Agent, about)
+	case claim.KindBlocked:
+		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
+	case claim.KindOrphaned:
+		return fmt.Sprintf("%s finished %s after losing the claim", e.Agent, about)
+	case claim.KindLost:
+		return fmt.Sprintf("%s lost %s", e.Agent, about)
+	case claim.KindOverridden:
+		return fmt.Sprintf("%s's claim on %s ran out, and %s took the task over", e.Holder, about, e.Agent)
+	case claim.KindSwept:
+		return fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
+	case claim.KindConflict:
+		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, about)
+	case claim.KindContested:
+		if e.Count == 1 {
+			return fmt.Sprintf("One request for %s was refused while %s held it", about, e.Agent)
+		}
+		return fmt.Sprintf("%d requests for %s were refused while %s held it", e.Count, about, e.Agent)
+	}
+	return fmt.Sprintf("%s: %s on %s", e.Kind, e.Agent, about)
+}
+
+// refusal says in words, for people who know no codes, why an attempt was denied.
+func refusal(e claim.Event) string {
+	who := task.OneLine(e.Holder, -1)
+	switch e.Code {
+	case claim.CodeHeld:
+		if who == "" {
+			return "somebody holds it"
+		}
+		return "held by " + who + until(e)
+	case claim.CodeReserved:
+		if who == "" {
+			return "reserved for somebody else"
+		}
+		return "reserved for " + who
+	case claim.CodeLostRace:
+		if who == "" {
+			return "its claim was overruled"
+		}
+		return who + " was faster"
+	case claim.CodeNotOpen:
+		return "it is not open"
+	case claim.CodeBlockedByDependency:
+		return "it waits for another task"
+	case claim.CodeNothingReady:
+		return "nothing was ready"
+	case claim.CodeLimitReached:
+		return "it has as many tasks as it may"
+	case claim.CodeNotFound:
+		return "the page is not there, or not shared"
+	case claim.CodeNotionUnavailable:
+		return "Notion could not be reached in time"
+	case claim.CodeNotionRefused:
+		return "Notion refused the request"
+	}
+	return strings.ReplaceAll(string(e.Code), "_", " ")
+}
+
+// until says until when a claim lasts that an attempt was denied for, if that is known.
+func until(e claim.Event) string {
+	if e.Expires.IsZero() {
+		return ""
+	}
+	end := e.Expires.UTC()
+	if end.Format(time.DateOnly) == e.At.UTC().Format(time.DateOnly) {
+		return " until " + end.Format("15:04 UTC")
+	}
+	return " until " + end.Format("2 Jan 15:04 UTC")
+}
