@@ -72,10 +72,13 @@ func (c *codec) used() []string {
 	for _, col := range c.columns.inUse() {
 		ids = append(ids, col.ID)
 	}
+	if c.columns.key.ID != "" {
+		ids = append(ids, c.columns.key.ID)
+	}
 	return ids
 }
 
-// inUse lists the properties that the database has.
+// inUse lists the properties that the database has and that a page has to have.
 func (c *taskColumns) inUse() []Column {
 	return slices.DeleteFunc([]Column{
 		c.title, c.status, c.claimedBy, c.claimedAt, c.timeout, c.token, c.priority, c.dependsOn,
@@ -105,6 +108,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	}
 	t := task.Task{
 		ID:        id,
+		Key:       keyOf(byID[c.columns.key.ID]),
 		Title:     shortened(plainText(byID[c.columns.title.ID])),
 		URL:       shortened(page.URL),
 		Status:    task.Unknown,
@@ -303,6 +307,16 @@ func lease(p notionapi.Property) (length time.Duration, odd bool) {
 		return 0, true
 	}
 	return time.Duration(n.Number * float64(time.Minute)), n.Number != math.Trunc(n.Number)
+}
+
+// keyOf reads a unique id. A prefix that is no name makes none.
+func keyOf(p notionapi.Property) string {
+	u, ok := p.(*notionapi.UniqueIDProperty)
+	if !ok {
+		return ""
+	}
+	key, _ := task.ParseKey(u.UniqueID.String())
+	return key
 }
 
 func related(p notionapi.Property) []task.ID {

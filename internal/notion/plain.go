@@ -2,6 +2,7 @@ package notion
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -19,7 +20,8 @@ type rawProperty struct {
 	People   []person  `json:"people"`
 	Relation []pageRef `json:"relation"`
 	// HasMore is set if a relation has more pages than are shown.
-	HasMore bool `json:"has_more"`
+	HasMore  bool      `json:"has_more"`
+	UniqueID *uniqueID `json:"unique_id"`
 }
 
 type (
@@ -38,6 +40,10 @@ type (
 	}
 	pageRef struct {
 		ID string `json:"id"`
+	}
+	uniqueID struct {
+		Prefix *string  `json:"prefix"`
+		Number *float64 `json:"number"`
 	}
 )
 
@@ -64,6 +70,7 @@ type plainProperty struct {
 	Date     **rawDate  `json:"date,omitempty"`
 	People   *[]person  `json:"people,omitempty"`
 	Relation *[]pageRef `json:"relation,omitempty"`
+	UniqueID *uniqueID  `json:"unique_id,omitempty"`
 }
 
 // plain returns the property in its plainest form. ok is false if it has no id, or is
@@ -88,10 +95,18 @@ func (p *rawProperty) plain() (plain plainProperty, ok bool) {
 		plain.People = &p.People
 	case typeRelation:
 		plain.Relation = &p.Relation
+	case typeUniqueID:
+		plain.UniqueID = p.UniqueID
+		return plain, p.ID != "" && p.UniqueID.given()
 	default:
 		return plain, false
 	}
 	return plain, p.ID != ""
+}
+
+// given reports whether a page has a number. One that the library could not hold is none.
+func (u *uniqueID) given() bool {
+	return u != nil && u.Number != nil && *u.Number == math.Trunc(*u.Number) && math.Abs(*u.Number) < 1<<53
 }
 
 // moment turns a date into a moment.

@@ -59,6 +59,8 @@ const (
 // database lacks has no id.
 type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn Column
+	// key is the unique id, which nothing but its tasks' names depends on.
+	key Column
 }
 
 // wanted is a property that tasks need, or may have.
@@ -235,8 +237,11 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 	var found taskColumns
 	var problems, warnings []string
 	for _, col := range db.Columns {
-		if col.Type == typeTitle {
+		switch col.Type {
+		case typeTitle:
 			found.title = col
+		case typeUniqueID: // a database has one at most
+			found.key = col
 		}
 	}
 	into := s.byKey(&found)

@@ -33,7 +33,7 @@ func TestGet(t *testing.T) {
 		want := claim.Reading{
 			At: dawn.Add(90 * time.Second), // by the Date header
 			Task: task.Task{
-				ID: id, Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High,
+				ID: id, Key: "TASK-2", Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High,
 				ClaimedBy: "Sandman", ClaimedAt: dawn.Add(2 * time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K",
 				Timeout: 90 * time.Minute, DependsOn: []task.ID{before}, Created: dawn, Edited: dawn,
 			},
@@ -60,7 +60,7 @@ func TestValuesThatSayNothing(t *testing.T) {
 			"priority of no use": {"priority": props{"select": nil}},
 		} {
 			got := w.get(tasks, w.page(p))
-			got.ID, got.URL = empty.ID, empty.URL
+			got.ID, got.Key, got.URL = empty.ID, empty.Key, empty.URL
 			if odd := strings.HasSuffix(name, "e timeout") || strings.HasPrefix(name, "absurd"); got.OddTimeout != odd {
 				w.Errorf("%s: odd is %v, want %v", name, got.OddTimeout, odd)
 			}
@@ -93,7 +93,7 @@ func TestWrite(t *testing.T) {
 			w.Fatal(err)
 		}
 		want := claim.Reading{At: dawn.Add(100 * time.Second), Task: task.Task{
-			ID: id, Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, ClaimedBy: "Sandman",
+			ID: id, Key: "TASK-1", Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, ClaimedBy: "Sandman",
 			ClaimedAt: dawn.Add(time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Timeout: 45 * time.Minute,
 			Created: dawn, Edited: dawn.Add(time.Minute),
 		}}

@@ -5,8 +5,10 @@ package task
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Task is one page of the tasks database, as of one reading of it.
@@ -14,7 +16,10 @@ import (
 // Times are Notion's, in UTC. Notion keeps dates to the minute, truncated, so
 // ClaimedAt and Edited may lie up to a minute before the moment they stand for.
 type Task struct {
-	ID    ID     `json:"id"`
+	ID ID `json:"id"`
+	// Key is what people call the task, such as T-3: its unique id with the prefix
+	// that the database has for it. It is empty if the database has no unique id.
+	Key   string `json:"key,omitempty"`
 	Title string `json:"title"`
 	URL   string `json:"url,omitempty"`
 
@@ -51,6 +56,9 @@ type ID string
 func ParseID(s string) (ID, error) {
 	raw := s
 	if strings.Contains(raw, "://") {
+		if peeked := peek(raw); peeked != "" {
+			return ParseID(peeked)
+		}
 		raw, _, _ = strings.Cut(raw, "?")
 		raw, _, _ = strings.Cut(raw, "#")
 		raw = raw[strings.LastIndexByte(raw, '/')+1:]
@@ -67,3 +75,37 @@ func ParseID(s string) (ID, error) {
 	}
 	return ID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]), nil
 }
+
+// peek returns the page that a URL shows beside a board or on top of it, which it names
+// in its query; empty if it shows none.
+func peek(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Query().Get("p")
+}
+
+// maxKey is far longer than any key.
+const maxKey = 64
+
+// ParseKey accepts what people call a task, such as T-3 or, where the database has no
+// prefix, 3. ok is false for anything else.
+func ParseKey(s string) (key string, ok bool) {
+	prefix, number := "", s
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		if prefix, number = s[:i], s[i+1:]; prefix == "" {
+			return "", false
+		}
+	}
+	notWord := func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	switch {
+	case number == "" || len(s) > maxKey, strings.Trim(number, "0123456789") != "",
+		strings.ContainsFunc(prefix, notWord):
+		return "", false
+	}
+	return s, true
+}
+
+// IsKey reports whether s names the task by its key, in whatever case.
+func (t Task) IsKey(s string) bool { return t.Key != "" && strings.EqualFold(t.Key, s) }
