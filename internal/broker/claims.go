@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -254,6 +255,7 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
+	b.tell(ctx, err)
 	var failed *claim.StoreError
 	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
@@ -271,12 +273,14 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 		return claim.Claim{}, err
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
+	b.tell(ctx, err)
 	b.Changed()
 	return cl, err
 }
 
 // Lookup finds the claim that r means. A task id means the claim that has the task now,
-// or, if none has, the last one on it, of r.Agent if that is given. The error is claim.ErrUnknownClaim,
+// or, if none has or the last one of r.Agent was taken from it, the last one on it, of r.Agent
+// if that is given. The error is claim.ErrUnknownClaim,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
 // another agent's.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
@@ -292,14 +296,7 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 
 func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	if r.Claim == "" {
-		claims, err := b.Claims(ctx, r.Agent)
-		if err != nil {
-			return claim.Claim{}, err
-		}
-		if len(claims) != 1 {
-			return claim.Claim{}, &AmbiguousError{Agent: r.Agent, Claims: claims}
-		}
-		return claims[0], nil
+		return b.only(ctx, r.Agent)
 	}
 	if id, ok := claim.ParseID(r.Claim); ok {
 		return b.claimer.Find(ctx, id)
@@ -308,20 +305,29 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	if err != nil {
 		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither a claim id nor a task id", r.Claim)}
 	}
-	if c, ok := b.claimer.On(id); ok && (c.State == claim.Held || c.State == claim.Finishing) {
-		return c, nil
+	owns := func(c claim.Claim) bool { return c.State == claim.Held || c.State == claim.Finishing }
+	meant := func(c claim.Claim) bool { return r.Agent == "" || c.Agent == r.Agent }
+	holder, taken := b.claimer.On(id)
+	if taken = taken && owns(holder); taken && meant(holder) {
+		return holder, nil
 	}
 	claims, err := b.journal.TaskClaims(ctx, id)
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	for _, c := range claims { // one that is being taken over, too
-		if c.State == claim.Held || c.State == claim.Finishing {
-			return c, nil
+	if i := slices.IndexFunc(claims, owns); !taken && i >= 0 { // one that is being taken over, too
+		holder, taken = claims[i], true
+	}
+	if taken && !meant(holder) {
+		if lost, ok := takenFrom(r.Agent, claims); ok {
+			return lost, nil
 		}
 	}
+	if taken {
+		return holder, nil
+	}
 	for _, c := range claims {
-		if (r.Agent == "" || c.Agent == r.Agent) && !c.Started.IsZero() {
+		if meant(c) && !c.Started.IsZero() {
 			return c, nil
 		}
 	}

@@ -56,7 +56,7 @@ func (c *Claimer) notHeld(cl Claim) *Lost {
 		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it is already being ended as %s", cl.Finish.As)
 	}
 	if cl.State == Ended && cl.Ending != EndNotGranted {
-		l.Detail = "it ended: " + string(cl.Ending)
+		l.Holder, l.Detail = cl.LostTo, "it ended: "+string(cl.Ending)
 		if cl.Detail != "" {
 			l.Detail += ", " + cl.Detail
 		}
@@ -86,9 +86,8 @@ func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error)
 // one that somebody else ended is not forgotten: the task log gets it as
 // orphaned, once, however often the agent says so.
 func (c *Claimer) tooLate(ctx context.Context, cl Claim, f Finish) error {
-	taken := cl.Ending == EndLost || cl.Ending == EndOverridden || cl.Ending == EndSwept
-	if taken && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
-		e := cl.orphaned(f, c.store.Now(), "", cl.Detail)
+	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
+		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
 		e.ID = string(cl.ID)
 		if err := c.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
 			return fmt.Errorf("claim %s: what was done could not be journalled: %w", cl.ID, err)
