@@ -14,7 +14,8 @@ type LogEntry struct {
 	Title    string     `json:"title,omitempty"`
 	URL      string     `json:"url,omitempty"`
 	Agent    string     `json:"agent,omitempty"`
-	Claim    claim.ID   `json:"claim,omitempty"`
+	ClaimID  claim.ID   `json:"claim_id,omitempty"`
+	Claim    claim.ID   `json:"claim,omitempty" doc:"The same as claim_id"`
 	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
 	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`
 	Against  claim.ID   `json:"against,omitempty" doc:"The claim that a denial ran into"`

@@ -10,6 +10,7 @@ import (
 // TaskRef names a task.
 type TaskRef struct {
 	ID       task.ID     `json:"id"`
+	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Title    string      `json:"title"`
 	URL      string      `json:"url,omitempty"`
 	Status   task.Status `json:"status"`
@@ -19,6 +20,7 @@ type TaskRef struct {
 // Claim is an agent's hold on a task.
 type Claim struct {
 	ID        claim.ID    `json:"id"`
+	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 	Task      TaskRef     `json:"task"`
 	Agent     string      `json:"agent"`
 	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
@@ -45,20 +47,32 @@ type Claims struct {
 type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now"`
-	ClaimedBy  string    `json:"claimed_by,omitempty"`
+	Agent      string    `json:"agent,omitempty" doc:"Whose name is on the task"`
+	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
+	ClaimedBy  string    `json:"claimed_by,omitempty" doc:"The same as agent"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
-	LeaseUntil Time      `json:"lease_until,omitzero" doc:"When the holder's lease ends; absent for a person's reservation"`
+	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
+	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
+	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it; absent if it could"`
+	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
 	Trashed    bool      `json:"trashed,omitempty"`
 }
 
+// Waited is a task that another one waits for.
+type Waited struct {
+	TaskRef
+	Agent string `json:"agent,omitempty" doc:"Whose name is on it"`
+}
+
 // Tasks answers a question for tasks.
 type Tasks struct {
 	Tasks []Task `json:"tasks" nullable:"false"`
+	Total int    `json:"total,omitempty" doc:"How many there are, whatever the limit"`
 	Age
 }
 
@@ -94,7 +108,8 @@ type Sync struct {
 type Swept struct {
 	Task   task.ID `json:"task"`
 	Title  string  `json:"title"`
-	Former string  `json:"former" doc:"Who had the stale claim"`
+	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
+	Former string  `json:"former" doc:"The same as agent"`
 }
 
 // Sweep answers a request to sweep.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -76,6 +77,10 @@ func (bd *board) judge(t task.Task) (ready bool, again time.Time) {
 
 func (bd *board) view(t task.Task) View {
 	v := View{Task: t, Ready: bd.ready(t), WaitsFor: bd.waitsFor(t)}
+	v.WaitingFor = bd.known(v.WaitsFor)
+	if !v.Ready {
+		v.Code, v.Reason = bd.why(t, v)
+	}
 	if t.Status == task.Open || t.Status == task.InProgress {
 		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
 	}
@@ -100,9 +105,8 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 			f.Ready && !bd.ready(t):
 			continue
 		}
-		out.Tasks = append(out.Tasks, bd.view(t))
-		if f.Limit > 0 && len(out.Tasks) == f.Limit {
-			break
+		if out.Total++; f.Limit == 0 || len(out.Tasks) < f.Limit {
+			out.Tasks = append(out.Tasks, bd.view(t))
 		}
 	}
 	return out, nil
@@ -116,6 +120,16 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 		return View{}, ErrNoTask
 	}
 	return bd.view(t), nil
+}
+
+// TaskByKey returns the id of the task with that key, in whatever case, or ErrNoTask.
+func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
+	for t := range b.mirror.Tasks() {
+		if t.IsKey(key) {
+			return t.ID, nil
+		}
+	}
+	return "", fmt.Errorf("%w %s; if it was just made: dibs sync", ErrNoTask, key)
 }
 
 // Claims returns the claims held through this daemon, oldest first: all, or

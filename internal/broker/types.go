@@ -48,6 +48,12 @@ type View struct {
 	Ready bool
 	// WaitsFor lists the dependencies that are not COMPLETED.
 	WaitsFor []task.ID
+	// WaitingFor is WaitsFor with what is known of each; of one that is not known, the id.
+	WaitingFor []task.Task
+	// Code says why a claim could not get the task now, as its denial would, and Reason
+	// says it in a line; both are empty if it could.
+	Code   claim.Code
+	Reason string
 	// Claim is the claim held through this daemon, if there is one.
 	Claim *claim.Claim
 	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
@@ -58,13 +64,14 @@ type View struct {
 // Listing is what a question about tasks is answered with.
 type Listing struct {
 	Tasks []View
+	Total int // how many there are, whatever the limit
 	Age   api.Age
 }
 
 // Errors of questions about claims and tasks.
 var (
 	// ErrNoTask: the mirror has no task of that id.
-	ErrNoTask = errors.New("no such task in the mirror")
+	ErrNoTask = errors.New("the daemon knows no such task")
 )
 
 // AmbiguousError says that an agent has no claim, or several, where its only one was meant.

@@ -112,7 +112,7 @@ func TestErrors(t *testing.T) {
 		},
 		{name: "invalid", err: &broker.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "forbidden", err: &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}, status: 403, want: api.Problem{Code: api.CodeForbiddenAgent, Detail: "not you"}},
-		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "no such task in the mirror"}},
+		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "the daemon knows no such task"}},
 		{
 			name: "Notion away", err: storeError(claim.Unavailable, 0), status: 503, retry: "5",
 			want: api.Problem{Code: api.Code(claim.CodeNotionUnavailable), Detail: "renewing: Notion said so", RetryAfter: 5},
