@@ -61,13 +61,17 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &usageError{err}
 }
 
-// taskID reads an argument that names a task.
+// taskID reads an argument that names a task. A key is left to the daemon, which knows
+// whose it is.
 func taskID(arg string) (task.ID, error) {
 	id, err := task.ParseID(arg)
-	if err != nil {
-		return "", &usageError{err}
+	if err == nil {
+		return id, nil
 	}
-	return id, nil
+	if key, ok := task.ParseKey(arg); ok {
+		return task.ID(key), nil
+	}
+	return "", usagef("%w; or a key such as T-3, where the database has a property of type ID", err)
 }
 
 // claimID reads an argument that names a claim: by its id, or by its task's.
@@ -75,7 +79,7 @@ func claimID(arg string) (string, error) {
 	if id, ok := claim.ParseID(arg); ok {
 		return string(id), nil
 	}
-	id, err := task.ParseID(arg)
+	id, err := taskID(arg)
 	if err != nil {
 		return "", usagef("%q is neither the id of a claim nor of a task", arg)
 	}

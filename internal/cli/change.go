@@ -30,7 +30,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		Long: c.long + "\n\nThe claim is named by its id or its task's id or URL; without one, it is the agent's only claim.\n" +
 			"Exit code 4: the claim is no longer the agent's.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.own(args)
 			if err != nil {

@@ -15,12 +15,12 @@ func (a *app) claimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claim TASK",
 		Short: "Claim a task",
-		Long: "Claim a task, named by its Notion page id or URL. Prints the claim, or the denial, as JSON on\n" +
-			"stdout. Exit code 3: not claimed.",
-		Example: "  dibs claim 2f835e812bbb81b69700e18108a40b1f --agent Sandman\n" +
+		Long: "Claim a task, named by its key, its Notion page id or its URL. Prints the claim, or the denial, as\n" +
+			"JSON on stdout. Exit code 3: not claimed.",
+		Example: "  dibs claim T-3 --agent Sandman\n" +
 			"  dibs claim https://www.notion.so/Fix-the-login-2f835e812bbb81b69700e18108a40b1f --wait 10m",
 		Args:              arguments("TASK"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.someTasks(api.TaskFilter{Ready: true}).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.document = true
 			id, err := taskID(args[0])

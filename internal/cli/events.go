@@ -47,6 +47,9 @@ func (a *app) eventsCommand() *cobra.Command {
 				return err
 			}
 			next, err := daemon.Events(cmd.Context(), filter, follow, a.printEvent)
+			if follow && cmd.Context().Err() != nil {
+				return nil // stopped by who follows, as it has to be in the end
+			}
 			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
 				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
 			}
@@ -58,7 +61,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on with events as they come")
 	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 	return cmd
 }
 

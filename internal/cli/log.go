@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// newest is how many entries the daemon answers with that was asked for no number.
+const newest = 100
 
 func (a *app) logCommand() *cobra.Command {
 	var filter api.LogFilter
@@ -49,15 +51,24 @@ func (a *app) logCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(list, func(w io.Writer) {
+			if len(list.Entries) == 0 {
+				a.say("Nothing is on record.")
+			}
+			err = a.list(list, func(t *table) {
 				now := time.Now()
 				for _, e := range list.Entries {
-					row(w, clock(e.At.Time, now), clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), short(cmp.Or(e.Title, string(e.Task))), aboutEntry(e))
+					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), "-")),
+						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e)))
 				}
 			})
+			if filter.Limit == 0 && len(list.Entries) == newest {
+				a.say("Older entries are not shown: --limit 1000 shows more.")
+			}
+			return err
 		},
 	}
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 	cmd.Flags().StringVar(&claimArg, "claim", "", "only about this claim, an `id`")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "the newest that many (0: a hundred)")
 	return cmd

@@ -16,6 +16,6 @@ func (a *app) readyCommand() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return a.tasks(cmd, filter) },
 	}
-	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "at most that many (0: all)")
+	addLimit(cmd, &filter.Limit)
 	return cmd
 }
