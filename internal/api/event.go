@@ -14,12 +14,12 @@ type Event struct {
 
 	Agent     string   `json:"agent,omitempty" doc:"Whom it concerns first: who has the task, or had it"`
 	Holder    string   `json:"holder,omitempty" doc:"The other party: who has the task now, or lies over the claim"`
-	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The agent's claim, if it is known"`
-	Claim     claim.ID `json:"claim,omitempty" doc:"The same as claim_id"`
+	Claim     claim.ID `json:"claim,omitempty" doc:"The agent's claim, if it is known"`
 	Changed   []string `json:"changed,omitempty" doc:"What was edited: title, priority, timeout, dependencies, status"`
 	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring"`
 	Detail    string   `json:"detail,omitempty" doc:"Why, in one line"`
 	Summary   string   `json:"summary,omitempty" doc:"What the agent said when it was done"`
+	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The same as claim"`
 }
 
 // The media type of GET /v1/events, and the header by which a reader goes on

@@ -14,8 +14,7 @@ type LogEntry struct {
 	Title    string     `json:"title,omitempty"`
 	URL      string     `json:"url,omitempty"`
 	Agent    string     `json:"agent,omitempty"`
-	ClaimID  claim.ID   `json:"claim_id,omitempty"`
-	Claim    claim.ID   `json:"claim,omitempty" doc:"The same as claim_id"`
+	Claim    claim.ID   `json:"claim,omitempty"`
 	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
 	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`
 	Against  claim.ID   `json:"against,omitempty" doc:"The claim that a denial ran into"`
@@ -26,6 +25,7 @@ type LogEntry struct {
 	Summary  string     `json:"summary,omitempty"`
 	Count    int        `json:"count,omitempty" doc:"How many attempts were refused"`
 	Names    []string   `json:"names,omitempty" doc:"Who was refused"`
+	ClaimID  claim.ID   `json:"claim_id,omitempty" doc:"The same as claim"`
 }
 
 // Log answers a question for the local record, the oldest entry first.

@@ -10,22 +10,22 @@ import (
 // TaskRef names a task.
 type TaskRef struct {
 	ID       task.ID     `json:"id"`
-	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 	Title    string      `json:"title"`
 	URL      string      `json:"url,omitempty"`
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
+	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 }
 
 // Claim is an agent's hold on a task.
 type Claim struct {
 	ID        claim.ID    `json:"id"`
-	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 	Task      TaskRef     `json:"task"`
 	Agent     string      `json:"agent"`
 	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
 	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
+	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
@@ -47,8 +47,6 @@ type Claims struct {
 type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now"`
-	Agent      string    `json:"agent,omitempty" doc:"Whose name is on the task"`
-	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
 	ClaimedBy  string    `json:"claimed_by,omitempty" doc:"The same as agent"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
 	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
@@ -61,6 +59,8 @@ type Task struct {
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
 	Trashed    bool      `json:"trashed,omitempty"`
+	Agent      string    `json:"agent,omitempty" doc:"Whose name is on the task"`
+	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
 }
 
 // Waited is a task that another one waits for.
@@ -108,8 +108,8 @@ type Sync struct {
 type Swept struct {
 	Task   task.ID `json:"task"`
 	Title  string  `json:"title"`
-	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
 	Former string  `json:"former" doc:"The same as agent"`
+	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
 }
 
 // Sweep answers a request to sweep.

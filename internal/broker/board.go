@@ -90,13 +90,15 @@ func (bd *board) view(t task.Task) View {
 	return v
 }
 
-// Tasks lists the tasks that f selects, in the order in which they are offered.
+// Tasks lists the tasks that f selects: those that are ready in the order in which they
+// are offered; of all, first those that are worked on, see matters.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
 	if f.Ready {
 		bd.tasks = b.ready.Tasks()
 	}
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
+	var selected []task.Task
 	for t := range bd.tasks {
 		switch {
 		case t.Trashed,
@@ -105,9 +107,17 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 			f.Ready && !bd.ready(t):
 			continue
 		}
-		if out.Total++; f.Limit == 0 || len(out.Tasks) < f.Limit {
-			out.Tasks = append(out.Tasks, bd.view(t))
-		}
+		selected = append(selected, t)
+	}
+	out.Total = len(selected)
+	if !f.Ready {
+		bd.sort(selected)
+	}
+	if f.Limit > 0 && len(selected) > f.Limit {
+		selected = selected[:f.Limit]
+	}
+	for _, t := range selected {
+		out.Tasks = append(out.Tasks, bd.view(t))
 	}
 	return out, nil
 }

@@ -89,9 +89,13 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
-		return claim.Claim{}, d.Deny(t)
+		return claim.Claim{}, bd.named(d.Deny(t))
 	}
-	return b.attempt(ctx, r, t)
+	cl, err := b.attempt(ctx, r, t)
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		err = b.present().named(denied)
+	}
+	return cl, err
 }
 
 // next goes down the ready tasks until a claim is granted. A task whose page cannot be

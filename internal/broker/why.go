@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dibs/internal/claim"
@@ -40,6 +41,17 @@ func (bd *board) why(t task.Task, v View) (claim.Code, string) {
 	return d.Code, d.Reason
 }
 
+// named has the denial of a task that waits for others say which these are.
+func (bd *board) named(d *claim.Denied) *claim.Denied {
+	blockers := bd.waitsFor(d.Task)
+	if d.Code != claim.CodeBlockedByDependency || len(blockers) == 0 {
+		return d
+	}
+	named := *d
+	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, waits(bd.known(blockers)))
+	return &named
+}
+
 // maxWaits is how many tasks are named that another one waits for.
 const maxWaits = 2
 
@@ -72,4 +84,36 @@ func waited(t task.Task) string {
 		standing += ", " + t.ClaimedBy
 	}
 	return fmt.Sprintf("“%s” (%s)", cmp.Or(t.Title, t.Key, string(t.ID)), standing)
+}
+
+// matters says how far up in a list a task stands: what is worked on comes first, then
+// what could be, what waits, what a person has to look at, and what is over.
+func (bd *board) matters(t task.Task) int {
+	switch {
+	case t.Status == task.InProgress:
+		return 0
+	case bd.ready(t):
+		return 1
+	case t.Status == task.Open:
+		return 2
+	case !t.Status.Finished():
+		return 3
+	}
+	return 4
+}
+
+// sort puts tasks, which are in the order in which they are offered, into the one in
+// which they matter. Of those that are over, the last one comes first.
+func (bd *board) sort(tasks []task.Task) {
+	rank := make(map[task.ID]int, len(tasks))
+	for _, t := range tasks {
+		rank[t.ID] = bd.matters(t)
+	}
+	slices.SortStableFunc(tasks, func(a, b task.Task) int {
+		order := cmp.Compare(rank[a.ID], rank[b.ID])
+		if order == 0 && a.Status.Finished() {
+			order = b.Edited.Compare(a.Edited)
+		}
+		return order
+	})
 }
