@@ -293,7 +293,7 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	if r.Agent != "" && cl.Agent != r.Agent {
-		return claim.Claim{}, &claim.Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is %s's, not %s's", cl.Agent, r.Agent)}
+		return claim.Claim{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
 	}
 	return cl, nil
 }
@@ -307,7 +307,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
-		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither a claim id nor a task id", r.Claim)}
+		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither the id of a claim nor of a task", r.Claim)}
 	}
 	owns := func(c claim.Claim) bool { return c.State == claim.Held || c.State == claim.Finishing }
 	meant := func(c claim.Claim) bool { return r.Agent == "" || c.Agent == r.Agent }

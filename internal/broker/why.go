@@ -36,7 +36,7 @@ func (bd *board) why(t task.Task, v View) (claim.Code, string) {
 	case claim.CodeBlockedByDependency:
 		return d.Code, "it " + waits(v.WaitingFor)
 	case "": // it may be claimed by name, and is not offered
-		return claim.CodeNotOpen, fmt.Sprintf("it is %s, and the lease of %s is over: the next sweep opens it", t.Status, d.Holder)
+		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}
 	return d.Code, d.Reason
 }

@@ -97,7 +97,7 @@ func (a *app) own(args []string) (string, error) {
 		return id, a.checkAgent()
 	}
 	if a.agent == "" {
-		return "", usagef("which claim? name it, or its task; for the only claim of an agent, give --agent or set DIBS_AGENT")
+		return "", usagef("which claim? name its task, or say whose only claim you mean with --agent or DIBS_AGENT")
 	}
 	return api.OnlyClaim, a.checkAgent()
 }

@@ -80,9 +80,9 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 	}
 	over := ""
 	if c.Override {
-		over = ", taken over from the stale claim of " + clean(c.Former)
+		over = "; " + clean(c.Former) + " had it before, and let the lease run out"
 	}
-	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), forAnother(c.ExpiresAt, time.Now()), over)
+	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), lasting(c.ExpiresAt, time.Now()), over)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 type key struct{ value string }
 
 func (k *key) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&k.value, "request-id", "", "a `key` of your own: the same request under the same key gets the same answer")
+	cmd.Flags().StringVar(&k.value, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
 }
 
 func (k *key) check() error {

@@ -95,11 +95,19 @@ func aboutEvent(e api.Event) string {
 	if len(e.Changed) > 0 {
 		parts = append(parts, strings.Join(e.Changed, ", "))
 	}
-	if e.Holder != "" {
-		parts = append(parts, "holder "+e.Holder)
-	}
-	if text := cmp.Or(e.Summary, e.Detail); text != "" {
+	if text := withHolder(cmp.Or(e.Summary, e.Detail), e.Holder); text != "" {
 		parts = append(parts, text)
 	}
 	return clean(strings.Join(parts, "; "))
+}
+
+// withHolder adds to a text who the other party is, unless it says so.
+func withHolder(text, holder string) string {
+	switch {
+	case holder == "" || strings.Contains(text, holder):
+		return text
+	case text == "":
+		return "by " + holder
+	}
+	return text + " (" + holder + ")"
 }

@@ -58,7 +58,7 @@ func (a *app) logCommand() *cobra.Command {
 				now := time.Now()
 				for _, e := range list.Entries {
 					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), "-")),
-						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e)))
+						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e, now)))
 				}
 			})
 			if filter.Limit == 0 && len(list.Entries) == newest {
@@ -76,21 +76,22 @@ func (a *app) logCommand() *cobra.Command {
 
 // aboutEntry says what else there is to an entry, as far as a cell has room for
 // it; all of it is in the document.
-func aboutEntry(e api.LogEntry) string {
+func aboutEntry(e api.LogEntry, now time.Time) string {
 	var parts []string
-	if e.Code != "" {
-		parts = append(parts, string(e.Code))
+	text := cmp.Or(e.Summary, e.Detail)
+	if text == "" {
+		text = strings.ReplaceAll(string(e.Code), "_", " ")
 	}
-	if e.Holder != "" {
-		parts = append(parts, "holder "+e.Holder)
+	if text = withHolder(text, e.Holder); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
+		text += " until " + clock(e.Expires.Time, now)
+	}
+	if text != "" {
+		parts = append(parts, text)
 	}
 	if e.Count > 0 && len(e.Names) == 0 {
 		parts = append(parts, fmt.Sprintf("%d times", e.Count))
 	} else if e.Count > 0 {
 		parts = append(parts, fmt.Sprintf("%d refused: %s", e.Count, strings.Join(e.Names, ", ")))
-	}
-	if text := cmp.Or(e.Summary, e.Detail); text != "" {
-		parts = append(parts, text)
 	}
 	return beginning(strings.Join(parts, "; "), maxText)
 }

@@ -76,6 +76,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
 	if err := root.RegisterFlagCompletionFunc("agent", suggestions(a.agents).complete); err != nil {
 		panic(err) // the flag is there

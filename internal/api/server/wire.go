@@ -104,7 +104,7 @@ func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 		Agent: e.Agent, ClaimID: e.Claim, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: s.localTime(e.Started), Finished: s.localTime(e.Finished), Summary: e.Summary,
-		Count: e.Count, Names: e.Names,
+		Count: e.Count, Names: e.Names, Expires: s.localTime(e.Expires),
 	}
 }
 
