@@ -64,7 +64,7 @@ func flagError(cmd *cobra.Command, err error) error {
 // taskID reads an argument that names a task. A key is left to the daemon, which knows
 // whose it is.
 func taskID(arg string) (task.ID, error) {
-	id, err := task.ParseID(arg)
+	id, err := task.ParseTaskID(arg)
 	if err == nil {
 		return id, nil
 	}

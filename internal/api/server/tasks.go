@@ -59,7 +59,7 @@ func (s *Server) task(ctx context.Context, in *struct {
 
 // named reads which task a part of a request means: by its id, its URL or its key.
 func (s *Server) named(ctx context.Context, location, name string) (task.ID, error) {
-	id, err := task.ParseID(name)
+	id, err := task.ParseTaskID(name)
 	if err == nil {
 		return id, nil
 	}
