@@ -74,7 +74,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
 	case list.Stale:
-		a.say("As of %s: not synced since; see: dibs status", ago(list.SyncedAt.Time, now))
+		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(list.SyncedAt.Time, now))
 	}
 	shown, left := list.Tasks, max(0, list.Total-len(list.Tasks))
 	if !cmd.Flags().Changed("limit") {
