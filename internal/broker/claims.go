@@ -335,5 +335,25 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 			return c, nil
 		}
 	}
-	return claim.Claim{}, claim.ErrUnknownClaim
+	t, _ := b.mirror.Task(id)
+	return claim.Claim{}, &noClaimError{t, r.Agent}
 }
+
+// noClaimError says that there is no claim on a task: none of the agent's, if there is one.
+type noClaimError struct {
+	task  task.Task
+	agent string
+}
+
+func (e *noClaimError) Error() string {
+	what := "the task"
+	if e.task.Title != "" {
+		what = fmt.Sprintf("“%s”", e.task.Title)
+	}
+	if e.agent == "" {
+		return "nobody has claimed " + what + " through this daemon"
+	}
+	return e.agent + " has not claimed " + what + " through this daemon"
+}
+
+func (e *noClaimError) Unwrap() error { return claim.ErrUnknownClaim }

@@ -71,7 +71,7 @@ func taskID(arg string) (task.ID, error) {
 	if key, ok := task.ParseKey(arg); ok {
 		return task.ID(key), nil
 	}
-	return "", usagef("%w; or a key such as T-3, where the database has a property of type ID", err)
+	return "", usagef("%q names no task: want its key such as T-3, its id, or its URL in Notion", arg)
 }
 
 // claimID reads an argument that names a claim: by its id, or by its task's.

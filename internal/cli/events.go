@@ -95,19 +95,20 @@ func aboutEvent(e api.Event) string {
 	if len(e.Changed) > 0 {
 		parts = append(parts, strings.Join(e.Changed, ", "))
 	}
-	if text := withHolder(cmp.Or(e.Summary, e.Detail), e.Holder); text != "" {
+	if text := withHolder(cmp.Or(e.Summary, e.Detail), e.Holder, "now has it: "); text != "" {
 		parts = append(parts, text)
 	}
 	return clean(strings.Join(parts, "; "))
 }
 
-// withHolder adds to a text who the other party is, unless it says so.
-func withHolder(text, holder string) string {
+// withHolder adds to a text who the other party is, unless it says so; alone is what says
+// that in the place of a text.
+func withHolder(text, holder, alone string) string {
 	switch {
 	case holder == "" || strings.Contains(text, holder):
 		return text
 	case text == "":
-		return "by " + holder
+		return alone + holder
 	}
 	return text + " (" + holder + ")"
 }

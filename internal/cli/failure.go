@@ -99,7 +99,11 @@ func unknownCommand(cmd *cobra.Command, name string) string {
 func explain(p *api.Problem, detail string, now time.Time) string {
 	text := clean(detail)
 	if p.Code == api.CodeClaimLost && p.Claim != nil && p.Claim.Outcome == claim.EndLost && !p.Claim.EndedAt.IsZero() {
-		text += " (lost at " + clock(p.Claim.EndedAt.Time, now) + ")"
+		why, rest, more := strings.Cut(text, "; nothing was done to")
+		text = why + ", at " + clock(p.Claim.EndedAt.Time, now)
+		if more {
+			text += "; nothing was done to" + rest
+		}
 	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:

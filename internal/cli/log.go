@@ -82,7 +82,7 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 	if text == "" {
 		text = strings.ReplaceAll(string(e.Code), "_", " ")
 	}
-	if text = withHolder(text, e.Holder); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
+	if text = withHolder(text, e.Holder, "from "); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
 		text += " until " + clock(e.Expires.Time, now)
 	}
 	if text != "" {
