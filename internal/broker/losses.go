@@ -30,7 +30,7 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 	switch {
 	case i >= 0:
 	case len(held) == 1:
-		if i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Ended.After(held[0].Started) }); i < 0 {
+		if i = slices.IndexFunc(losses, func(l claim.Loss) bool { return slices.Contains(l.Beside, held[0].ID) }); i < 0 {
 			return held[0], nil
 		}
 	case len(held) == 0:

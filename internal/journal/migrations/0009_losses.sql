@@ -3,6 +3,9 @@
 
 ALTER TABLE claims ADD COLUMN loss TEXT CHECK (loss IN ('untold', 'told'));
 
+-- The ids of the claims that the agent held when it was lost, a JSON array.
+ALTER TABLE claims ADD COLUMN beside TEXT;
+
 UPDATE claims
    SET loss = 'told'
  WHERE state = 'ended'
