@@ -63,7 +63,7 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeNotOpen):             {http.StatusConflict, ExitNotClaimed, "The task is not open"},
 	Code(claim.CodeLostRace):            {http.StatusConflict, ExitNotClaimed, "Another claim won"},
 	Code(claim.CodeBlockedByDependency): {http.StatusConflict, ExitNotClaimed, "The task waits for another one"},
-	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is reserved by a person"},
+	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is assigned to somebody else"},
 	Code(claim.CodeNothingReady):        {http.StatusConflict, ExitNotClaimed, "No task is ready"},
 	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent holds as many tasks as it may"},
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitFailure, "No such task"},

@@ -9,7 +9,7 @@ import (
 type TaskFilter struct {
 	Status task.Status // empty: any
 	Ready  bool        // only those that a claim could get now, in the order they are offered
-	Agent  string      // only those claimed by this name
+	Agent  string      // only those claimed by this name; with Ready, those that this agent could get
 	Limit  int         // at most that many; zero: all
 }
 

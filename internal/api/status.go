@@ -73,6 +73,10 @@ type PolicyStatus struct {
 	SettleSeconds      float64 `json:"settle_seconds"`
 	Override           string  `json:"override"`
 	Exclusive          bool    `json:"exclusive"`
+	// MaxPerAgent and MaxLifetimeSeconds are nil if a daemon of an earlier version does
+	// not say.
+	MaxPerAgent        *int     `json:"max_per_agent,omitempty" doc:"How many tasks an agent may have at a time; 0 is any number"`
+	MaxLifetimeSeconds *float64 `json:"max_lifetime_seconds,omitempty" doc:"The longest life of a claim, renewals included; 0 is any"`
 	// Others is a line for each kind of settings.
 	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
 }

@@ -46,10 +46,11 @@ type Claims struct {
 // Task is a task as the daemon's copy of the database has it.
 type Task struct {
 	TaskRef
-	Ready      bool      `json:"ready" doc:"A claim could get it now"`
+	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
 	ClaimedBy  string    `json:"claimed_by,omitempty" doc:"The same as agent"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
 	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
+	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
@@ -71,8 +72,9 @@ type Waited struct {
 
 // Tasks answers a question for tasks.
 type Tasks struct {
-	Tasks []Task `json:"tasks" nullable:"false"`
-	Total int    `json:"total,omitempty" doc:"How many there are, whatever the limit"`
+	Tasks        []Task `json:"tasks" nullable:"false"`
+	Total        int    `json:"total,omitempty" doc:"How many there are, whatever the limit"`
+	LimitReached bool   `json:"limit_reached,omitempty" doc:"None is ready for the agent because it holds as many tasks as it may"`
 	Age
 }
 

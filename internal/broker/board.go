@@ -9,6 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -49,43 +50,46 @@ func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
-// ready reports whether a claim on t would pass the pre-flight if Notion shows what the
-// mirror shows: t is OPEN, nobody holds it and nothing blocks it.
-func (bd *board) ready(t task.Task) bool {
-	ok, _ := bd.judge(t)
-	return ok
+// ready reports whether a claim of the agent on t would pass the pre-flight if Notion
+// shows what the mirror shows: nobody holds t, nothing blocks it, and it is OPEN or
+// assigned to the agent. For an empty agent nothing is ready that is assigned.
+func (bd *board) ready(t task.Task, agent string) bool {
+	v := bd.judge(t)
+	return v.Ready && (v.For == "" || v.For == agent)
 }
 
-// judge is ready, and says when a task that is not may become so by itself, because a
-// lease ends; zero if it will not.
-func (bd *board) judge(t task.Task) (ready bool, again time.Time) {
-	if t.Status != task.Open {
-		return false, time.Time{}
-	}
+// judge says for whom t is ready, and when a task that is not may become so by itself,
+// because a lease ends.
+func (bd *board) judge(t task.Task) ready.Verdict {
+	v := ready.Verdict{For: claim.Assignee(t)}
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Held {
-			again = c.StaleAt
+			v.Again = c.StaleAt
 		}
-		return false, again
+		return v
 	}
-	d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy)
+	d := claim.Decide(t, v.For, bd.waitsFor(t), bd.now, bd.policy)
 	if d.Code == claim.CodeHeld {
-		again = bd.policy.StaleAt(t.ClaimedAt, bd.policy.LeaseOf(t))
+		v.Again = bd.policy.StaleAt(t.ClaimedAt, bd.policy.LeaseOf(t))
 	}
-	return d.Code == "", again
+	v.Ready = d.Code == "" && (t.Status == task.Open || v.For != "")
+	return v
 }
 
-func (bd *board) view(t task.Task) View {
-	v := View{Task: t, Ready: bd.ready(t), WaitsFor: bd.waitsFor(t)}
+// view is t as the agent sees it, or anybody if that is empty.
+func (bd *board) view(t task.Task, agent string) View {
+	v := View{Task: t, Ready: bd.ready(t, agent), WaitsFor: bd.waitsFor(t)}
 	v.WaitingFor = bd.known(v.WaitsFor)
 	if !v.Ready {
-		v.Code, v.Reason = bd.why(t, v)
+		v.Code, v.Reason = bd.why(t, v, agent)
 	}
 	if t.Status == task.Open || t.Status == task.InProgress {
 		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
+	} else if !ok {
+		v.AssignedTo = claim.Assignee(t)
 	}
 	return v
 }
@@ -94,32 +98,54 @@ func (bd *board) view(t task.Task) View {
 // are offered; of all, first those that are worked on, see matters.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
-	if f.Ready {
-		bd.tasks = b.ready.Tasks()
-	}
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
 	var selected []task.Task
+	if f.Ready {
+		if out.LimitReached = bd.atLimit(f.Agent); out.LimitReached {
+			return out, nil
+		}
+		bd.tasks = b.offered(f.Agent)
+	}
 	for t := range bd.tasks {
 		switch {
 		case t.Trashed,
 			f.Status != "" && t.Status != f.Status,
-			f.Agent != "" && t.ClaimedBy != f.Agent,
-			f.Ready && !bd.ready(t):
+			f.Agent != "" && !f.Ready && t.ClaimedBy != f.Agent,
+			f.Ready && !bd.ready(t, f.Agent):
 			continue
 		}
 		selected = append(selected, t)
 	}
 	out.Total = len(selected)
 	if !f.Ready {
-		bd.sort(selected)
+		bd.sort(selected, f.Agent)
 	}
 	if f.Limit > 0 && len(selected) > f.Limit {
 		selected = selected[:f.Limit]
 	}
 	for _, t := range selected {
-		out.Tasks = append(out.Tasks, bd.view(t))
+		out.Tasks = append(out.Tasks, bd.view(t, f.Agent))
 	}
 	return out, nil
+}
+
+// offered yields the tasks that are ready for the agent, in the order in which they are
+// offered to it: those assigned to it first.
+func (b *Broker) offered(agent string) iter.Seq[task.Task] {
+	return func(yield func(task.Task) bool) {
+		for t := range b.ready.Assigned(agent) {
+			if !yield(t) {
+				return
+			}
+		}
+		b.ready.Tasks()(yield)
+	}
+}
+
+// atLimit reports whether the agent has as many tasks as it may.
+func (bd *board) atLimit(agent string) bool {
+	limit := bd.policy.MaxPerAgent
+	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
 }
 
 // Task returns one task of the mirror, or ErrNoTask.
@@ -129,7 +155,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 	if !ok {
 		return View{}, ErrNoTask
 	}
-	return bd.view(t), nil
+	return bd.view(t, ""), nil
 }
 
 // TaskByKey returns the id of the task with that key, in whatever case, or ErrNoTask.

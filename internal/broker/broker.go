@@ -116,7 +116,7 @@ func New(c Config) *Broker {
 	}
 	b.ready = ready.New(ready.Config{
 		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge: func(t task.Task) (bool, time.Time) { return b.present().judge(t) },
+		Judge: func(t task.Task) ready.Verdict { return b.present().judge(t) },
 		Now:   c.Now,
 	})
 	if b.mirror != nil {
@@ -190,6 +190,7 @@ func policyStatus(p claim.Policy) api.PolicyStatus {
 	return api.PolicyStatus{
 		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
 		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
+		MaxPerAgent: new(p.MaxPerAgent), MaxLifetimeSeconds: new(p.MaxLifetime.Seconds()),
 	}
 }
 

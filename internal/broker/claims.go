@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -88,7 +89,7 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	}
 	if !known {
 		t = task.Task{ID: r.Task}
-	} else if d := claim.Decide(t, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
+	} else if d := claim.Decide(t, r.Agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
 		return claim.Claim{}, bd.named(d.Deny(t))
 	}
 	cl, err := b.attempt(ctx, r, t)
@@ -116,7 +117,7 @@ func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
 	}()
 	b.others.catchUp(ctx, b.mirror)
 	for failures := 0; ; {
-		t, done, passed := b.pick(tried)
+		t, done, passed := b.pick(r.Agent, tried)
 		if done == nil {
 			return claim.Claim{}, b.nothing(troubled, passed)
 		}
@@ -165,7 +166,7 @@ func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
 	}
 	return &claim.Denied{
 		Code:   claim.CodeNothingReady,
-		Detail: "no task is ready: all are held, blocked or finished; try again later, or wait for one",
+		Detail: "no task is ready: all are held, assigned to others, blocked or finished; try again later, or wait for one",
 	}
 }
 
@@ -182,28 +183,34 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 	return d
 }
 
-// pick chooses the first ready task that was not tried and that no other request has
-// picked, so that agents of one daemon do not get into each other's way; while other
-// daemons are at work, the one that they are least likely to choose, too. done gives up
+// pick chooses the first task ready for the agent that was not tried and that no other
+// request has picked, so that agents of one daemon do not get into each other's way.
+// Those assigned to the agent come first. While other daemons are at work, it chooses
+// among the others the one that they are least likely to choose, too. done gives up
 // the choice, and must be called; it is nil if there is no such task. passed says that
 // one was passed over because of its page.
-func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
+func (b *Broker) pick(agent string, tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bd := b.present()
-	free := func(yield func(task.Task) bool) {
-		for t := range b.ready.Tasks() {
-			if tried[t.ID] || b.picked[t.ID] || !bd.ready(t) {
-				continue
-			}
-			if b.troubles.passed(t.ID) {
-				passed = true
-			} else if !yield(t) {
-				return
+	free := func(tasks iter.Seq[task.Task]) iter.Seq[task.Task] {
+		return func(yield func(task.Task) bool) {
+			for t := range tasks {
+				if tried[t.ID] || b.picked[t.ID] || !bd.ready(t, agent) {
+					continue
+				}
+				if b.troubles.passed(t.ID) {
+					passed = true
+				} else if !yield(t) {
+					return
+				}
 			}
 		}
 	}
-	t, ok := b.others.choose(free)
+	t, ok := first(free(b.ready.Assigned(agent)))
+	if !ok {
+		t, ok = b.others.choose(free(b.ready.Tasks()))
+	}
 	if !ok {
 		return task.Task{}, nil, passed
 	}
@@ -213,6 +220,14 @@ func (b *Broker) pick(tried map[task.ID]bool) (t task.Task, done func(), passed 
 		defer b.mu.Unlock()
 		delete(b.picked, t.ID)
 	}, passed
+}
+
+// first returns the first of the tasks; false if there is none.
+func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
+	for t := range tasks {
+		return t, true
+	}
+	return task.Task{}, false
 }
 
 // claimTries is how many attempts are made for one request if the writes of the first

@@ -47,7 +47,11 @@ type Ref struct {
 // View is a task as the mirror knows it, and what that means for a claim.
 type View struct {
 	task.Task
+	// Ready is whether the agent that was asked about could claim the task now, or any
+	// agent, if none was.
 	Ready bool
+	// AssignedTo is the only agent that may claim the task; empty if any may.
+	AssignedTo string
 	// WaitsFor lists the dependencies that are not COMPLETED.
 	WaitsFor []task.ID
 	// WaitingFor is WaitsFor with what is known of each; of one that is not known, the id.
@@ -59,7 +63,7 @@ type View struct {
 	// Claim is the claim held through this daemon, if there is one.
 	Claim *claim.Claim
 	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
-	// the task is a person's reservation.
+	// the task is an assignment.
 	LeaseUntil time.Time
 }
 
@@ -67,7 +71,10 @@ type View struct {
 type Listing struct {
 	Tasks []View
 	Total int // how many there are, whatever the limit
-	Age   api.Age
+	// LimitReached is set if no task is ready for the agent only because it has as many
+	// as it may.
+	LimitReached bool
+	Age          api.Age
 }
 
 // Errors of questions about claims and tasks.

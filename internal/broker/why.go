@@ -24,14 +24,14 @@ func (bd *board) known(ids []task.ID) []task.Task {
 }
 
 // why says why a claim could not get a task that is not ready.
-func (bd *board) why(t task.Task, v View) (claim.Code, string) {
+func (bd *board) why(t task.Task, v View, agent string) (claim.Code, string) {
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Finishing {
 			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told"
 		}
 		return claim.CodeHeld, c.Agent + " has it"
 	}
-	d := claim.Decide(t, v.WaitsFor, bd.now, bd.policy)
+	d := claim.Decide(t, agent, v.WaitsFor, bd.now, bd.policy)
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
 		return d.Code, "it " + waits(v.WaitingFor)
@@ -88,11 +88,11 @@ func waited(t task.Task) string {
 
 // matters says how far up in a list a task stands: what is worked on comes first, then
 // what could be, what waits, what a person has to look at, and what is over.
-func (bd *board) matters(t task.Task) int {
+func (bd *board) matters(t task.Task, agent string) int {
 	switch {
 	case t.Status == task.InProgress:
 		return 0
-	case bd.ready(t):
+	case bd.ready(t, agent):
 		return 1
 	case t.Status == task.Open:
 		return 2
@@ -104,10 +104,10 @@ func (bd *board) matters(t task.Task) int {
 
 // sort puts tasks, which are in the order in which they are offered, into the one in
 // which they matter. Of those that are over, the last one comes first.
-func (bd *board) sort(tasks []task.Task) {
+func (bd *board) sort(tasks []task.Task, agent string) {
 	rank := make(map[task.ID]int, len(tasks))
 	for _, t := range tasks {
-		rank[t.ID] = bd.matters(t)
+		rank[t.ID] = bd.matters(t, agent)
 	}
 	slices.SortStableFunc(tasks, func(a, b task.Task) int {
 		order := cmp.Compare(rank[a.ID], rank[b.ID])

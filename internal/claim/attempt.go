@@ -109,7 +109,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
-	d := a.policy.decide(v.Reading, blockers)
+	d := a.policy.decide(v.Reading, a.cl.Agent, blockers)
 	if d.Code == CodeHeld && a.quiet {
 		denied := d.Deny(v.Task)
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
@@ -254,7 +254,7 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Cla
 	}
 	// It may arrive yet, whoever has the task by now.
 	a.cl.State = Unseen
-	if d := a.policy.decide(r, nil); d.Code == CodeHeld {
+	if d := a.policy.decide(r, a.cl.Agent, nil); d.Code == CodeHeld {
 		a.cl.Task = r.Task
 		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
 	}

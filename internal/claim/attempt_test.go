@@ -72,6 +72,28 @@ func TestUncontendedClaim(t *testing.T) {
 	})
 }
 
+// Who a task is assigned to claims it like any other, and its other session, of another
+// daemon, does not get it as well.
+func TestClaimOfAnAssignment(t *testing.T) {
+	for _, status := range []task.Status{task.Open, task.InProgress} {
+		t.Run(string(status), func(t *testing.T) {
+			first := openTask()
+			first.Status, first.ClaimedBy = status, "Sandman"
+			inWorld(t, first, func(w *world) {
+				a, b := w.daemon("a"), w.daemon("b")
+				w.deny(a, "Oracle", claim.CodeReserved)
+				granted := w.race(entrant{daemon: a, agent: "Sandman"}, entrant{daemon: b, agent: "Sandman"}, entrant{daemon: b, agent: "Oracle"})
+				if len(granted) != 1 || granted[0].Agent != "Sandman" || granted[0].Former != "" {
+					t.Fatalf("granted %+v, want it once, to Sandman", granted)
+				}
+				if p := w.Page(page); p.Status != task.InProgress || p.ClaimedAt.IsZero() || p.Token != string(granted[0].ID) {
+					t.Errorf("page %+v, want the claim on it", p)
+				}
+			})
+		})
+	}
+}
+
 func TestLosersOfTheSameDaemonCostNoRequest(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.start(steady("a"))
@@ -156,7 +178,17 @@ func TestDenials(t *testing.T) {
 		{
 			name:   "reserved by a person",
 			change: func(t *task.Task) { t.ClaimedBy = "Maria" },
-			code:   claim.CodeReserved, holder: "Maria", requests: 1,
+			code:   claim.CodeReserved, holder: "Maria", says: "assigned to Maria", requests: 1,
+		},
+		{
+			name:   "assigned to another agent, in progress",
+			change: func(t *task.Task) { t.Status, t.ClaimedBy = task.InProgress, "Oracle" },
+			code:   claim.CodeReserved, holder: "Oracle", requests: 1,
+		},
+		{
+			name:   "assigned, and waiting for another task",
+			change: func(t *task.Task) { t.ClaimedBy, t.DependsOn = "Sandman", []task.ID{otherPage} },
+			code:   claim.CodeBlockedByDependency, says: string(otherPage), requests: 1,
 		},
 		{
 			name:   "trashed",

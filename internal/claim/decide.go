@@ -15,27 +15,42 @@ type Decision struct {
 	Override bool
 	// Holder is who has the task, or had it before an override.
 	Holder string
-	// LeaseEnd is when the holder's lease ends at the latest; zero for a
-	// reservation and for nobody.
+	// LeaseEnd is when the holder's lease ends at the latest; zero for an
+	// assignment and for nobody.
 	LeaseEnd time.Time
 	// Reason says in one line why the task cannot be claimed.
 	Reason string
 }
 
+// Assignee is the name that t is assigned to: nobody else may claim it, however long it
+// takes, and that agent may. It is empty if t is not assigned. A name without a date on
+// a task that is OPEN or IN_PROGRESS is an assignment, unless the task shows a claim that
+// an agent may hold, whose date somebody cleared.
+func Assignee(t task.Task) string {
+	if t.Trashed || !t.ClaimedAt.IsZero() {
+		return ""
+	}
+	switch tok := ParseToken(t.Token); {
+	case t.Status == task.Open, t.Status == task.InProgress && (tok.ID == "" || tok.Done):
+		return t.ClaimedBy
+	}
+	return ""
+}
+
 // decide is Decide for a reading.
-func (p Policy) decide(r Reading, blockers []task.ID) Decision {
-	d := Decide(r.Task, blockers, r.judged(), p)
+func (p Policy) decide(r Reading, agent string, blockers []task.ID) Decision {
+	d := Decide(r.Task, agent, blockers, r.judged(), p)
 	if d.Code == CodeHeld && p.Stale(r.Task, r.At) {
 		d.Reason += ", whose lease seems to be over, but Notion's answers do not agree on the time, or have none (see the daemon's log)"
 	}
 	return d
 }
 
-// Decide says whether a task may be claimed at now, which is Notion's time as
+// Decide says whether the agent may claim a task at now, which is Notion's time as
 // of the reading. blockers are its dependencies that are not COMPLETED. Asking
 // again under the holder's own name makes no difference: two sessions may share
-// a name.
-func Decide(t task.Task, blockers []task.ID, now time.Time, p Policy) Decision {
+// a name. Only for an assignment does it matter who asks; an empty agent is anybody.
+func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Policy) Decision {
 	switch {
 	case t.Trashed:
 		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
@@ -43,19 +58,25 @@ func Decide(t task.Task, blockers []task.ID, now time.Time, p Policy) Decision {
 		return Decision{Code: CodeNotOpen, Reason: stands(t.Status)}
 	}
 
-	claimed := t.ClaimedBy != ""
-	if t.Status == task.Open && ParseToken(t.Token).Done {
+	claimed, assignee := t.ClaimedBy != "", Assignee(t)
+	if t.Status == task.Open && ParseToken(t.Token).Done && !t.ClaimedAt.IsZero() {
 		// A person reopened a completed task; its last claim is history.
 		claimed = false
 	}
 	d := Decision{}
 	switch {
+	case assignee != "" && assignee == agent:
+	case assignee != "":
+		return Decision{
+			Code: CodeReserved, Holder: assignee,
+			Reason: fmt.Sprintf("it is assigned to %s, and only an agent of that name may claim it", assignee),
+		}
 	case !claimed && t.Status == task.InProgress:
 		return Decision{Code: CodeNotOpen, Reason: "it is IN_PROGRESS without a holder; set it to OPEN to hand it out"}
 	case claimed && t.ClaimedAt.IsZero():
 		return Decision{
 			Code: CodeReserved, Holder: t.ClaimedBy,
-			Reason: fmt.Sprintf("%s has reserved it without a time limit", t.ClaimedBy),
+			Reason: fmt.Sprintf("it shows a claim of %s whose claimed_at was cleared; if %[1]s is gone, set it to OPEN and clear claimed_by to hand it out", t.ClaimedBy),
 		}
 	case claimed:
 		d = Decision{Holder: t.ClaimedBy, LeaseEnd: p.LeaseEnd(t)}

@@ -14,26 +14,33 @@ import (
 // The rules of the pre-flight, as a decision table. A cell lists the values that
 // it covers, "*" covers all. Every combination is covered by one row.
 //
-//	trashed  status                              token     by     at     blockers override  → verdict
+//	trashed  status                              token      by     at     blockers override  → verdict
 const decisionTable = `
-	yes      *                                   *         *      *      *        *         not_open
-	no       BLOCKED,COMPLETED,CANCELLED,UNKNOWN *         *      *      *        *         not_open
+	yes      *                                   *          *      *      *        *         not_open
+	no       BLOCKED,COMPLETED,CANCELLED,UNKNOWN *          *      *      *        *         not_open
 
-	no       OPEN                                !done     none   *      no       *         claim
-	no       OPEN                                !done     none   *      yes      *         blocked_by_dependency
-	no       OPEN                                done      *      *      no       *         claim
-	no       OPEN                                done      *      *      yes      *         blocked_by_dependency
-	no       OPEN                                !done     named  none   *        *         reserved
-	no       OPEN                                !done     named  live   *        *         held
-	no       OPEN                                !done     named  stale  no       *         override
-	no       OPEN                                !done     named  stale  yes      *         blocked_by_dependency
+	no       OPEN                                !done      none   *      no       *         claim
+	no       OPEN                                !done      none   *      yes      *         blocked_by_dependency
+	no       OPEN                                done       none   *      no       *         claim
+	no       OPEN                                done       none   *      yes      *         blocked_by_dependency
+	no       OPEN                                done       !none  !none  no       *         claim
+	no       OPEN                                done       !none  !none  yes      *         blocked_by_dependency
+	no       OPEN                                *          own    none   no       *         claim
+	no       OPEN                                *          own    none   yes      *         blocked_by_dependency
+	no       OPEN                                *          other  none   *        *         reserved
+	no       OPEN                                !done      !none  live   *        *         held
+	no       OPEN                                !done      !none  stale  no       *         override
+	no       OPEN                                !done      !none  stale  yes      *         blocked_by_dependency
 
-	no       IN_PROGRESS                         *         none   *      *        *         not_open
-	no       IN_PROGRESS                         *         named  none   *        *         reserved
-	no       IN_PROGRESS                         *         named  live   *        *         held
-	no       IN_PROGRESS                         *         named  stale  no       any       override
-	no       IN_PROGRESS                         *         named  stale  yes      any       blocked_by_dependency
-	no       IN_PROGRESS                         *         named  stale  *        open_only not_open
+	no       IN_PROGRESS                         *          none   *      *        *         not_open
+	no       IN_PROGRESS                         plain,void !none  none   *        *         reserved
+	no       IN_PROGRESS                         none,done,foreign own none no     *         claim
+	no       IN_PROGRESS                         none,done,foreign own none yes    *         blocked_by_dependency
+	no       IN_PROGRESS                         none,done,foreign other none *    *         reserved
+	no       IN_PROGRESS                         *          !none  live   *        *         held
+	no       IN_PROGRESS                         *          !none  stale  no       any       override
+	no       IN_PROGRESS                         *          !none  stale  yes      any       blocked_by_dependency
+	no       IN_PROGRESS                         *          !none  stale  *        open_only not_open
 `
 
 // verdict looks the combination up.
@@ -93,25 +100,30 @@ func TestDecideEveryCombination(t *testing.T) {
 		for _, by := range []string{"", "Sandman", "Maria"} {
 			for _, age := range ages {
 				for _, token := range tokens {
-					for _, trashed := range []bool{false, true} {
-						for _, blockers := range [][]task.ID{nil, {otherPage}, {otherPage, page}} {
-							for _, openOnly := range []bool{false, true} {
-								n++
-								policy := claimsim.Policy()
-								policy.OpenOnly = openOnly
-								page := task.Task{ID: page, Status: status, ClaimedBy: by, ClaimedAt: age.at, Token: token.text, Trashed: trashed}
-								got := claim.Decide(page, blockers, now, policy)
+					for _, agent := range []string{"Sandman", "Maria", "sandman", ""} {
+						for _, trashed := range []bool{false, true} {
+							for _, blockers := range [][]task.ID{nil, {otherPage}, {otherPage, page}} {
+								for _, openOnly := range []bool{false, true} {
+									n++
+									policy := claimsim.Policy()
+									policy.OpenOnly = openOnly
+									page := task.Task{ID: page, Status: status, ClaimedBy: by, ClaimedAt: age.at, Token: token.text, Trashed: trashed}
+									got := claim.Decide(page, agent, blockers, now, policy)
 
-								named, override := "named", "any"
-								if by == "" {
-									named = "none"
+									named, override := "other", "any"
+									switch by {
+									case "":
+										named = "none"
+									case agent:
+										named = "own"
+									}
+									if openOnly {
+										override = "open_only"
+									}
+									want := verdict(t, yesNo[trashed], string(status), token.cell, named, age.cell, yesNo[len(blockers) > 0], override)
+									name := fmt.Sprintf("%q asks: trashed=%v %s by=%q at=%s token=%s blockers=%d override=%s", agent, trashed, status, by, age.name, token.cell, len(blockers), override)
+									checkDecision(t, name, got, want, page)
 								}
-								if openOnly {
-									override = "open_only"
-								}
-								want := verdict(t, yesNo[trashed], string(status), token.cell, named, age.cell, yesNo[len(blockers) > 0], override)
-								name := fmt.Sprintf("trashed=%v %s by=%q at=%s token=%s blockers=%d override=%s", trashed, status, by, age.name, token.cell, len(blockers), override)
-								checkDecision(t, name, got, want, page)
 							}
 						}
 					}
@@ -119,7 +131,7 @@ func TestDecideEveryCombination(t *testing.T) {
 			}
 		}
 	}
-	if want := 6 * 3 * 5 * 5 * 2 * 3 * 2; n != want {
+	if want := 6 * 3 * 5 * 5 * 4 * 2 * 3 * 2; n != want {
 		t.Errorf("%d combinations were tried, want %d", n, want)
 	}
 }
@@ -155,6 +167,33 @@ func checkDecision(t *testing.T, name string, got claim.Decision, want string, p
 	}
 	if got.Holder != holder || !got.LeaseEnd.Equal(end) {
 		t.Errorf("%s: holder %q until %v, want %q until %v", name, got.Holder, got.LeaseEnd, holder, end)
+	}
+}
+
+// Who a task is assigned to: a name without a date, on a task that may be claimed.
+func TestAssignee(t *testing.T) {
+	token := string(claim.NewID(bubbleStart))
+	for _, tt := range []struct {
+		name   string
+		change func(*task.Task)
+		want   string
+	}{
+		{"open", func(*task.Task) {}, "Sandman"},
+		{"in progress", func(t *task.Task) { t.Status = task.InProgress }, "Sandman"},
+		{"nobody's", func(t *task.Task) { t.ClaimedBy = "" }, ""},
+		{"with a date", func(t *task.Task) { t.ClaimedAt = bubbleStart }, ""},
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, ""},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, ""},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, ""},
+		{"released by hand", func(t *task.Task) { t.Token = token }, "Sandman"},
+		{"a claim whose date was cleared", func(t *task.Task) { t.Status, t.Token = task.InProgress, token }, ""},
+		{"reopened", func(t *task.Task) { t.Token = "done " + token }, "Sandman"},
+	} {
+		one := task.Task{ID: page, Status: task.Open, ClaimedBy: "Sandman"}
+		tt.change(&one)
+		if got := claim.Assignee(one); got != tt.want {
+			t.Errorf("%s: assigned to %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

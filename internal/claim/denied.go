@@ -16,7 +16,7 @@ const (
 	CodeNotOpen             Code = "not_open"
 	CodeLostRace            Code = "lost_race"
 	CodeBlockedByDependency Code = "blocked_by_dependency"
-	CodeReserved            Code = "reserved" // by a person, without a lease
+	CodeReserved            Code = "reserved" // assigned to somebody else
 	CodeNothingReady        Code = "nothing_ready"
 	CodeLimitReached        Code = "limit_reached"
 	CodeNotFound            Code = "not_found"

@@ -48,6 +48,10 @@
 // the clocks here stood still, and the claim is not granted. What stands still for less
 // than two seconds, to which Dates do not tell, goes unnoticed.
 //
+// A name without a date is an assignment: the task is that agent's to claim, and its two
+// sessions race for it like any others. It is told from a claim whose date somebody
+// cleared by its token; without tokens, clearing the date takes the claim off its page.
+//
 // Times are judged by Notion's clock, of which the Date header of each answer
 // tells. A lease read from Notion, where a date keeps only its minute, counts
 // as stale only after the whole minute, the lease, and an allowance have passed

@@ -37,6 +37,9 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 	if tok.ID == cl.ID && tok.Done {
 		return done, cl.Agent, "the task was completed under it"
 	}
+	if t.Cleared && tok.ID == cl.ID && !tok.Void && t.ClaimedBy == cl.Agent && now.Before(cl.StaleAt) {
+		return covered, "", "its status was gone when the option for it was deleted"
+	}
 	if t.Status != task.InProgress {
 		holder = t.ClaimedBy
 		if holder == cl.Agent {

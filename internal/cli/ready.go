@@ -9,12 +9,19 @@ import (
 func (a *app) readyCommand() *cobra.Command {
 	filter := api.TaskFilter{Ready: true}
 	cmd := &cobra.Command{
-		Use:               "ready",
-		Short:             "List the tasks that could be claimed now",
-		Long:              "List the tasks that could be claimed now, in the order in which dibs next offers them.",
+		Use:   "ready",
+		Short: "List the tasks that could be claimed now",
+		Long: "List the tasks that could be claimed now, in the order in which dibs next offers them. With --agent,\n" +
+			"those that this agent could claim: what is assigned to it comes first, and what is assigned to others\n" +
+			"is left out. Without, those that any agent could claim.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.tasks(cmd, filter) },
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if filter.Agent, err = a.only(cmd); err != nil {
+				return err
+			}
+			return a.tasks(cmd, filter)
+		},
 	}
 	addLimit(cmd, &filter.Limit)
 	return cmd

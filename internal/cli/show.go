@@ -54,7 +54,11 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	line("url", clean(t.URL))
 	line("status", clean(string(t.Status)))
 	line("priority", clean(t.Priority))
-	line("holder", holder(t, now))
+	if t.AssignedTo != "" {
+		line("assigned to", clean(t.AssignedTo))
+	} else {
+		line("holder", holder(t, now))
+	}
 	line("claim", clean(string(t.ClaimID)))
 	line("depends on", idList(t.DependsOn))
 	if len(t.WaitingFor) == 0 {
@@ -79,6 +83,8 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	switch {
 	case t.Ready:
 		line("ready", "yes")
+	case t.AssignedTo != "" && len(t.WaitsFor) == 0:
+		line("ready", "for "+clean(t.AssignedTo)+" only")
 	case t.Reason != "":
 		line("ready", "no: "+clean(t.Reason))
 	default:

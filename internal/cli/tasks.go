@@ -22,7 +22,7 @@ func (a *app) tasksCommand() *cobra.Command {
 		Short: "List the tasks of the queue",
 		Long: "List the tasks of the queue, as the daemon's copy of the database has them: first what is being\n" +
 			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
-			"list to those with one name on them.",
+			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
 		Example:           "  dibs tasks --status open\n  dibs tasks --agent Sandman --json",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -71,6 +71,8 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	switch {
 	case list.SyncedAt.IsZero():
 		a.say("The daemon has not read the tasks database yet.")
+	case list.LimitReached:
+		a.say("%s holds as many tasks as an agent may (claim.max_per_agent): it can claim none before it finishes or releases one.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
 	case list.Stale:
@@ -155,6 +157,8 @@ func holder(t api.Task, now time.Time) string {
 	switch {
 	case t.ClaimedBy == "":
 		return "-"
+	case t.AssignedTo != "":
+		return "assigned to " + clean(t.AssignedTo)
 	case t.LeaseUntil.IsZero():
 		return clean(t.ClaimedBy)
 	case t.LeaseUntil.After(now):

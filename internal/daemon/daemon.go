@@ -120,6 +120,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.journal.Close)
+	if err := d.checkHome(ctx, o.Transport); err != nil {
+		return nil, err
+	}
 	logs, down, err := d.connect(ctx, o.Transport)
 	if err != nil {
 		return nil, err
@@ -132,6 +135,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	d.cleanup = append(d.cleanup, d.mirror.Close)
 	if err := d.mirror.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.keepHome(ctx); err != nil {
 		return nil, err
 	}
 	for _, w := range d.tasks.Warnings() {

@@ -19,7 +19,9 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
+	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents",
+	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
+	"sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be valid. If c
@@ -49,6 +51,9 @@ func (d *Daemon) Reload(c config.Config) error {
 	}
 	if err := d.choose(before.Databases, c.Databases); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
+	}
+	if err := d.renameStatuses(before, c); err != nil {
+		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
 	}
 	d.broker.SetAgents(agentsOf(c))
 	if d.logLevel != nil {
@@ -115,6 +120,22 @@ func (d *Daemon) choose(before, after config.Databases) error {
 			d.log.Debug("the tasks database is as before", "error", berr)
 		}
 		return fmt.Errorf("databases.tasks_source: %w", err)
+	}
+	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
+}
+
+// renameStatuses follows the renaming of options in Notion. It refuses other names, and
+// changes nothing, while tasks can be claimed under the old ones, and if they cannot be
+// under the new ones.
+func (d *Daemon) renameStatuses(before, after config.Config) error {
+	names := workspace.Schema(after).Statuses
+	if maps.Equal(workspace.Schema(before).Statuses, names) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
+	defer cancel()
+	if err := d.tasks.SetStatuses(ctx, names); err != nil {
+		return fmt.Errorf("tasks.statuses: %w", err)
 	}
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }

@@ -89,6 +89,7 @@ func Run(ctx context.Context, o Options) *Report {
 	}
 	ctx = notion.Impatient(ctx)
 	e.token()
+	e.rate()
 	if e.connect(ctx) {
 		e.clock(ctx)
 		e.databases(ctx)
@@ -96,6 +97,7 @@ func Run(ctx context.Context, o Options) *Report {
 	e.stateDir()
 	e.daemon(ctx)
 	e.journal(ctx)
+	e.agents(ctx)
 	if o.Probe {
 		e.probe(ctx)
 	}
@@ -113,6 +115,8 @@ type examination struct {
 	// it says of itself; nil if it does not answer.
 	running bool
 	status  *api.Status
+	// live is the claims that a daemon which does not run any more has left.
+	live []claim.Claim
 }
 
 // silent takes what the parts log: the findings say it.

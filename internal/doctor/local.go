@@ -137,12 +137,7 @@ func (e *examination) daemonHealth() {
 	}
 	e.outbox(s.Outbox)
 	e.budget(s)
-	if s.Policy.SettleSeconds != e.Config.Claim.Settle.Seconds() || s.Policy.WriteWindowSeconds != e.Config.Claim.WriteWindow.Seconds() {
-		e.warn("settings", "the daemon runs with other times than are configured now", "restart it")
-	}
-	for _, other := range s.Policy.Others {
-		e.warn("settings", other, api.SameSettings)
-	}
+	e.settings(s.Policy)
 }
 
 func (e *examination) budget(s *api.Status) {
@@ -165,6 +160,7 @@ func (e *examination) budget(s *api.Status) {
 func (e *examination) left(found journal.Inspection) {
 	owed := journal.Total(found.Owed)
 	e.outbox(api.OutboxStatus{Depth: owed.Depth, Finishes: owed.Finishes, Oldest: api.Time{Time: owed.Oldest}, LastError: owed.LastError})
+	e.live = found.Live
 	held := 0
 	for _, cl := range found.Live {
 		if cl.State == claim.Held && cl.StaleAt.After(time.Now()) {

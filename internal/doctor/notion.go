@@ -176,6 +176,7 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 		default:
 			e.problem(check, f.Problem, f.Remedy)
 		}
+		e.users(f)
 	}
 	for _, key := range schema.Without {
 		e.ok("tasks.properties."+key, "not there, as configured")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -69,7 +70,8 @@ func changes(before, after State) []Event {
 	case is != "" && is != was && was != "":
 		add(Reassigned).Holder = is
 	case is != "" && is != was,
-		is != "" && before.claim() != after.claim() && after.claim() != "" && before.claim() != "":
+		is != "" && before.claim() != after.claim() && after.claim() != "" && before.claim() != "",
+		is != "" && claim.Assignee(before.Task) == is && !after.ClaimedAt.IsZero() && after.Status == task.InProgress:
 		byNow(add(Claimed))
 	case was != "" && under && (is == "" || before.Status == task.InProgress && after.Status == task.Open):
 		add(Released)

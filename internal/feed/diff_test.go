@@ -72,6 +72,9 @@ func words(events []feed.Event) []string {
 }
 
 func TestDiff(t *testing.T) {
+	assigned := func(agent string) feed.State {
+		return with(open(), func(s *feed.State) { s.ClaimedBy, s.Ready = agent, false })
+	}
 	trashed := func(s feed.State) feed.State {
 		return with(s, func(s *feed.State) { s.Trashed, s.Ready = true, false })
 	}
@@ -94,6 +97,12 @@ func TestDiff(t *testing.T) {
 		"claimed for longer":       {new(open()), with(held("Sandman", first), func(s *feed.State) { s.Timeout = time.Hour }), []string{"claimed Sandman (D)"}},
 		"claimed without a token":  {new(open()), held("Sandman", ""), []string{"claimed Sandman"}},
 		"reserved":                 {new(open()), with(open(), func(s *feed.State) { s.ClaimedBy, s.Ready = "Maria", false }), []string{"claimed Maria"}},
+		"assigned in progress":     {new(open()), with(in(task.InProgress), func(s *feed.State) { s.ClaimedBy = "Sandman" }), []string{"claimed Sandman"}},
+		"assignment claimed":       {new(assigned("Sandman")), held("Sandman", first), []string{"claimed Sandman (D)"}},
+		"claimed without tokens":   {new(assigned("Sandman")), held("Sandman", ""), []string{"claimed Sandman"}},
+		"assigned to another":      {new(assigned("Sandman")), assigned("Oracle"), []string{"reassigned Sandman > Oracle"}},
+		"assigned to nobody":       {new(assigned("Sandman")), open(), []string{"released Sandman", "ready"}},
+		"assignment edited":        {new(assigned("Sandman")), with(assigned("Sandman"), func(s *feed.State) { s.Title = "Rewrite" }), []string{"edited Sandman: title"}},
 		"renewed":                  {new(held("Sandman", first)), with(held("Sandman", first), func(s *feed.State) { s.ClaimedAt = noon.Add(time.Hour); s.Edited = noon.Add(time.Hour) }), nil},
 		"released":                 {new(held("Sandman", first)), open(), []string{"released Sandman (D)", "ready"}},
 		"released, with its lease": {new(with(held("Sandman", first), func(s *feed.State) { s.Timeout = time.Hour })), open(), []string{"released Sandman (D)", "ready"}},

@@ -97,7 +97,7 @@ type State struct {
 // before the claim is taken off.
 func NewState(t task.Task, blockers []task.ID) State {
 	// At the zero time no claim is stale.
-	d := claim.Decide(t, blockers, time.Time{}, claim.Policy{})
+	d := claim.Decide(t, "", blockers, time.Time{}, claim.Policy{})
 	return State{Task: t, Ready: t.Status == task.Open && d.Code == ""}
 }
 

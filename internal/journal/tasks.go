@@ -55,14 +55,15 @@ type taskBody struct {
 	Token   string        `json:"token,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Odd     bool          `json:"odd_timeout,omitempty"`
+	Cleared bool          `json:"cleared,omitempty"`
 }
 
 func bodyOf(t task.Task) taskBody {
-	return taskBody{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout}
+	return taskBody{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared}
 }
 
 func (b taskBody) task() task.Task {
-	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout = b.Token, b.Timeout, b.Odd
+	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared = b.Token, b.Timeout, b.Odd, b.Cleared
 	return b.Task
 }
 

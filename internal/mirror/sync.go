@@ -73,7 +73,14 @@ func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 
 // attempt makes one sync, and learns from it how things stand with Notion and with
 // the schema.
-func (m *Mirror) attempt(ctx context.Context, full bool) (Result, error) {
+func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
+	defer func() {
+		if err != nil && m.Closed() != nil {
+			m.mu.Lock()
+			m.lacked = true // what changed meanwhile may not show as an edit
+			m.mu.Unlock()
+		}
+	}()
 	// If syncs fail, either Notion is down or queries alone do not work. One request
 	// that is not a query tells which: in the latter case claims go on.
 	if m.failing() {

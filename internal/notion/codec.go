@@ -25,7 +25,7 @@ type codec struct {
 	warnings []string    // about the columns
 
 	statuses   map[string]task.Status   // by their names in the database
-	names      map[task.Status]string   // the reverse
+	names      map[task.Status]string   // their names in the database
 	priorities map[string]task.Priority // by their names in lower case
 	users      map[string]string        // of agents: the ids of their Notion users
 	agents     map[string]string        // the reverse, by canonical id
@@ -43,7 +43,9 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		agents:     make(map[string]string),
 	}
 	for _, status := range task.Statuses {
-		c.names[status] = s.statusName(status)
+		name := s.statusName(status)
+		// What was renamed is followed, for the claims that are held.
+		c.names[status], _ = columns.status.nowNamed(name)
 		c.statuses[c.names[status]] = status
 	}
 	for _, priority := range task.Priorities {
@@ -130,6 +132,19 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		t.Priority = priority
 	}
 	return t, nil
+}
+
+// strangeStatus reports whether a page shows an option of the status that the database did not
+// have when the schema was read last.
+func (c *codec) strangeStatus(page *notionapi.Page) bool {
+	for _, p := range page.Properties {
+		if p.GetID() != c.columns.status.ID {
+			continue
+		}
+		name := plainText(p)
+		return name != "" && !slices.Contains(c.columns.status.Options, name)
+	}
+	return false
 }
 
 // holder reads claimed_by.

@@ -39,6 +39,9 @@ type Column struct {
 	Type string
 	// Options are the names of the options of a select, multi-select or status.
 	Options []string
+	// OptionIDs are the ids of options, by their names. Of a status it has those, too, that
+	// tasks go by and that are not there any more, as they were known last.
+	OptionIDs map[string]string `json:",omitempty"`
 	// Database is the database that a relation relates to.
 	Database string
 }

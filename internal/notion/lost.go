@@ -28,13 +28,16 @@ type breakage struct {
 	err *claim.StoreError
 	// workable says that the claims held here can be worked with all the same.
 	workable bool
+	// lostProgress says that tasks in progress do not show it, see Tasks.settled.
+	lostProgress bool
 }
 
-// breaks notes that the database is broken. The caller holds t.changing.
-func (t *Tasks) breaks(why error, workable bool) *claim.StoreError {
-	broken := claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
-	t.broken.Store(&breakage{broken, workable})
-	return broken
+// breaks notes that the database is broken, in the way that b says, and why. The caller
+// holds t.changing.
+func (t *Tasks) breaks(why error, b breakage) *claim.StoreError {
+	b.err = claim.Errorf(claim.Refused, claim.LandedNo, "%w; nothing is claimed until then", why)
+	t.broken.Store(&b)
+	return b.err
 }
 
 // lose notes that a page has lost a property. Other pages are read as before until the
@@ -46,7 +49,7 @@ func (t *Tasks) lose(gone *lostError) {
 	if before != nil && unclear(before.err) {
 		return // the page may be in another data source, which never had the property
 	}
-	t.breaks(fmt.Errorf("the tasks database has changed: %w: restore it as it was", gone), before == nil || before.workable)
+	t.breaks(fmt.Errorf("the tasks database has changed: %w: restore it as it was", gone), breakage{workable: before == nil || before.workable, lostProgress: before != nil && before.lostProgress})
 }
 
 // readable reports whether tasks can be read by these columns. A title and a status are
@@ -74,8 +77,15 @@ func forgotten(task.ID) (t task.Task, ok bool) { return t, false }
 // read reads a page. What the page has lost is filled in from memory.
 func (t *Tasks) read(c *codec, page *notionapi.Page) (task.Task, error) {
 	row, err := c.task(page)
-	if err != nil || !c.lacks() {
+	if err != nil {
 		return row, err
+	}
+	if c.strangeStatus(page) {
+		t.doubtful.Store(true)
+	}
+	row = t.marked(c, row)
+	if !c.lacks() {
+		return row, nil
 	}
 	last, ok := t.last(row.ID)
 	if !ok {

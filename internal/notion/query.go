@@ -49,6 +49,7 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			return nil, time.Time{}, err
 		}
 	}
+	remakes := t.remakes()
 	l := newListing(q, t.codec.Load())
 	for again := false; ; {
 		incomplete, err := t.list(ctx, &l)
@@ -69,6 +70,9 @@ func (t *Tasks) Query(ctx context.Context, q Query) (rows []task.Task, at time.T
 			continue
 		}
 		if incomplete == "" {
+			if q.EditedSince.IsZero() && t.Broken() == nil {
+				t.listed(remakes)
+			}
 			return l.rows, l.at, nil
 		}
 		if !l.last.After(l.from) {

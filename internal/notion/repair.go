@@ -282,6 +282,7 @@ func (r *repair) column(name string, data json.RawMessage) Column {
 	}
 	var config struct {
 		Options []struct {
+			ID   string `json:"id"`
 			Name string `json:"name"`
 		} `json:"options"`
 		DatabaseID string `json:"database_id"`
@@ -290,6 +291,12 @@ func (r *repair) column(name string, data json.RawMessage) Column {
 	if json.Unmarshal(raw[col.Type], &config) == nil {
 		for _, o := range config.Options {
 			col.Options = append(col.Options, o.Name)
+			if o.ID != "" {
+				if col.OptionIDs == nil {
+					col.OptionIDs = make(map[string]string, len(config.Options))
+				}
+				col.OptionIDs[o.Name] = o.ID
+			}
 		}
 		col.Database = r.sources.database(config.DatabaseID, config.SourceID)
 	}

@@ -190,7 +190,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	x = exchange{}
 	_, _, got, err := repaired(t, x.in(t.Context()), "GET", "/v1/databases/d1", "", `{"object":"database","id":"d1","title":[{"plain_text":"Tasks"}],
 		"in_trash":true,"created_time":"2026-06-27T16:57:00.123+00:00","properties":{
-		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"name":"OPEN"},{"name":"DONE"}],"groups":[]}},
+		"S":{"id":"a","name":"S","type":"status","status":{"options":[{"id":"o","name":"OPEN"},{"name":"DONE"}],"groups":[]}},
 		"R":{"id":"b","name":"R","type":"relation","relation":{"database_id":"d1","type":"single_property","single_property":{}}},
 		"P":{"id":"c","name":"P","type":"place","place":{}},
 		"B":{"id":"d","name":"B","type":"button"},
@@ -200,7 +200,7 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 	}
 	sameJSON(t, got, `{"object":"database","id":"d1","title":[{"plain_text":"Tasks"}],"archived":true,"in_trash":true,"properties":null,"url":""}`)
 	columns := map[string]Column{
-		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}},
+		"S": {ID: "a", Name: "S", Type: "status", Options: []string{"OPEN", "DONE"}, OptionIDs: map[string]string{"OPEN": "o"}},
 		"R": {ID: "b", Name: "R", Type: "relation", Database: "d1"},
 		"P": {ID: "c", Name: "P", Type: "place"},
 		"B": {ID: "d", Name: "B", Type: "button"},

@@ -214,6 +214,10 @@ func (s TaskSchema) examineStatuses(f *Fit) {
 	if f.Missing = lacking(f.column.Options, names); len(f.Missing) == 0 {
 		return
 	}
+	if problems, remedies := s.changedOptions(f.column, f.Missing); len(problems) > 0 {
+		f.Grade, f.Problem, f.Remedy = Unusable, strings.Join(problems, ", "), strings.Join(remedies, "; ")
+		return
+	}
 	f.Problem = fmt.Sprintf("property %q has no option %s", f.Name, quotedList(f.Missing))
 	if f.column.Type == typeStatus {
 		f.Grade, f.Remedy = Unusable, "add what is missing, or say in tasks.statuses what the options are called"
@@ -230,6 +234,9 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 	for _, w := range s.wants(&known) {
 		for _, col := range db.Columns {
 			if col.ID == w.into.ID && col.ID != "" {
+				if w.key == "status" {
+					col = s.remember(col, *w.into)
+				}
 				db.Columns[w.name] = col
 			}
 		}

@@ -32,6 +32,7 @@ import (
 // which one is meant. Claims that are held can then be worked with.
 type Tasks struct {
 	client *Client
+	title  string
 	schema TaskSchema
 	codec  atomic.Pointer[codec]
 	// broken is what is wrong with the database at present, or nil. When a property is
@@ -49,6 +50,10 @@ type Tasks struct {
 	long lately[[]task.ID]
 	// strangers holds the holders that pages showed, where those were strangers.
 	strangers lately[stranger]
+	// remade is not zero from when the option for IN_PROGRESS is found to be deleted, or
+	// made anew, until all tasks have been read since.
+	remade, remades int
+	cleared         map[task.ID]clearedTask
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -60,11 +65,20 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 	if err != nil {
 		return nil, err
 	}
-	columns, warnings, err := schema.find(db, schema.recalled())
+	known := schema.recalled()
+	columns, warnings, err := schema.find(db, known)
 	if err != nil {
 		return nil, err
 	}
-	return c.open(db.ID, schema, columns, warnings)
+	t, err := c.open(db.ID, schema, columns, warnings)
+	if err != nil {
+		return nil, err
+	}
+	t.title = db.Title
+	if schema.remade(known.status, columns.status) {
+		t.setRemade()
+	}
+	return t, nil
 }
 
 func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, warnings []string) (*Tasks, error) {
@@ -83,6 +97,13 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 // line each.
 func (t *Tasks) Warnings() []string { return slices.Clone(t.codec.Load().warnings) }
 
+// ID is the database's id.
+func (t *Tasks) ID() task.ID { return t.codec.Load().database }
+
+// Title is the database's title as it was when it was opened; empty if that was without
+// Notion.
+func (t *Tasks) Title() string { return t.title }
+
 // HasToken reports whether the database keeps claim tokens.
 func (t *Tasks) HasToken() bool { return t.codec.Load().columns.token.ID != "" }
 
@@ -99,8 +120,8 @@ func (t *Tasks) Permit(ctx context.Context, n int) (context.Context, error) {
 func (t *Tasks) Now() time.Time { return t.client.Now() }
 
 // Get implements claim.Store. A task with more than 25 dependencies takes further
-// requests, with permits of their own. For a page that has lost a property, it reads the
-// schema with one more request.
+// requests, with permits of their own. For a page that has lost a property, or is not in
+// progress any more while its claim is on it, it reads the schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
 	var x exchange
@@ -115,6 +136,13 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 			c = t.codec.Load()
 			read, err = t.row(ctx, c, page, &x)
 		}
+	}
+	if err == nil && t.doubts(read) {
+		if err := t.settled(ctx); err != nil {
+			return claim.Reading{}, storeError(err)
+		}
+		c = t.codec.Load()
+		read, err = t.row(ctx, c, page, &x)
 	}
 	if err == nil && read.ID != id {
 		err = anotherPage(read.ID, id)

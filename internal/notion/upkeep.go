@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,11 +49,18 @@ func (t *Tasks) Check(ctx context.Context) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
 	if err != nil {
-		return t.breaks(err, t.codec.Load().workable())
+		return t.breaks(err, breakage{workable: t.codec.Load().workable()})
 	}
-	next, err := t.schema.again(db, t.codec.Load())
+	before := t.codec.Load()
+	status := t.schema.statusOf(db, before.known.status)
+	lostProgress := t.schema.lostProgress(status)
+	if lostProgress || t.schema.remade(before.known.status, status) {
+		t.setRemade()
+	}
+	next, err := t.schema.again(db, before)
 	if err != nil {
-		broken := t.breaks(err, next != nil && next.workable())
+		reads := cmp.Or(next, before)
+		broken := t.breaks(err, breakage{workable: status.ID != "" && status.Type == before.known.status.Type && !lostProgress && reads.workable(), lostProgress: lostProgress})
 		if next == nil {
 			return broken
 		}
@@ -94,7 +102,7 @@ func (s TaskSchema) again(db Database, before *codec) (*codec, error) {
 	default:
 		err, warnings = fmt.Errorf("database %q has changed: %s", db.Title, said), before.warnings
 	}
-	if err != nil && (!columns.readable() || s.statusFit(columns.status).Grade == Unusable) {
+	if err != nil && (!columns.readable() || !s.shows(columns.status)) {
 		return nil, err
 	}
 	next, nerr := newCodec(db.ID, s, columns)
@@ -131,7 +139,10 @@ func (t *Tasks) Known() string {
 	columns := c.known
 	said := t.client.sources.choice(c.database)
 	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Title: columns.title, Columns: make(map[string]kept)}
-	for _, w := range t.schema.wants(&columns) {
+	t.changing.Lock()
+	schema := t.schema
+	t.changing.Unlock()
+	for _, w := range schema.wants(&columns) {
 		if w.into.ID != "" {
 			k.Columns[w.key] = kept{w.name, *w.into}
 		}
@@ -141,6 +152,16 @@ func (t *Tasks) Known() string {
 		panic(err) // it is made of strings
 	}
 	return string(data)
+}
+
+// KnownDatabase returns the database that is meant by what Tasks.Known returned; empty if
+// that says none.
+func KnownDatabase(text string) task.ID {
+	var k known
+	if json.Unmarshal([]byte(text), &k) != nil {
+		return ""
+	}
+	return k.Database
 }
 
 // recall returns what s.Known says, and the columns among it that are configured now.

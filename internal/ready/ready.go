@@ -1,5 +1,5 @@
 // Package ready keeps the ready view: the tasks that a claim could get now, in the
-// order in which they are offered. It follows the changes of single tasks, so that a
+// order in which they are offered, those assigned to one agent apart. It follows the changes of single tasks, so that a
 // question costs as much as there is in the answer, however large the board is.
 package ready
 
@@ -19,40 +19,54 @@ import (
 type Config struct {
 	// Task returns a task of the board.
 	Task func(task.ID) (task.Task, bool)
-	// Judge says whether a claim on an OPEN task could be granted now. again is when the
-	// answer may change although nothing else does, as when a lease ends; zero if it
-	// cannot.
-	Judge func(t task.Task) (ready bool, again time.Time)
+	// Judge says whether a claim on a task could be granted now.
+	Judge func(t task.Task) Verdict
 	// Now is the time that again is compared with.
 	Now func() time.Time
+}
+
+// Verdict is what is to be said of a task.
+type Verdict struct {
+	Ready bool
+	// For is the only agent that may claim the task; empty if any may.
+	For string
+	// Again is when the verdict may change although nothing else does, as when a lease
+	// ends; zero if it cannot.
+	Again time.Time
 }
 
 // View is safe for concurrent use.
 type View struct {
 	config Config
 
-	mu    sync.Mutex
-	open  map[task.ID]row
-	ready *btree.BTreeG[*task.Task]
-	// waiting has the OPEN tasks by what they depend on.
+	mu   sync.Mutex
+	open map[task.ID]row
+	// ready has the tasks that are ready, by the agents that may claim them; under the
+	// empty name those that any may.
+	ready map[string]*btree.BTreeG[*task.Task]
+	// waiting has the tasks that are kept by what they depend on.
 	waiting map[task.ID]map[task.ID]struct{}
 	again   *agenda.Agenda[task.ID] // of tasks that are to be judged again at some time
 }
 
-// row is an OPEN task as it was judged last.
+// row is a task that may be ready, as it was judged last.
 type row struct {
-	task  *task.Task // not changed any more
-	ready bool
+	task    *task.Task // not changed any more
+	verdict Verdict
 }
 
 // New returns a view of no tasks.
 func New(c Config) *View {
-	unlocked := btree.Options{NoLocks: true}
 	return &View{
 		config: c, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
-		ready: btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, unlocked),
+		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
 		again: agenda.New[task.ID](),
 	}
+}
+
+// newList makes a list of tasks in the order in which they are offered; v.mu guards it.
+func newList() *btree.BTreeG[*task.Task] {
+	return btree.NewBTreeGOptions(func(a, b *task.Task) bool { return task.Before(*a, *b) < 0 }, btree.Options{NoLocks: true})
 }
 
 // Changed judges the tasks, and those that depend on them, anew. It is to be called
@@ -75,22 +89,38 @@ func (v *View) Claimed(id task.ID) {
 	v.judge(id, time.Time{})
 }
 
-// Tasks yields the ready tasks of this moment, in the order in which they are
-// offered.
-func (v *View) Tasks() iter.Seq[task.Task] {
+// Tasks yields the ready tasks of this moment that any agent may claim, in the order in
+// which they are offered.
+func (v *View) Tasks() iter.Seq[task.Task] { return v.list("") }
+
+// Assigned yields the ready tasks of this moment that only the agent of that name may
+// claim, in the order in which they are offered.
+func (v *View) Assigned(agent string) iter.Seq[task.Task] {
+	if agent == "" {
+		return func(func(task.Task) bool) {}
+	}
+	return v.list(agent)
+}
+
+// list yields the ready tasks of this moment that are under a name.
+func (v *View) list(agent string) iter.Seq[task.Task] {
 	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.catchUp()
-	now := v.ready.Copy() // copies as it is written to, so this one costs nothing
-	v.mu.Unlock()
+	list := v.ready[agent]
+	if list == nil {
+		return func(func(task.Task) bool) {}
+	}
+	now := list.Copy() // copies as it is written to, so this one costs nothing
 	return func(yield func(task.Task) bool) { now.Scan(func(t *task.Task) bool { return yield(*t) }) }
 }
 
-// Len is how many tasks are ready.
+// Len is how many tasks are ready that any agent may claim.
 func (v *View) Len() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.catchUp()
-	return v.ready.Len()
+	return v.ready[""].Len()
 }
 
 // catchUp judges anew what time may have changed. v.mu is held.
@@ -110,11 +140,11 @@ func (v *View) catchUp() {
 // time at the earliest. v.mu is held.
 func (v *View) judge(id task.ID, earliest time.Time) {
 	before, known := v.open[id]
-	if known && before.ready {
-		v.ready.Delete(before.task)
+	if known && before.verdict.Ready {
+		v.take(before)
 	}
 	t, ok := v.config.Task(id)
-	if !ok || t.Status != task.Open || t.Trashed {
+	if !ok || t.Trashed || t.Status != task.Open && !named(t) {
 		if known {
 			v.depend(id, before.task.DependsOn, nil)
 			v.again.Remove(id)
@@ -127,17 +157,42 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 		dependedOn = before.task.DependsOn
 	}
 	v.depend(id, dependedOn, t.DependsOn)
-	ready, again := v.config.Judge(t)
-	if ready {
-		v.ready.Set(&t)
+	now := row{&t, v.config.Judge(t)}
+	if now.verdict.Ready {
+		v.put(now)
 	}
+	again := now.verdict.Again
 	if v.again.Remove(id); !again.IsZero() {
 		if !again.After(earliest) {
 			again = earliest.Add(time.Second) // clocks differ a little from one look to the next
 		}
 		v.again.Set(id, again)
 	}
-	v.open[id] = row{&t, ready}
+	v.open[id] = now
+}
+
+// named reports whether a task that is not OPEN may be assigned, and so be ready for
+// somebody all the same.
+func named(t task.Task) bool {
+	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero()
+}
+
+// put lists a task that is ready. v.mu is held.
+func (v *View) put(r row) {
+	list := v.ready[r.verdict.For]
+	if list == nil {
+		list = newList()
+		v.ready[r.verdict.For] = list
+	}
+	list.Set(r.task)
+}
+
+// take takes a task off its list. v.mu is held.
+func (v *View) take(r row) {
+	list := v.ready[r.verdict.For]
+	if list.Delete(r.task); list.Len() == 0 && r.verdict.For != "" {
+		delete(v.ready, r.verdict.For)
+	}
 }
 
 // depend takes over what a task depends on.

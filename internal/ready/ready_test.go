@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// board is a board on which a task is ready if it is OPEN, all that it depends on is
-// COMPLETED, and nobody holds it: a lease ends a minute after ClaimedAt.
+// board is a board on which a task is ready if all that it depends on is COMPLETED, and
+// nobody holds it: a lease ends a minute after ClaimedAt. A name without that is an
+// assignment, and without either the task must be OPEN.
 type board struct {
 	now   time.Time
 	tasks map[task.ID]task.Task
@@ -24,19 +25,25 @@ func (b *board) task(id task.ID) (task.Task, bool) {
 	return t, ok
 }
 
-func (b *board) judge(t task.Task) (bool, time.Time) {
+func (b *board) judge(t task.Task) ready.Verdict {
 	blocked := task.Unfinished(t, func(id task.ID) (task.Status, bool) { return b.tasks[id].Status, true })
 	if end := t.ClaimedAt.Add(time.Minute); !t.ClaimedAt.IsZero() && b.now.Before(end) {
-		return false, end
+		return ready.Verdict{Again: end}
 	}
-	return len(blocked) == 0, time.Time{}
+	v := ready.Verdict{Ready: len(blocked) == 0}
+	if t.ClaimedAt.IsZero() {
+		v.For = t.ClaimedBy
+	}
+	v.Ready = v.Ready && (t.Status == task.Open || t.Status == task.InProgress && v.For != "")
+	return v
 }
 
-// want is what the view should show: every task judged on its own.
-func (b *board) want() []task.ID {
+// want is what the view should show to an agent, apart from what is for any: every task
+// judged on its own.
+func (b *board) want(agent string) []task.ID {
 	var all []task.Task
 	for _, t := range b.tasks {
-		if ok, _ := b.judge(t); ok && t.Status == task.Open && !t.Trashed {
+		if v := b.judge(t); v.Ready && v.For == agent && !t.Trashed {
 			all = append(all, t)
 		}
 	}
@@ -61,10 +68,18 @@ func TestView(t *testing.T) {
 		id := rapid.Custom(func(t *rapid.T) task.ID { return task.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "id"))) })
 		status := rapid.SampledFrom([]task.Status{task.Open, task.Open, task.Completed, task.InProgress})
 		check := func(t *rapid.T) {
-			if got, want := ids(v.Tasks()), b.want(); !slices.Equal(got, want) {
+			if got, want := ids(v.Tasks()), b.want(""); !slices.Equal(got, want) {
 				t.Fatalf("ready %v, want %v", got, want)
 			}
-			if got, want := v.Len(), len(b.want()); got != want {
+			for _, agent := range []string{"Sandman", "Oracle"} {
+				if got, want := ids(v.Assigned(agent)), b.want(agent); !slices.Equal(got, want) {
+					t.Fatalf("ready for %s %v, want %v", agent, got, want)
+				}
+			}
+			if got := ids(v.Assigned("")); len(got) > 0 {
+				t.Fatalf("assigned to nobody %v, want none", got)
+			}
+			if got, want := v.Len(), len(b.want("")); got != want {
 				t.Fatalf("%d tasks ready, want %d", got, want)
 			}
 		}
@@ -75,6 +90,7 @@ func TestView(t *testing.T) {
 					ID: id.Draw(t, "task"), Status: status.Draw(t, "status"), Trashed: rapid.IntRange(0, 5).Draw(t, "trashed") == 0,
 					Priority:  rapid.SampledFrom(task.Priorities).Draw(t, "priority"),
 					DependsOn: rapid.SliceOfN(id, 0, 2).Draw(t, "depends on"),
+					ClaimedBy: rapid.SampledFrom([]string{"", "", "Sandman", "Oracle"}).Draw(t, "claimed by"),
 				}
 				b.tasks[one.ID] = one
 				v.Changed(one.ID)
@@ -84,7 +100,7 @@ func TestView(t *testing.T) {
 				if !ok {
 					t.Skip()
 				}
-				one.ClaimedAt = b.now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds ago")) * time.Second)
+				one.ClaimedBy, one.ClaimedAt = "Sandman", b.now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds ago"))*time.Second)
 				b.tasks[one.ID] = one
 				v.Claimed(one.ID)
 			},
@@ -122,7 +138,7 @@ func TestAgainNow(t *testing.T) {
 	past := time.Now().Add(-time.Second)
 	v := ready.New(ready.Config{
 		Task: b.task, Now: time.Now,
-		Judge: func(task.Task) (bool, time.Time) { return false, past },
+		Judge: func(task.Task) ready.Verdict { return ready.Verdict{Again: past} },
 	})
 	v.Changed("a")
 	if n := v.Len(); n != 0 {

@@ -3,16 +3,30 @@ package task
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
-// Before orders tasks as they are offered: by priority, then the older first,
-// then by id, so that the order is total and the same for everybody.
+// Before orders tasks as they are offered: by priority, then the older first. Notion
+// tells to the minute when a task was made; of tasks made in the same minute, the one
+// with the lower unique id was made first. Without one the id decides, so that the order
+// is total and the same for everybody.
 func Before(a, b Task) int {
 	return cmp.Or(
 		cmp.Compare(a.Priority, b.Priority),
 		a.Created.Compare(b.Created),
+		cmp.Compare(a.number(), b.number()),
 		cmp.Compare(a.ID, b.ID),
 	)
+}
+
+// number is that of the task's unique id; zero if it has none.
+func (t Task) number() int64 {
+	n, err := strconv.ParseInt(t.Key[strings.LastIndexByte(t.Key, '-')+1:], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Sort puts tasks into the order in which they are offered.

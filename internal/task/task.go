@@ -29,8 +29,11 @@ type Task struct {
 	// ClaimedBy is the holder's name, empty when nobody holds the task.
 	ClaimedBy string `json:"claimed_by,omitempty"`
 	// ClaimedAt is when the claim was written or last renewed; zero when the
-	// page has no such date, which beside a ClaimedBy means a person's reservation.
+	// page has no such date, which beside a ClaimedBy means an assignment.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+	// Cleared is set if Status is not what somebody chose: Notion shows it since the
+	// option that the page had, that of IN_PROGRESS, was deleted.
+	Cleared bool `json:"-"`
 	// Token is the claim token: a ULID while a claim lives, see claim.Token.
 	Token string `json:"-"`
 	// Timeout is the task's own lease length; zero means the configured default.

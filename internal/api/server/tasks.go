@@ -30,8 +30,8 @@ func (s *Server) taskRoutes(o operations) {
 
 func (s *Server) tasks(ctx context.Context, in *struct {
 	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED"`
-	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered"`
-	Agent  string `query:"agent" doc:"Only those claimed by this name"`
+	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered: of any agent, or of that one"`
+	Agent  string `query:"agent" doc:"Only those claimed by this name; with ready, those that this agent could get"`
 	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
 }) (*tasksOutput, error) {
 	listing, err := s.broker.Tasks(ctx, api.TaskFilter{
@@ -40,7 +40,9 @@ func (s *Server) tasks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), Total: listing.Total, Age: s.localAge(listing.Age)}}, nil
+	return &tasksOutput{api.Tasks{
+		Tasks: each(listing.Tasks, s.taskOf), Total: listing.Total, LimitReached: listing.LimitReached, Age: s.localAge(listing.Age),
+	}}, nil
 }
 
 func (s *Server) task(ctx context.Context, in *struct {

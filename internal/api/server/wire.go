@@ -79,7 +79,7 @@ func (s *Server) taskOf(v broker.View) api.Task {
 	out := api.Task{
 		TaskRef: refOf(v.Task), Ready: v.Ready,
 		Agent: v.ClaimedBy, ClaimedBy: v.ClaimedBy, ClaimedAt: s.localTime(v.ClaimedAt),
-		ExpiresAt: s.localTime(v.LeaseUntil), LeaseUntil: s.localTime(v.LeaseUntil),
+		ExpiresAt: s.localTime(v.LeaseUntil), LeaseUntil: s.localTime(v.LeaseUntil), AssignedTo: v.AssignedTo,
 		DependsOn: v.DependsOn, WaitsFor: v.WaitsFor, WaitingFor: waitedOf(v.WaitingFor), Code: string(v.Code), Reason: oneLine(v.Reason),
 		CreatedAt: s.localTime(v.Created), EditedAt: s.localTime(v.Edited), Trashed: v.Trashed,
 	}

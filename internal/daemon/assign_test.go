@@ -1,0 +1,210 @@
+package daemon_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+)
+
+// offers returns the titles of what dibs ready lists for the agent.
+func (n *node) offers(agent string) []string {
+	n.w.Helper()
+	list, err := n.Tasks(n.w.Context(), api.TaskFilter{Ready: true, Agent: agent})
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	titles := []string{}
+	for _, t := range list.Tasks {
+		titles = append(titles, t.Title)
+		if !t.Ready {
+			n.w.Errorf("%q is listed as ready for %q and said not to be", t.Title, agent)
+		}
+	}
+	return titles
+}
+
+// A name without a date is an assignment, whatever the type of claimed_by: it is that
+// agent's to claim, before all else, and nobody else's.
+func TestAssignedTasks(t *testing.T) {
+	t.Parallel()
+	const sandman, oracle, maria = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02", "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a03", "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
+	user := func(id string) any { return map[string]any{"people": []any{map[string]any{"id": id}}} }
+	for kind, by := range map[string]func(string) any{
+		"rich_text": func(who string) any { return text("rich_text", who) },
+		"select":    func(who string) any { return option("select", who) },
+		"people": func(who string) any {
+			return user(map[string]string{"Sandman": sandman, "Oracle": oracle, "Maria": maria}[who])
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				if err := w.notion.EditSchema(w.tasks, map[string]any{"claimed_by": map[string]any{kind: map[string]any{}}}); err != nil {
+					w.Fatal(err)
+				}
+				w.add("urgent", map[string]any{"priority": option("select", "critical")})
+				theirs := w.add("theirs", map[string]any{"claimed_by": by("Maria"), "priority": option("select", "critical")})
+				later := w.add("later", map[string]any{"claimed_by": by("Sandman"), "priority": option("select", "low")})
+				first := w.add("first", map[string]any{"claimed_by": by("Sandman"), "priority": option("select", "high")})
+				begun := w.add("begun", map[string]any{"claimed_by": by("Sandman"), "status": option("status", "IN_PROGRESS"), "priority": option("select", "medium")})
+				waits := w.add("waits", map[string]any{"claimed_by": by("Sandman"), "depends_on": relation(first)})
+				n := w.daemon(func(c *config.Config) {
+					if kind == "people" {
+						c.Agents = dialectAgents
+					}
+				})
+				defer n.stop()
+				for agent, want := range map[string][]string{
+					"Sandman": {"first", "begun", "later", "urgent"}, "Oracle": {"urgent"}, "": {"urgent"},
+				} {
+					if got := n.offers(agent); !slices.Equal(got, want) {
+						w.Errorf("ready for %q: %q, want %q", agent, got, want)
+					}
+				}
+				for id, want := range map[string]string{theirs: "", first: "Sandman", begun: "Sandman", waits: "Sandman"} {
+					if got := n.task(id); got.AssignedTo == "" || want != "" && got.AssignedTo != want || got.Ready || !got.LeaseUntil.IsZero() {
+						w.Errorf("%+v, want it assigned to %q, and ready for nobody else", got, want)
+					}
+				}
+				for _, id := range []string{first, begun, theirs} {
+					_, err := n.claim("Oracle", id)
+					if code(err) != denied(claim.CodeReserved) || !strings.Contains(err.Error(), "is assigned to") {
+						w.Errorf("Oracle claims what is assigned to others: %v", err)
+					}
+				}
+				if _, err := n.claim("Sandman", waits); code(err) != denied(claim.CodeBlockedByDependency) {
+					w.Errorf("Sandman claims what waits: %v", err)
+				}
+				if cl := n.mustClaim("Oracle", ""); cl.Task.Title != "urgent" {
+					w.Errorf("Oracle was offered %q, want what is nobody's", cl.Task.Title)
+				}
+				for _, id := range []string{first, begun, later} {
+					cl := n.mustClaim("Sandman", "")
+					if string(cl.Task.ID) != id || cl.Override {
+						w.Errorf("Sandman was offered %q, override %v", cl.Task.Title, cl.Override)
+					}
+					if p := w.page(id); p.Select("status") != "IN_PROGRESS" || p.Date("claimed_at") == "" || p.Text("claim_token") != string(cl.ID) {
+						w.Errorf("%q shows %s since %q, want the claim", cl.Task.Title, p.Select("status"), p.Date("claimed_at"))
+					}
+					if err := n.complete(cl); err != nil {
+						w.Error(err)
+					}
+				}
+				if cl := n.mustClaim("Sandman", ""); string(cl.Task.ID) != waits {
+					w.Errorf("Sandman was offered %q, want what waited", cl.Task.Title)
+				}
+				for _, agent := range []string{"Sandman", "Oracle"} {
+					if _, err := n.claim(agent, ""); code(err) != denied(claim.CodeNothingReady) {
+						w.Errorf("%s: %v, want nothing ready", agent, err)
+					}
+				}
+				// What has no date is never swept.
+				time.Sleep(3 * time.Hour)
+				if got := n.task(theirs); got.AssignedTo == "" || got.ClaimedBy == "" {
+					w.Errorf("after three hours: %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// Who waits for a task goes on when one is assigned to it.
+func TestWaitingForAnAssignment(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("task", map[string]any{"claimed_by": text("rich_text", "Maria")})
+		n := w.daemon(nil)
+		defer n.stop()
+		got := make(chan api.Claim, 3)
+		for _, ask := range []api.ClaimRequest{{Agent: "Sandman"}, {Agent: "Oracle"}, {Agent: "Oracle", Task: id}} {
+			ask.WaitSeconds = 600
+			go func() {
+				if cl, err := n.Claim(w.Context(), ask, ""); err == nil {
+					got <- cl
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		select {
+		case cl := <-got:
+			w.Fatalf("%s got what was assigned to Maria", cl.Agent)
+		default:
+		}
+		begun := time.Now()
+		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Oracle")})
+		if cl := <-got; cl.Agent != "Oracle" || time.Since(begun) > 30*time.Second {
+			w.Errorf("%s got it after %v, want Oracle at the next sync", cl.Agent, time.Since(begun))
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+	})
+}
+
+// An agent that has as many tasks as it may could claim none, and is told so.
+func TestReadyAtTheLimit(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		w.add("one", nil)
+		w.add("two", nil)
+		n := w.daemon(func(c *config.Config) { c.Claim.MaxPerAgent = 1 })
+		defer n.stop()
+		cl := n.mustClaim("Sandman", "")
+		for agent, want := range map[string]int{"Sandman": 0, "Oracle": 1, "": 1} {
+			list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Agent: agent})
+			if err != nil || len(list.Tasks) != want || list.LimitReached != (agent == "Sandman") {
+				w.Errorf("ready for %q: %d tasks, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
+			}
+		}
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		if got := n.offers("Sandman"); len(got) != 1 {
+			w.Errorf("ready for Sandman once it is done: %q", got)
+		}
+	})
+}
+
+// Notion tells to the minute when a task was made. Its unique id tells the rest, whatever
+// the property is called, and also after a restart without Notion.
+func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]map[string]any{
+		"as it is":         {},
+		"renamed":          {"ID": map[string]any{"name": "Nummer"}},
+		"without a prefix": {"ID": map[string]any{"unique_id": map[string]any{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				if err := w.notion.EditSchema(w.tasks, schema); err != nil {
+					w.Fatal(err)
+				}
+				var want []string
+				for i := range 24 { // by their ids, they would not be in this order
+					title := string(rune('a' + i))
+					w.add(title, nil)
+					want = append(want, title)
+				}
+				o := w.options(nil)
+				n := w.start(o)
+				if got := n.offers(""); !slices.Equal(got, want) {
+					w.Errorf("ready %q, want %q", got, want)
+				}
+				n.stop()
+				defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
+				n = w.start(o)
+				defer n.stop()
+				if got := n.offers(""); !slices.Equal(got, want) {
+					w.Errorf("without Notion: ready %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}

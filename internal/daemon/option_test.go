@@ -1,0 +1,247 @@
+package daemon_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/claim"
+	"dibs/internal/daemon"
+)
+
+// An option of the status that is renamed or deleted stops new claims, and whoever holds a
+// task goes on holding it: nobody edited the task.
+func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
+	t.Parallel()
+	rename := func(from, to string) func(w *world) error {
+		return func(w *world) error { return w.notion.RenameOption(w.tasks, "status", from, to) }
+	}
+	remove := func(name string) func(w *world) error {
+		return func(w *world) error { return w.notion.DeleteOption(w.tasks, "status", name) }
+	}
+	add := func(name string) func(w *world) error {
+		return func(w *world) error { return w.notion.AddOption(w.tasks, "status", name) }
+	}
+	for name, tt := range map[string]struct {
+		change, mend func(w *world) error
+		config       func(*config.Config) // what is configured for it instead of mending it
+		says         string
+		works        bool // what is held can be worked with meanwhile
+	}{
+		"in progress renamed, and back": {
+			change: rename("IN_PROGRESS", "Doing"), mend: rename("Doing", "IN_PROGRESS"),
+			says: `was renamed to "Doing": set tasks.statuses.in_progress to "Doing", or rename it back`, works: true,
+		},
+		"in progress renamed, and configured": {
+			change: rename("IN_PROGRESS", "Doing"), config: func(c *config.Config) { c.Tasks.Statuses.InProgress = "Doing" },
+			says: `was renamed to "Doing"`, works: true,
+		},
+		"completed renamed, and configured": {
+			change: rename("COMPLETED", "Done"), config: func(c *config.Config) { c.Tasks.Statuses.Completed = "Done" },
+			says: `was renamed to "Done": set tasks.statuses.completed to "Done"`, works: true,
+		},
+		"in progress deleted, and made again": {
+			change: remove("IN_PROGRESS"), mend: add("IN_PROGRESS"),
+			says: `option "IN_PROGRESS" of property "status" was deleted: add what was deleted again, or set tasks.statuses.in_progress`,
+		},
+		"in progress deleted, and another one made": {
+			change: remove("IN_PROGRESS"), mend: add("Doing"), config: func(c *config.Config) { c.Tasks.Statuses.InProgress = "Doing" },
+			says: `option "IN_PROGRESS" of property "status" was deleted`,
+		},
+		"blocked deleted, and made again": {
+			change: remove("BLOCKED"), mend: add("BLOCKED"), says: `option "BLOCKED" of property "status" was deleted`, works: true,
+		},
+	} {
+		for _, kind := range []string{"status", "select"} {
+			for _, noticed := range []string{"by a sync", "by its holder", "by a finish"} {
+				if kind == "select" && noticed == "by a finish" && name == "completed renamed, and configured" {
+					continue // the finish makes the option anew, and nothing is missing
+				}
+				t.Run(fmt.Sprintf("%s, a %s, noticed %s", name, kind, noticed), func(t *testing.T) {
+					t.Parallel()
+					inWorld(t, 0, func(w *world) {
+						if kind == "select" {
+							w.selectStatus()
+						}
+						held, kept, free := w.add("held", w.open(kind)), w.add("kept", w.open(kind)), w.add("free", w.open(kind))
+						o := w.options(nil)
+						n := w.start(o)
+						defer n.stop()
+						done, alive := n.mustClaim("Sandman", held), n.mustClaim("Oracle", kept)
+						time.Sleep(2 * time.Minute)
+						n.sync()
+						if err := tt.change(w); err != nil {
+							w.Fatal(err)
+						}
+						switch noticed {
+						case "by its holder":
+							time.Sleep(14 * time.Minute) // to the half of the lease
+							_, err := n.Renew(w.Context(), string(alive.ID), api.RenewRequest{}, "")
+							if tt.works != (err == nil) || err != nil && code(err) != string(claim.CodeNotionRefused) {
+								w.Errorf("renew = %v", err)
+							}
+						case "by a finish":
+							if err := n.complete(done); err != nil {
+								w.Error(err)
+							}
+						}
+						time.Sleep(30 * time.Second)
+						if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil && !strings.Contains(err.Error(), tt.says) {
+							w.Errorf("sync = %v", err)
+						}
+						time.Sleep(3 * time.Minute)
+						if _, err := n.claim("Eve", free); code(err) != string(claim.CodeNotionRefused) || !strings.Contains(err.Error(), tt.says) {
+							w.Errorf("claim = %v, want notion_refused and %s", err, tt.says)
+						}
+						if s := n.status(); len(s.Warnings) == 0 || !strings.Contains(s.Warnings[0], tt.says) {
+							w.Errorf("warnings %q, want one that says %s", s.Warnings, tt.says)
+						}
+						if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held {
+							w.Errorf("what is held: %s, %v (%s)", got.State, err, got.Detail)
+						}
+						if noticed != "by a finish" {
+							if err := n.complete(done); err != nil {
+								w.Error(err)
+							}
+						}
+						if got, err := n.Lookup(w.Context(), string(done.ID), ""); err != nil || got.Outcome != claim.EndCompleted || tt.works && got.State != claim.Ended {
+							w.Errorf("what was completed: %s, %s, %v (%s)", got.State, got.Outcome, err, got.Detail)
+						}
+
+						if tt.mend != nil {
+							if err := tt.mend(w); err != nil {
+								w.Fatal(err)
+							}
+						}
+						c, doing := o.Config, "IN_PROGRESS"
+						if tt.config != nil {
+							tt.config(&c)
+							if err := n.daemon.Reload(c); err != nil {
+								w.Fatal(err)
+							}
+							doing = c.Tasks.Statuses.InProgress
+						}
+						time.Sleep(6 * time.Minute) // what is owed is tried again after five at the most
+						if s := n.status(); len(s.Warnings) != 0 || s.Mirror.Stale {
+							w.Errorf("once it is mended: %q, %+v", s.Warnings, s.Mirror)
+						}
+						if got := w.page(held).Select("status"); got != c.Tasks.Statuses.Completed {
+							w.Errorf("the task that was completed shows %s", got)
+						}
+						if p := w.page(kept); p.Select("status") != doing || p.Text("claim_token") != string(alive.ID) {
+							w.Errorf("the task that is held shows %s of %q, want it in progress", p.Select("status"), p.Text("claim_token"))
+						}
+						if got, err := n.Lookup(w.Context(), string(alive.ID), ""); err != nil || got.State != claim.Held {
+							w.Errorf("what is held, in the end: %s, %v (%s)", got.State, err, got.Detail)
+						}
+						if err := n.complete(alive); err != nil {
+							w.Error(err)
+						}
+						n.mustClaim("Eve", free)
+					})
+				})
+			}
+		}
+	}
+}
+
+// The same happens while no daemon runs.
+func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"status", "select"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				if kind == "select" {
+					w.selectStatus()
+				}
+				id := w.add("held", w.open(kind))
+				o := w.options(nil)
+				n := w.start(o)
+				cl := n.mustClaim("Sandman", id)
+				n.sync()
+				n.stop()
+				refused := func(says string) {
+					o := o
+					o.Listener = apitest.NewPipe()
+					if _, err := daemon.Start(w.Context(), o); err == nil || !strings.Contains(err.Error(), says) {
+						w.Errorf("start = %v, want %s", err, says)
+					}
+				}
+				if err := w.notion.RenameOption(w.tasks, "status", "IN_PROGRESS", "Doing"); err != nil {
+					w.Fatal(err)
+				}
+				refused(`was renamed to "Doing": set tasks.statuses.in_progress to "Doing"`)
+				o.Config.Tasks.Statuses.InProgress = "Doing"
+				n = w.start(o)
+				time.Sleep(time.Minute)
+				n.sync()
+				n.stop()
+
+				if err := w.notion.DeleteOption(w.tasks, "status", "Doing"); err != nil {
+					w.Fatal(err)
+				}
+				refused(`option "Doing" of property "status" was deleted`)
+				if err := w.notion.AddOption(w.tasks, "status", "Doing"); err != nil {
+					w.Fatal(err)
+				}
+				n = w.start(o)
+				defer n.stop()
+				time.Sleep(time.Minute)
+				if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || w.page(id).Select("status") != "Doing" {
+					w.Errorf("the claim: %s, %v (%s); the task shows %q", got.State, err, got.Detail, w.page(id).Select("status"))
+				}
+			})
+		})
+	}
+}
+
+// What a person does to a held task is still a person's doing, also when the option was
+// there all the time, or has been back for a while.
+func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		first, second := w.add("first", nil), w.add("second", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		one, two := n.mustClaim("Sandman", first), n.mustClaim("Oracle", second)
+		w.edit(first, map[string]any{"status": option("status", "OPEN")})
+		time.Sleep(time.Minute)
+		if err := w.notion.DeleteOption(w.tasks, "status", "IN_PROGRESS"); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := w.notion.AddOption(w.tasks, "status", "IN_PROGRESS"); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.edit(second, map[string]any{"status": option("status", "OPEN")})
+		time.Sleep(time.Minute)
+		for _, cl := range []api.Claim{one, two} {
+			if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Ended || got.Outcome != claim.EndLost {
+				w.Errorf("%s: %s, %s, %v; want it lost", cl.Task.Title, got.State, got.Outcome, err)
+			}
+		}
+	})
+}
+
+// selectStatus makes the status of the board a select with all its options.
+func (w *world) selectStatus() {
+	w.Helper()
+	options := []any{}
+	for _, name := range []string{"OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"} {
+		options = append(options, map[string]any{"name": name})
+	}
+	if err := w.notion.EditSchema(w.tasks, map[string]any{"status": map[string]any{"select": map[string]any{"options": options}}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// open is the properties of an open task.
+func (w *world) open(kind string) map[string]any {
+	return map[string]any{"status": option(kind, "OPEN")}
+}

@@ -1,0 +1,129 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/notion"
+)
+
+// settings compares what the daemon claims under with what is configured now. What a
+// daemon of another version does not tell is left out.
+func (e *examination) settings(p api.PolicyStatus) {
+	var differ []string
+	compare := func(key, runs, configured string) {
+		if runs != "" && runs != configured {
+			differ = append(differ, fmt.Sprintf("%s %s, and %s is configured", key, runs, configured))
+		}
+	}
+	c := e.Config.Claim
+	if p.TimeoutSeconds > 0 {
+		compare("claim.timeout", seconds(p.TimeoutSeconds), c.Timeout.String())
+	}
+	compare("claim.write_window", seconds(p.WriteWindowSeconds), c.WriteWindow.String())
+	compare("claim.settle", seconds(p.SettleSeconds), c.Settle.String())
+	if p.Override != "" {
+		compare("claim.override", p.Override, string(c.Override))
+		compare("claim.exclusive", fmt.Sprint(p.Exclusive), fmt.Sprint(c.Exclusive))
+	}
+	if p.MaxPerAgent != nil {
+		compare("claim.max_per_agent", fmt.Sprint(*p.MaxPerAgent), fmt.Sprint(c.MaxPerAgent))
+	}
+	if p.MaxLifetimeSeconds != nil {
+		compare("claim.max_lifetime", seconds(*p.MaxLifetimeSeconds), c.MaxLifetime.String())
+	}
+	if len(differ) > 0 {
+		e.warn("settings", "the daemon runs with "+strings.Join(differ, "; "), "restart it, or configure what it runs with: leases are judged by it")
+	}
+	for _, other := range p.Others {
+		e.warn("settings", other, api.SameSettings)
+	}
+}
+
+func seconds(s float64) string { return time.Duration(s * float64(time.Second)).String() }
+
+// What Notion allows a connection, in requests a second, on average: in most workspaces,
+// and in those on the Business and Enterprise plans.
+const (
+	usualRate    = 3
+	businessRate = 10
+)
+
+// rate looks at the rate that is configured.
+func (e *examination) rate() {
+	const means = "whatever is beyond that Notion answers with a pause, in which nothing is claimed"
+	switch rate := e.Config.Notion.Rate; {
+	case rate > businessRate:
+		e.warn("rate", fmt.Sprintf("notion.rate is %g requests a second, and Notion allows %d, or %d in Business and Enterprise: %s", rate, usualRate, businessRate, means),
+			fmt.Sprintf("set it to %d, or to %d in such a workspace", usualRate, businessRate))
+	case rate > usualRate:
+		e.warn("rate", fmt.Sprintf("notion.rate is %g requests a second, which Notion allows in Business and Enterprise only, and %d elsewhere: %s", rate, usualRate, means),
+			fmt.Sprintf("set it to %d unless the workspace is on such a plan", usualRate))
+	}
+}
+
+// agents looks for names that differ in nothing but case, among those configured, those on
+// the board, as far as a daemon tells, and those of claims: they are compared exactly, so
+// that each is an agent of its own.
+func (e *examination) agents(ctx context.Context) {
+	names := make(map[string]bool)
+	for _, a := range e.Config.Agents {
+		names[a.Name] = true
+	}
+	for _, c := range e.live {
+		names[c.Agent] = true
+	}
+	if e.status != nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		// Should it fail, there is nothing more to go by.
+		list, _ := e.Daemon.Tasks(ctx, api.TaskFilter{})
+		for _, t := range list.Tasks {
+			names[t.ClaimedBy] = true
+		}
+	}
+	groups := make(map[string][]string)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		folded := strings.ToLower(name)
+		groups[folded] = append(groups[folded], name)
+	}
+	for _, folded := range slices.Sorted(maps.Keys(groups)) {
+		if group := groups[folded]; len(group) > 1 {
+			e.warn("agents", fmt.Sprintf("%s differ in case only, and are %d agents: names are compared exactly, so that one is refused what is assigned to, or held by, the other", quoted(group), len(group)),
+				"use one of them everywhere: in `agents`, in --agent and DIBS_AGENT, and in claimed_by")
+		}
+	}
+}
+
+func quoted(names []string) string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(list, " and ")
+}
+
+// users looks for the Notion users of agents, which a claimed_by that takes people needs.
+func (e *examination) users(f notion.Fit) {
+	if f.Key != "claimed_by" || f.Found != "people" {
+		return
+	}
+	var without []string
+	for _, a := range e.Config.Agents {
+		if a.NotionUser == "" {
+			without = append(without, a.Name)
+		}
+	}
+	remedy := fmt.Sprintf("name a Notion user for each in agents[].notion_user, or make %q a text", f.Name)
+	switch {
+	case len(without) == len(e.Config.Agents):
+		e.problem("agents", fmt.Sprintf("property %q takes users only, and no agent has one: nobody can claim anything", f.Name), remedy)
+	case len(without) > 0:
+		e.warn("agents", fmt.Sprintf("property %q takes users only, and %s cannot claim without one", f.Name, quoted(without)), remedy)
+	}
+}

@@ -1,0 +1,62 @@
+package emulator
+
+import (
+	"fmt"
+	"slices"
+)
+
+// These methods change the options of a select or a status as a person does.
+
+// RenameOption gives an option another name. It keeps its id, and the pages that have it
+// show the new name.
+func (e *Emulator) RenameOption(databaseID, property, from, to string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		i := slices.IndexFunc(options, func(o option) bool { return o.Name == from })
+		if i < 0 {
+			return nil, fmt.Errorf("property %q has no option %q", property, from)
+		}
+		options[i].Name = to
+		return options, nil
+	})
+}
+
+// DeleteOption takes an option away. The pages that had it show none from then on, or, of
+// a status, its default; also when an option of that name is added again.
+func (e *Emulator) DeleteOption(databaseID, property, name string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		return slices.DeleteFunc(options, func(o option) bool { return o.Name == name }), nil
+	})
+}
+
+// AddOption adds an option, as the last one.
+func (e *Emulator) AddOption(databaseID, property, name string) error {
+	return e.editOptions(databaseID, property, func(options []option) ([]option, error) {
+		return append(options, option{ID: newID(), Name: name, Color: "default"}), nil
+	})
+}
+
+func (e *Emulator) editOptions(databaseID, name string, edit func([]option) ([]option, error)) error {
+	return e.do(func(tx *tx) error {
+		s, err := tx.world.firstSource(databaseID)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(s.Properties, func(p property) bool { return p.Name == name })
+		if i < 0 {
+			return fmt.Errorf("no property %q", name)
+		}
+		options, err := edit(slices.Clone(s.Properties[i].Options))
+		if err != nil {
+			return err
+		}
+		tx.editSource(s, func(s *source) {
+			s.Properties = slices.Clone(s.Properties)
+			p := &s.Properties[i]
+			p.Options = options
+			if p.Type == "status" {
+				p.Groups = p.regroup(slices.Clone(p.Groups))
+			}
+		})
+		return nil
+	})
+}
