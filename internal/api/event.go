@@ -19,6 +19,7 @@ type Event struct {
 	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring"`
 	Detail    string   `json:"detail,omitempty" doc:"Why, in one line"`
 	Summary   string   `json:"summary,omitempty" doc:"What the agent said when it was done"`
+	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The same as claim"`
 }
 
 // The media type of GET /v1/events, and the header by which a reader goes on

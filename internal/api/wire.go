@@ -15,6 +15,7 @@ type TaskRef struct {
 	Status   task.Status `json:"status"`
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
+	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
 }
 
 // Claim is an agent's hold on a task.
@@ -25,6 +26,7 @@ type Claim struct {
 	State     claim.State `json:"state" doc:"held, or finishing while what the agent said at the end is owed to Notion, or ended; reserved, writing, abandoned, unseen, voided and clearing are attempts that nobody was granted"`
 	ClaimedAt Time        `json:"claimed_at,omitzero" doc:"When the lease began: at the claim or at its last renewal"`
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
+	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
@@ -46,21 +48,33 @@ type Claims struct {
 type Task struct {
 	TaskRef
 	Ready      bool      `json:"ready" doc:"A claim could get it now: of the agent that was asked about, or of any, if none was"`
-	ClaimedBy  string    `json:"claimed_by,omitempty"`
+	ClaimedBy  string    `json:"claimed_by,omitempty" doc:"The same as agent"`
 	ClaimedAt  Time      `json:"claimed_at,omitzero"`
-	LeaseUntil Time      `json:"lease_until,omitzero" doc:"When the holder's lease ends; absent for an assignment"`
+	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
 	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
+	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
+	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it; absent if it could"`
+	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
 	Trashed    bool      `json:"trashed,omitempty"`
+	Agent      string    `json:"agent,omitempty" doc:"Whose name is on the task"`
+	ExpiresAt  Time      `json:"expires_at,omitzero" doc:"When the holder's lease ends; absent where the name has no time"`
+}
+
+// Waited is a task that another one waits for.
+type Waited struct {
+	TaskRef
+	Agent string `json:"agent,omitempty" doc:"Whose name is on it"`
 }
 
 // Tasks answers a question for tasks.
 type Tasks struct {
 	Tasks        []Task `json:"tasks" nullable:"false"`
+	Total        int    `json:"total,omitempty" doc:"How many there are, whatever the limit"`
 	LimitReached bool   `json:"limit_reached,omitempty" doc:"None is ready for the agent because it holds as many tasks as it may"`
 	Age
 }
@@ -97,7 +111,8 @@ type Sync struct {
 type Swept struct {
 	Task   task.ID `json:"task"`
 	Title  string  `json:"title"`
-	Former string  `json:"former" doc:"Who had the stale claim"`
+	Former string  `json:"former" doc:"The same as agent"`
+	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
 }
 
 // Sweep answers a request to sweep.

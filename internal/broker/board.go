@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -78,6 +79,10 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 // view is t as the agent sees it, or anybody if that is empty.
 func (bd *board) view(t task.Task, agent string) View {
 	v := View{Task: t, Ready: bd.ready(t, agent), WaitsFor: bd.waitsFor(t)}
+	v.WaitingFor = bd.known(v.WaitsFor)
+	if !v.Ready {
+		v.Code, v.Reason = bd.why(t, v, agent)
+	}
 	if t.Status == task.Open || t.Status == task.InProgress {
 		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
 	}
@@ -89,10 +94,12 @@ func (bd *board) view(t task.Task, agent string) View {
 	return v
 }
 
-// Tasks lists the tasks that f selects, in the order in which they are offered.
+// Tasks lists the tasks that f selects: those that are ready in the order in which they
+// are offered; of all, first those that are worked on, see matters.
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
+	var selected []task.Task
 	if f.Ready {
 		if out.LimitReached = bd.atLimit(f.Agent); out.LimitReached {
 			return out, nil
@@ -107,10 +114,17 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 			f.Ready && !bd.ready(t, f.Agent):
 			continue
 		}
+		selected = append(selected, t)
+	}
+	out.Total = len(selected)
+	if !f.Ready {
+		bd.sort(selected, f.Agent)
+	}
+	if f.Limit > 0 && len(selected) > f.Limit {
+		selected = selected[:f.Limit]
+	}
+	for _, t := range selected {
 		out.Tasks = append(out.Tasks, bd.view(t, f.Agent))
-		if f.Limit > 0 && len(out.Tasks) == f.Limit {
-			break
-		}
 	}
 	return out, nil
 }
@@ -142,6 +156,16 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 		return View{}, ErrNoTask
 	}
 	return bd.view(t, ""), nil
+}
+
+// TaskByKey returns the id of the task with that key, in whatever case, or ErrNoTask.
+func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
+	for t := range b.mirror.Tasks() {
+		if t.IsKey(key) {
+			return t.ID, nil
+		}
+	}
+	return "", fmt.Errorf("%w %s; if it was just made: dibs sync", ErrNoTask, key)
 }
 
 // Claims returns the claims held through this daemon, oldest first: all, or

@@ -38,6 +38,11 @@ type Journal interface {
 	claim.Ledger
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
+	// Losses returns the newest claims that were taken from the agent, the newest first.
+	Losses(ctx context.Context, agent string) ([]claim.Loss, error)
+	// Told notes that the agent of a claim was told that it was taken; of any other
+	// claim, nothing.
+	Told(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
 	// BindRequest notes that the user's request with that idempotency key made that claim.

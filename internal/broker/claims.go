@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -89,9 +90,13 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, r.Agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
-		return claim.Claim{}, d.Deny(t)
+		return claim.Claim{}, bd.named(d.Deny(t))
 	}
-	return b.attempt(ctx, r, t)
+	cl, err := b.attempt(ctx, r, t)
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		err = b.present().named(denied)
+	}
+	return cl, err
 }
 
 // next goes down the ready tasks until a claim is granted. A task whose page cannot be
@@ -269,6 +274,7 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
+	b.tell(ctx, err)
 	var failed *claim.StoreError
 	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
@@ -286,12 +292,14 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 		return claim.Claim{}, err
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
+	b.tell(ctx, err)
 	b.Changed()
 	return cl, err
 }
 
 // Lookup finds the claim that r means. A task id means the claim that has the task now,
-// or, if none has, the last one on it, of r.Agent if that is given. The error is claim.ErrUnknownClaim,
+// or, if none has or the last one of r.Agent was taken from it, the last one on it, of r.Agent
+// if that is given. The error is claim.ErrUnknownClaim,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
 // another agent's.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
@@ -300,45 +308,67 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	if r.Agent != "" && cl.Agent != r.Agent {
-		return claim.Claim{}, &claim.Lost{Claim: cl, Holder: cl.Agent, Detail: fmt.Sprintf("it is %s's, not %s's", cl.Agent, r.Agent)}
+		return claim.Claim{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
 	}
 	return cl, nil
 }
 
 func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	if r.Claim == "" {
-		claims, err := b.Claims(ctx, r.Agent)
-		if err != nil {
-			return claim.Claim{}, err
-		}
-		if len(claims) != 1 {
-			return claim.Claim{}, &AmbiguousError{Agent: r.Agent, Claims: claims}
-		}
-		return claims[0], nil
+		return b.only(ctx, r.Agent)
 	}
 	if id, ok := claim.ParseID(r.Claim); ok {
 		return b.claimer.Find(ctx, id)
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
-		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither a claim id nor a task id", r.Claim)}
+		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither the id of a claim nor of a task", r.Claim)}
 	}
-	if c, ok := b.claimer.On(id); ok && (c.State == claim.Held || c.State == claim.Finishing) {
-		return c, nil
+	owns := func(c claim.Claim) bool { return c.State == claim.Held || c.State == claim.Finishing }
+	meant := func(c claim.Claim) bool { return r.Agent == "" || c.Agent == r.Agent }
+	holder, taken := b.claimer.On(id)
+	if taken = taken && owns(holder); taken && meant(holder) {
+		return holder, nil
 	}
 	claims, err := b.journal.TaskClaims(ctx, id)
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	for _, c := range claims { // one that is being taken over, too
-		if c.State == claim.Held || c.State == claim.Finishing {
-			return c, nil
+	if i := slices.IndexFunc(claims, owns); !taken && i >= 0 { // one that is being taken over, too
+		holder, taken = claims[i], true
+	}
+	if taken && !meant(holder) {
+		if lost, ok := takenFrom(r.Agent, claims); ok {
+			return lost, nil
 		}
+	}
+	if taken {
+		return holder, nil
 	}
 	for _, c := range claims {
-		if (r.Agent == "" || c.Agent == r.Agent) && !c.Started.IsZero() {
+		if meant(c) && !c.Started.IsZero() {
 			return c, nil
 		}
 	}
-	return claim.Claim{}, claim.ErrUnknownClaim
+	t, _ := b.mirror.Task(id)
+	return claim.Claim{}, &noClaimError{t, r.Agent}
 }
+
+// noClaimError says that there is no claim on a task: none of the agent's, if there is one.
+type noClaimError struct {
+	task  task.Task
+	agent string
+}
+
+func (e *noClaimError) Error() string {
+	what := "the task"
+	if e.task.Title != "" {
+		what = fmt.Sprintf("“%s”", e.task.Title)
+	}
+	if e.agent == "" {
+		return "nobody has claimed " + what + " through this daemon"
+	}
+	return e.agent + " has not claimed " + what + " through this daemon"
+}
+
+func (e *noClaimError) Unwrap() error { return claim.ErrUnknownClaim }

@@ -10,8 +10,10 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -52,6 +54,12 @@ type View struct {
 	AssignedTo string
 	// WaitsFor lists the dependencies that are not COMPLETED.
 	WaitsFor []task.ID
+	// WaitingFor is WaitsFor with what is known of each; of one that is not known, the id.
+	WaitingFor []task.Task
+	// Code says why a claim could not get the task now, as its denial would, and Reason
+	// says it in a line; both are empty if it could.
+	Code   claim.Code
+	Reason string
 	// Claim is the claim held through this daemon, if there is one.
 	Claim *claim.Claim
 	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
@@ -62,6 +70,7 @@ type View struct {
 // Listing is what a question about tasks is answered with.
 type Listing struct {
 	Tasks []View
+	Total int // how many there are, whatever the limit
 	// LimitReached is set if no task is ready for the agent only because it has as many
 	// as it may.
 	LimitReached bool
@@ -71,7 +80,7 @@ type Listing struct {
 // Errors of questions about claims and tasks.
 var (
 	// ErrNoTask: the mirror has no task of that id.
-	ErrNoTask = errors.New("no such task in the mirror")
+	ErrNoTask = errors.New("the daemon knows no such task")
 )
 
 // AmbiguousError says that an agent has no claim, or several, where its only one was meant.
@@ -80,11 +89,22 @@ type AmbiguousError struct {
 	Claims []claim.Claim
 }
 
+// maxNamed is how many claims are named that could be meant.
+const maxNamed = 5
+
 func (e *AmbiguousError) Error() string {
 	if len(e.Claims) == 0 {
 		return fmt.Sprintf("%s holds no claim", e.Agent)
 	}
-	return fmt.Sprintf("%s holds %d claims: name one by its claim id or task id", e.Agent, len(e.Claims))
+	var names []string
+	for i, c := range e.Claims {
+		if i == maxNamed {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
+	}
+	return fmt.Sprintf("%s holds %d tasks, say which one: %s", e.Agent, len(e.Claims), strings.Join(names, ", "))
 }
 
 // OwedError says that what was asked of a claim is noted, and that Notion has yet

@@ -226,6 +226,7 @@ func (a *attempt) endFormer(ctx context.Context) {
 		if old.State != Held || old.ID == a.cl.ID {
 			continue
 		}
+		old.LostTo = a.cl.Agent
 		// The event is the overriding claim's; the record is what is mended here.
 		if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
 			a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)

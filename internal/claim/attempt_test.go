@@ -203,7 +203,7 @@ func TestDenials(t *testing.T) {
 		{
 			name:   "waiting for another task",
 			change: func(t *task.Task) { t.DependsOn = []task.ID{otherPage} },
-			code:   claim.CodeBlockedByDependency, says: string(otherPage), requests: 1,
+			code:   claim.CodeBlockedByDependency, says: "waits for another task", requests: 1,
 		},
 		{
 			name:   "stale, with overrides of open tasks only",

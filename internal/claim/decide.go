@@ -55,7 +55,7 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	case t.Trashed:
 		return Decision{Code: CodeNotOpen, Reason: "it is in the trash or archived"}
 	case t.Status != task.Open && t.Status != task.InProgress:
-		return Decision{Code: CodeNotOpen, Reason: "its status is " + said(t.Status)}
+		return Decision{Code: CodeNotOpen, Reason: stands(t.Status)}
 	}
 
 	claimed, assignee := t.ClaimedBy != "", Assignee(t)
@@ -93,8 +93,25 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	if len(blockers) > 0 {
 		return Decision{
 			Code:   CodeBlockedByDependency,
-			Reason: fmt.Sprintf("it depends on %d unfinished task(s), the first being %s", len(blockers), blockers[0]),
+			Reason: waiting(len(blockers)),
 		}
 	}
 	return d
+}
+
+// stands says that a task is in a status.
+func stands(s task.Status) string {
+	if s == task.Unknown {
+		return "its status is " + said(s)
+	}
+	return "it is " + said(s)
+}
+
+// waiting says that a task waits for so many others. Which ones they are, says who knows
+// their titles.
+func waiting(n int) string {
+	if n == 1 {
+		return "it waits for another task, which is not finished"
+	}
+	return fmt.Sprintf("it waits for %d other tasks, which are not finished", n)
 }

@@ -64,11 +64,16 @@ func (d *Denied) Unwrap() error { return d.Err }
 // Lost is the error of an operation on a claim that is no longer the agent's.
 type Lost struct {
 	Claim Claim
+	// Asked is the agent that asked, if that is not the claim's.
+	Asked string
 	// Holder is who has the task now; empty if nobody or unknown.
 	Holder string
 	Detail string
 }
 
 func (l *Lost) Error() string {
-	return fmt.Sprintf("claim %s on %q is no longer yours: %s", l.Claim.ID, l.Claim.Task.Title, l.Detail)
+	if l.Asked != "" && l.Asked != l.Claim.Agent {
+		return fmt.Sprintf("%q is not %s's: %s has it", l.Claim.Task.Title, l.Asked, l.Claim.Agent)
+	}
+	return fmt.Sprintf("%q is no longer %s's: %s", l.Claim.Task.Title, l.Claim.Agent, l.Detail)
 }

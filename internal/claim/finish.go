@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,15 +54,18 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Claim, func(), error) {
 func (c *Claimer) notHeld(cl Claim) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
 	if cl.State == Finishing {
-		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it is already being ended as %s", cl.Finish.As)
+		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it was reported as %s, and Notion has yet to be told", cl.Finish.As)
 	}
 	if cl.State == Ended && cl.Ending != EndNotGranted {
-		l.Detail = "it ended: " + string(cl.Ending)
-		if cl.Detail != "" {
-			l.Detail += ", " + cl.Detail
-		}
+		l.Holder, l.Detail = cl.LostTo, cmp.Or(cl.Detail, endings[cl.Ending])
 	}
 	return l
+}
+
+// endings says how claims end of which nothing else is said.
+var endings = map[Ending]string{
+	EndCompleted: "it was completed", EndFailed: "it was reported as failed", EndBlocked: "it was reported as blocked",
+	EndReleased: "it was given back", EndLost: "it was taken away", EndOverridden: "its lease ran out", EndSwept: "its lease ran out",
 }
 
 // finish journals the intent, unless there is one already, and delivers it if it
@@ -86,9 +90,8 @@ func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error)
 // one that somebody else ended is not forgotten: the task log gets it as
 // orphaned, once, however often the agent says so.
 func (c *Claimer) tooLate(ctx context.Context, cl Claim, f Finish) error {
-	taken := cl.Ending == EndLost || cl.Ending == EndOverridden || cl.Ending == EndSwept
-	if taken && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
-		e := cl.orphaned(f, c.store.Now(), "", cl.Detail)
+	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
+		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
 		e.ID = string(cl.ID)
 		if err := c.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
 			return fmt.Errorf("claim %s: what was done could not be journalled: %w", cl.ID, err)

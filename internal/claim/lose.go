@@ -25,6 +25,7 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Cl
 	now := c.store.Now()
 	e := cl.event(KindLost, now)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
+	cl.LostTo = holder
 	events := []Event{e}
 	if f := cl.Finish; f != nil && f.isWork() {
 		events = append(events, cl.orphaned(*f, now, holder, detail))

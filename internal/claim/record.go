@@ -78,6 +78,25 @@ type Claim struct {
 	Ended  time.Time `json:"ended_at,omitzero"`
 	// Detail says in one line why the claim ended, where that needs saying.
 	Detail string `json:"detail,omitempty"`
+	// LostTo is who had the task after the claim was lost or overridden; empty if
+	// nobody did, or it is not known.
+	LostTo string `json:"lost_to,omitempty"`
+}
+
+// Taken reports whether the agent was granted the claim and somebody else ended it.
+func (c Claim) Taken() bool {
+	return c.State == Ended && !c.Started.IsZero() && (c.Ending == EndLost || c.Ending == EndOverridden || c.Ending == EndSwept)
+}
+
+// Loss is a claim that was taken from its agent.
+type Loss struct {
+	Claim
+	// Beside are the claims that the agent held when this one was lost.
+	Beside []ID
+	// Told is set once an answer to the agent has named the loss.
+	Told bool
+	// Last is set if the agent was granted nothing since.
+	Last bool
 }
 
 // ExpiresAt is until when the agent may trust its claim: the lease's end, which

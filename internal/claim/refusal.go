@@ -24,7 +24,7 @@ func (r Refusal) Event(c Claim, now time.Time, limit int) Event {
 	h := r.Holder
 	e.Code, e.Holder, e.Against, e.Detail = CodeHeld, h.Agent, h.ID, h.occupies()
 	if h.State == Held {
-		e.Detail += " until " + h.ExpiresAt().UTC().Format(time.RFC3339)
+		e.Expires = h.ExpiresAt()
 	}
 	e.Title, e.URL = cmp.Or(e.Title, h.Task.Title), cmp.Or(e.URL, h.Task.URL)
 	return e

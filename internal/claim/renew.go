@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // Renew notes that the agent is alive. The lease is written to Notion anew only
@@ -98,7 +97,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		case s == gone:
 			return c.lose(ctx, cl, holder, detail)
 		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
-			return Claim{}, Errorf(Unavailable, LandedUnknown, "claim %s: Notion does not show the renewal; the lease ends at %s as before", cl.ID, cl.ExpiresAt().Format(time.RFC3339))
+			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
 		}
 	}
 	c.refresh(&renewed, answer.Task)

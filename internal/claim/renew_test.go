@@ -318,7 +318,7 @@ func TestRenewOfAFinish(t *testing.T) {
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)
 		_, err = d.Renew(w.ctx, c.ID)
-		if lost := w.lost(err); lost.Detail != "it is already being ended as completed" || lost.Holder != "Sandman" {
+		if lost := w.lost(err); lost.Detail != "it was reported as completed, and Notion has yet to be told" || lost.Holder != "Sandman" {
 			t.Errorf("renew: %+v; want to be told that the claim is being ended", lost)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"dibs/internal/task"
 )
@@ -64,7 +63,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	cl = Claim{
 		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, Due: now.Add(c.policy.Grace),
 		Lease: Lease{ClaimedAt: now, Requested: local.Requested, Own: local.Own},
-		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format(time.RFC3339)},
+		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")},
 	}
 	if err := c.save(ctx, cl); err != nil {
 		return Claim{}, false, err

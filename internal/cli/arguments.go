@@ -61,13 +61,17 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &usageError{err}
 }
 
-// taskID reads an argument that names a task.
+// taskID reads an argument that names a task. A key is left to the daemon, which knows
+// whose it is.
 func taskID(arg string) (task.ID, error) {
-	id, err := task.ParseID(arg)
-	if err != nil {
-		return "", &usageError{err}
+	id, err := task.ParseTaskID(arg)
+	if err == nil {
+		return id, nil
 	}
-	return id, nil
+	if key, ok := task.ParseKey(arg); ok {
+		return task.ID(key), nil
+	}
+	return "", usagef("%q names no task: want its key such as T-3, its id, or its URL in Notion", arg)
 }
 
 // claimID reads an argument that names a claim: by its id, or by its task's.
@@ -75,7 +79,7 @@ func claimID(arg string) (string, error) {
 	if id, ok := claim.ParseID(arg); ok {
 		return string(id), nil
 	}
-	id, err := task.ParseID(arg)
+	id, err := taskID(arg)
 	if err != nil {
 		return "", usagef("%q is neither the id of a claim nor of a task", arg)
 	}
@@ -93,7 +97,7 @@ func (a *app) own(args []string) (string, error) {
 		return id, a.checkAgent()
 	}
 	if a.agent == "" {
-		return "", usagef("which claim? name it, or its task; for the only claim of an agent, give --agent or set DIBS_AGENT")
+		return "", usagef("which claim? name its task, or say whose only claim you mean with --agent or DIBS_AGENT")
 	}
 	return api.OnlyClaim, a.checkAgent()
 }

@@ -27,10 +27,12 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   c.verb + " [CLAIM_OR_TASK]",
 		Short: c.short,
-		Long: c.long + "\n\nThe claim is named by its id or its task's id or URL; without one, it is the agent's only claim.\n" +
+		Long: c.long + "\n\nThe claim is named by its task (T-3, id or URL) or by its own id. Without a name it is the agent's\n" +
+			"only claim; but if one was lost of which the agent was not told, nothing is done, and the answer says\n" +
+			"what was lost. Scripts had better give the name.\n" +
 			"Exit code 4: the claim is no longer the agent's.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.own(args)
 			if err != nil {

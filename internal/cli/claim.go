@@ -15,12 +15,12 @@ func (a *app) claimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claim TASK",
 		Short: "Claim a task",
-		Long: "Claim a task, named by its Notion page id or URL. Prints the claim, or the denial, as JSON on\n" +
-			"stdout. Exit code 3: not claimed.",
-		Example: "  dibs claim 2f835e812bbb81b69700e18108a40b1f --agent Sandman\n" +
+		Long: "Claim a task, named by its key, its Notion page id or its URL. Prints the claim, or the denial, as\n" +
+			"JSON on stdout. Exit code 3: not claimed.",
+		Example: "  dibs claim T-3 --agent Sandman\n" +
 			"  dibs claim https://www.notion.so/Fix-the-login-2f835e812bbb81b69700e18108a40b1f --wait 10m",
 		Args:              arguments("TASK"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.someTasks(api.TaskFilter{Ready: true}).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.document = true
 			id, err := taskID(args[0])
@@ -80,9 +80,9 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 	}
 	over := ""
 	if c.Override {
-		over = ", taken over from the stale claim of " + clean(c.Former)
+		over = "; " + clean(c.Former) + " had it before, and let the lease run out"
 	}
-	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), forAnother(c.ExpiresAt, time.Now()), over)
+	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), lasting(c.ExpiresAt, time.Now()), over)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 type key struct{ value string }
 
 func (k *key) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&k.value, "request-id", "", "a `key` of your own: the same request under the same key gets the same answer")
+	cmd.Flags().StringVar(&k.value, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
 }
 
 func (k *key) check() error {

@@ -47,6 +47,9 @@ func (a *app) eventsCommand() *cobra.Command {
 				return err
 			}
 			next, err := daemon.Events(cmd.Context(), filter, follow, a.printEvent)
+			if follow && cmd.Context().Err() != nil {
+				return nil // stopped by who follows, as it has to be in the end
+			}
 			if gone, ok := errors.AsType[*client.UnreachableError](err); ok && gone.Sent {
 				return api.NewProblem(api.CodeUnreachable, fmt.Sprintf("the connection to the daemon broke off (%v); once it runs, %s", gone.Err, goOn(next)))
 			}
@@ -58,7 +61,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on with events as they come")
 	cmd.Flags().Int64Var(&filter.After, "after", 0, "only events after the one with this `id`")
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 	return cmd
 }
 
@@ -91,11 +95,20 @@ func aboutEvent(e api.Event) string {
 	if len(e.Changed) > 0 {
 		parts = append(parts, strings.Join(e.Changed, ", "))
 	}
-	if e.Holder != "" {
-		parts = append(parts, "holder "+e.Holder)
-	}
-	if text := cmp.Or(e.Summary, e.Detail); text != "" {
+	if text := withHolder(cmp.Or(e.Summary, e.Detail), e.Holder, "now has it: "); text != "" {
 		parts = append(parts, text)
 	}
 	return clean(strings.Join(parts, "; "))
+}
+
+// withHolder adds to a text who the other party is, unless it says so; alone is what says
+// that in the place of a text.
+func withHolder(text, holder, alone string) string {
+	switch {
+	case holder == "" || strings.Contains(text, holder):
+		return text
+	case text == "":
+		return alone + holder
+	}
+	return text + " (" + holder + ")"
 }

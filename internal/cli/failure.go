@@ -98,10 +98,17 @@ func unknownCommand(cmd *cobra.Command, name string) string {
 // that has it, and what to do. detail is the line of p.Detail to say it with.
 func explain(p *api.Problem, detail string, now time.Time) string {
 	text := clean(detail)
+	if p.Code == api.CodeClaimLost && p.Claim != nil && p.Claim.Outcome == claim.EndLost && !p.Claim.EndedAt.IsZero() {
+		why, rest, more := strings.Cut(text, "; nothing was done to")
+		text = why + ", at " + clock(p.Claim.EndedAt.Time, now)
+		if more {
+			text += "; nothing was done to" + rest
+		}
+	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
-			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), forAnother(p.ExpiresAt, now))
+			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
 	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:

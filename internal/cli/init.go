@@ -29,7 +29,7 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the databases in Notion, or add what they lack",
-		Long: "Make the three databases on a page in Notion, or add to databases that there are what dibs needs,\n" +
+		Long: "Make the three databases on a page in Notion, or add what dibs needs to databases that you have,\n" +
 			"and write the configuration file. Nothing that is there is changed or removed. The plan is shown\n" +
 			"first. Running it again goes on where it stopped, or finds nothing to do. The token comes from\n" +
 			"NOTION_TOKEN or notion.token_file, and is not written into the file.",
@@ -46,7 +46,7 @@ func (a *app) initCommand() *cobra.Command {
 				if *id.value == "" {
 					continue
 				}
-				canonical, err := taskID(*id.value)
+				canonical, err := task.ParseID(*id.value)
 				if err != nil {
 					return usagef("--%s: %w", id.flag, err)
 				}

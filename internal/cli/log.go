@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// newest is how many entries the daemon answers with that was asked for no number.
+const newest = 100
 
 func (a *app) logCommand() *cobra.Command {
 	var filter api.LogFilter
@@ -49,15 +51,24 @@ func (a *app) logCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(list, func(w io.Writer) {
+			if len(list.Entries) == 0 {
+				a.say("Nothing is on record.")
+			}
+			err = a.list(list, func(t *table) {
 				now := time.Now()
 				for _, e := range list.Entries {
-					row(w, clock(e.At.Time, now), clean(string(e.Kind)), cmp.Or(clean(e.Agent), "-"), short(cmp.Or(e.Title, string(e.Task))), aboutEntry(e))
+					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), "-")),
+						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e, now)))
 				}
 			})
+			if filter.Limit == 0 && len(list.Entries) == newest {
+				a.say("Older entries are not shown: --limit 1000 shows more.")
+			}
+			return err
 		},
 	}
-	cmd.Flags().StringVar(&taskArg, "task", "", "only about this task, an `id` or URL")
+	cmd.Flags().StringVar(&taskArg, "task", "", "only about this `task`")
+	completeFlag(cmd, "task", a.someTasks(api.TaskFilter{}))
 	cmd.Flags().StringVar(&claimArg, "claim", "", "only about this claim, an `id`")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "the newest that many (0: a hundred)")
 	return cmd
@@ -65,21 +76,22 @@ func (a *app) logCommand() *cobra.Command {
 
 // aboutEntry says what else there is to an entry, as far as a cell has room for
 // it; all of it is in the document.
-func aboutEntry(e api.LogEntry) string {
+func aboutEntry(e api.LogEntry, now time.Time) string {
 	var parts []string
-	if e.Code != "" {
-		parts = append(parts, string(e.Code))
+	text := cmp.Or(e.Summary, e.Detail)
+	if text == "" {
+		text = strings.ReplaceAll(string(e.Code), "_", " ")
 	}
-	if e.Holder != "" {
-		parts = append(parts, "holder "+e.Holder)
+	if text = withHolder(text, e.Holder, "from "); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
+		text += " until " + clock(e.Expires.Time, now)
+	}
+	if text != "" {
+		parts = append(parts, text)
 	}
 	if e.Count > 0 && len(e.Names) == 0 {
 		parts = append(parts, fmt.Sprintf("%d times", e.Count))
 	} else if e.Count > 0 {
 		parts = append(parts, fmt.Sprintf("%d refused: %s", e.Count, strings.Join(e.Names, ", ")))
-	}
-	if text := cmp.Or(e.Summary, e.Detail); text != "" {
-		parts = append(parts, text)
 	}
 	return beginning(strings.Join(parts, "; "), maxText)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // progress returns a bar that shows on stderr how many of so many things are
@@ -23,9 +24,5 @@ func (a *app) progress(of int, what string) *progressbar.ProgressBar {
 // watched reports whether stderr is a terminal, where a person may look on.
 func (a *app) watched() bool {
 	file, ok := a.stderr.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -23,6 +23,6 @@ func (a *app) readyCommand() *cobra.Command {
 			return a.tasks(cmd, filter)
 		},
 	}
-	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "at most that many (0: all)")
+	addLimit(cmd, &filter.Limit)
 	return cmd
 }

@@ -14,18 +14,18 @@ import (
 func (a *app) renewCommand() *cobra.Command {
 	return a.changeCommand(change{
 		verb:  "renew",
-		short: "Keep a claim: begin its lease anew",
-		long: "Keep a claim: begin its lease anew. While Notion cannot be reached, the lease ends when it did\n" +
-			"before, which the answer says; the renewal is written once Notion is back.",
+		short: "Say that you are still at work: keep the claim",
+		long: "Say that you are still at work: the claim lasts a whole lease from now on. While Notion cannot be\n" +
+			"reached it ends when it would have, as the answer says, unless Notion is back before that.",
 		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
 			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent}, key)
 		},
 		done: func(c api.Claim) string {
 			if c.Detail != "" {
-				return fmt.Sprintf("%s is still claimed%s; the renewal is noted, and written to Notion as soon as that works: %s",
-					quoted(c.Task), forAnother(c.ExpiresAt, time.Now()), clean(c.Detail))
+				return fmt.Sprintf("%s is still yours%s; the renewal is noted, and written to Notion as soon as that works: %s",
+					quoted(c.Task), lasting(c.ExpiresAt, time.Now()), clean(c.Detail))
 			}
-			return "renewed " + quoted(c.Task) + forAnother(c.ExpiresAt, time.Now())
+			return quoted(c.Task) + " is yours" + lasting(c.ExpiresAt, time.Now())
 		},
 	})
 }

@@ -55,7 +55,16 @@ func (a *app) root() *cobra.Command {
 		Use:   "dibs",
 		Short: "Share one task queue in Notion without doing the same work twice",
 		Long: "dibs lets named agents and people share one task queue kept in Notion without doing\n" +
-			"the same work twice. The daemon does the claiming; every other command asks it.",
+			"the same work twice. The daemon does the claiming; every other command asks it.\n\n" +
+			"The loop of an agent, whose name is in DIBS_AGENT:\n" +
+			"  dibs next                          claim a task: its id is in the answer\n" +
+			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
+			"  dibs complete TASK --summary TEXT  say that it is done (or release, block, fail)\n" +
+			"A task is named by its key (T-3), its id or its URL.\n\n" +
+			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
+			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
+			"reached · 6 Notion cannot be reached, or refuses",
+		Version:            thisBuild().String(),
 		SilenceErrors:      true,
 		SilenceUsage:       true,
 		DisableSuggestions: true, // usage makes its own, in one line
@@ -67,6 +76,11 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
 	root.SetFlagErrorFunc(flagError)
+	root.Flags().Bool("version", false, "show which dibs this is")
+	root.SetVersionTemplate("{{.Version}}\n")
+	if err := root.RegisterFlagCompletionFunc("agent", suggestions(a.agents).complete); err != nil {
+		panic(err) // the flag is there
+	}
 
 	root.AddCommand(
 		a.claimCommand(),
@@ -78,6 +92,7 @@ func (a *app) root() *cobra.Command {
 		a.failCommand(),
 		a.readyCommand(),
 		a.tasksCommand(),
+		a.claimsCommand(),
 		a.showCommand(),
 		a.statusCommand(),
 		a.eventsCommand(),

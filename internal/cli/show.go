@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -13,11 +15,12 @@ import (
 
 func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show TASK",
-		Short:             "Show a task",
-		Long:              "Show a task, named by its Notion page id or URL, as the daemon's copy of the database has it.",
+		Use:   "show TASK",
+		Short: "Show a task",
+		Long: "Show a task, named by its key, id or URL, as the daemon's copy of the database has it.\n" +
+			"Exit code 3: there is no such task.",
 		Args:              arguments("TASK"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := taskID(args[0])
 			if err != nil {
@@ -28,6 +31,9 @@ func (a *app) showCommand() *cobra.Command {
 				return err
 			}
 			t, err := daemon.Task(cmd.Context(), id)
+			if p, ok := errors.AsType[*api.Problem](err); ok {
+				return notClaimed{p} // an unknown task is one for every command
+			}
 			if err != nil {
 				return err
 			}
@@ -36,13 +42,14 @@ func (a *app) showCommand() *cobra.Command {
 	}
 }
 
-func showTask(w io.Writer, t api.Task, now time.Time) {
+func showTask(out io.Writer, t api.Task, now time.Time) {
 	line := func(name, value string) {
 		if value != "" {
-			row(w, name, value)
+			row(out, name, value)
 		}
 	}
 	line("title", clean(t.Title))
+	line("key", clean(t.Key))
 	line("task", clean(string(t.ID)))
 	line("url", clean(t.URL))
 	line("status", clean(string(t.Status)))
@@ -55,7 +62,16 @@ func showTask(w io.Writer, t api.Task, now time.Time) {
 	line("note", clean(t.Note))
 	line("claim", clean(string(t.ClaimID)))
 	line("depends on", idList(t.DependsOn))
-	line("waits for", idList(t.WaitsFor))
+	if len(t.WaitingFor) == 0 {
+		line("waits for", idList(t.WaitsFor))
+	}
+	for i, w := range t.WaitingFor {
+		name := "waits for"
+		if i > 0 {
+			name = ""
+		}
+		row(out, name, waited(w))
+	}
 	if !t.CreatedAt.IsZero() {
 		line("created", ago(t.CreatedAt.Time, now))
 	}
@@ -70,9 +86,24 @@ func showTask(w io.Writer, t api.Task, now time.Time) {
 		line("ready", "yes")
 	case t.AssignedTo != "" && len(t.WaitsFor) == 0:
 		line("ready", "for "+clean(t.AssignedTo)+" only")
+	case t.Reason != "":
+		line("ready", "no: "+clean(t.Reason))
 	default:
 		line("ready", "no")
 	}
+}
+
+// waited names a task that another one waits for, and says how it stands.
+func waited(w api.Waited) string {
+	standing := string(w.Status)
+	if w.Agent != "" && !w.Status.Finished() {
+		standing += ", " + w.Agent
+	}
+	name := "“" + short(cmp.Or(w.Title, string(w.ID))) + "” (" + clean(standing) + ")"
+	if w.Key != "" {
+		name = clean(w.Key) + " " + name
+	}
+	return name
 }
 
 func idList(ids []task.ID) string {

@@ -1,14 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 )
 
@@ -18,8 +20,10 @@ func (a *app) tasksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks",
 		Short: "List the tasks of the queue",
-		Long: "List the tasks of the queue, as the daemon's copy of the database has them. --agent limits the\n" +
+		Long: "List the tasks of the queue, as the daemon's copy of the database has them: first what is being\n" +
+			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
 			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
+		Example:           "  dibs tasks --status open\n  dibs tasks --agent Sandman --json",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,8 +41,14 @@ func (a *app) tasksCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only tasks in this `status`: open, in_progress, blocked, completed or cancelled")
 	cmd.Flags().BoolVar(&filter.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
-	cmd.Flags().IntVar(&filter.Limit, "limit", 0, "at most that many (0: all)")
+	addLimit(cmd, &filter.Limit)
+	completeFlag(cmd, "status", statuses)
 	return cmd
+}
+
+// addLimit adds --limit. People who do not give it are shown defaultLimit lines.
+func addLimit(cmd *cobra.Command, limit *int) {
+	cmd.Flags().IntVar(limit, "limit", 0, fmt.Sprintf("at most that many (0: all; not given: %d, or all with --json)", defaultLimit))
 }
 
 // tasks lists the tasks that the filter selects.
@@ -54,6 +64,9 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	if err != nil {
 		return err
 	}
+	if a.json {
+		return writeJSON(a.stdout, list)
+	}
 	now := time.Now()
 	switch {
 	case list.SyncedAt.IsZero():
@@ -61,19 +74,82 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	case list.LimitReached:
 		a.say("%s holds as many tasks as an agent may (claim.max_per_agent): it can claim none before it finishes or releases one.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
-		a.say("No tasks, as of %s.", ago(list.SyncedAt.Time, now))
+		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
 	case list.Stale:
-		a.say("As of %s: not synced since; see: dibs status", ago(list.SyncedAt.Time, now))
+		a.say("This is as of %s: Notion was not read since; see: dibs status", ago(list.SyncedAt.Time, now))
 	}
-	return a.print(list, func(w io.Writer) {
-		if len(list.Tasks) == 0 {
-			return
+	shown, left := list.Tasks, max(0, list.Total-len(list.Tasks))
+	if !cmd.Flags().Changed("limit") {
+		shown, left = limited(list.Tasks, defaultLimit)
+	}
+	err = a.list(nil, func(t *table) { showTasks(t, shown, now) })
+	a.more(left)
+	return err
+}
+
+// none says that there are no tasks, and which ones were asked for.
+func none(f api.TaskFilter) string {
+	text := "No tasks"
+	if f.Ready {
+		text = "No task is ready"
+	}
+	if f.Status != "" {
+		text += " in " + string(f.Status)
+	}
+	if f.Agent != "" {
+		text += " with the name of " + clean(f.Agent)
+	}
+	return text
+}
+
+func showTasks(t *table, tasks []api.Task, now time.Time) {
+	if len(tasks) == 0 {
+		return
+	}
+	names := []string{"TASK", "STATUS", "PRIORITY", "HOLDER", "TITLE"}
+	noted := false
+	for _, one := range tasks {
+		noted = noted || note(one) != ""
+	}
+	if noted {
+		names = append(names, "NOTE")
+	}
+	t.head(names...)
+	for _, one := range tasks {
+		style := statusStyle(one)
+		t.add(plain(handle(one.TaskRef)), plain(clean(string(one.Status))).in(style), plain(clean(one.Priority)),
+			plain(holder(one, now)), plain(short(one.Title)), plain(note(one)).in(faint))
+	}
+}
+
+// handle is the shortest name that a task can be given in a command.
+func handle(t api.TaskRef) string { return clean(cmp.Or(t.Key, string(t.ID))) }
+
+// note says why a task is not ready, where its status and holder do not.
+func note(t api.Task) string {
+	switch claim.Code(t.Code) {
+	case "", claim.CodeHeld:
+		return ""
+	case claim.CodeNotOpen:
+		if t.Status != task.Open && t.Status != task.InProgress && t.Status != task.Unknown {
+			return ""
 		}
-		row(w, "TASK", "STATUS", "PRIORITY", "HOLDER", "TITLE")
-		for _, t := range list.Tasks {
-			row(w, clean(string(t.ID)), clean(string(t.Status)), clean(t.Priority), holder(t, now), short(t.Title))
-		}
-	})
+	}
+	return clean(strings.TrimPrefix(t.Reason, "it "))
+}
+
+func statusStyle(t api.Task) ansi.Style {
+	switch {
+	case t.Ready:
+		return green
+	case t.Status == task.InProgress:
+		return yellow
+	case t.Status == task.Blocked, t.Status == task.Unknown:
+		return red
+	case t.Status.Finished():
+		return faint
+	}
+	return nil
 }
 
 // holder says who has a task and for how long.

@@ -64,13 +64,40 @@ func clock(t, now time.Time) string {
 	return t.Format("Jan 2 15:04")
 }
 
-// forAnother says how long something lasts, as the end of a sentence.
-func forAnother(until api.Time, now time.Time) string {
+// lasting says until when something lasts, as the end of a sentence.
+func lasting(until api.Time, now time.Time) string {
 	if until.IsZero() {
 		return ""
 	}
-	if !until.After(now) {
-		return fmt.Sprintf(" until %s", clock(until.Time, now))
+	text := " until " + clock(until.Time, now)
+	if until.After(now) {
+		text += ", in " + spoken(until.Sub(now))
 	}
-	return fmt.Sprintf(" for another %s, until %s", length(until.Sub(now)), clock(until.Time, now))
+	return text
+}
+
+// spoken writes a length of time the way people say it, in minutes or larger units,
+// rounded up.
+func spoken(d time.Duration) string {
+	minutes := max(0, int64((d+time.Minute-1)/time.Minute))
+	switch hours := minutes / 60; {
+	case hours == 0:
+		return count(minutes, "minute")
+	case hours >= 24 && hours%24 == 0:
+		return count(hours/24, "day")
+	case hours >= 24:
+		return count(hours/24, "day") + " " + count(hours%24, "hour")
+	case minutes%60 == 0:
+		return count(hours, "hour")
+	default:
+		return count(hours, "hour") + " " + count(minutes%60, "minute")
+	}
+}
+
+// count writes a number of things.
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

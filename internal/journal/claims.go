@@ -36,6 +36,9 @@ func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) err
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
+	if err := noteBeside(ctx, tx, c); err != nil {
+		return err
+	}
 	if err := insertEvents(ctx, tx, events...); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 		return errors.New("it is to end, and does not say when")
 	}
 	n, err := writeClaim(ctx, tx, c, `
-		    ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body
+		    ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body, loss = excluded.loss
 		 WHERE claims.state <> 'ended' AND claims.task_id = excluded.task_id AND claims.agent = excluded.agent`)
 	if err != nil || n > 0 {
 		return err
@@ -93,9 +96,9 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (
 		return 0, err
 	}
 	return affect(ctx, tx, `
-		INSERT INTO claims (id, task_id, agent, state, ended, body)
-		VALUES (?, ?, ?, ?, ?, ?)`+onConflict,
-		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body))
+		INSERT INTO claims (id, task_id, agent, state, ended, body, loss)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`+onConflict,
+		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body), lossOf(c))
 }
 
 // never is the `until` of a reservation that nobody may take over.
@@ -172,6 +175,10 @@ func scanClaim(row scanner) (claim.Claim, error) {
 	if err := row.Scan(&body); err != nil {
 		return claim.Claim{}, err
 	}
+	return decodeClaim(body)
+}
+
+func decodeClaim(body []byte) (claim.Claim, error) {
 	var b claimBody
 	if err := json.Unmarshal(body, &b); err != nil {
 		return claim.Claim{}, fmt.Errorf("the body of a claim: %w", err)

@@ -119,6 +119,8 @@ func callAll(t *testing.T, j *Journal) {
 	}
 	check(j.Live(ctx))
 	check(j.TaskClaims(ctx, "a"))
+	check(j.Losses(ctx, "Oracle"))
+	check(nil, j.Told(ctx, claim.NewID(now)))
 	check(j.Backlog(ctx, nil))
 	_, _, err := j.NextOutboxAt(ctx, claim.MeshLog, claim.TaskLog)
 	note(err)

@@ -152,8 +152,8 @@ func TestDenials(t *testing.T) {
 		},
 		"held": {
 			state: claim.Held, c: attempt("Sandman", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
-			detail: `Oracle holds "Task a" until 2026-11-20T09:30:00Z`,
+			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle", Expires: t0.Add(30 * time.Minute)},
+			detail: `Oracle holds "Task a"`,
 		},
 		"finishing": {
 			state: claim.Finishing, c: attempt("Sandman", "a", now),

@@ -71,6 +71,7 @@ var inUse = []string{
 	6: ``,
 	7: ``,
 	8: ``,
+	9: ``,
 }
 
 // used makes a journal of that version, as one in use would be.

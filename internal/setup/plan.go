@@ -140,7 +140,7 @@ func New(ctx context.Context, o Options) (*Plan, error) {
 	for _, k := range kinds {
 		id := p.choose(o, k, below)
 		if id == "" && o.Parent == "" {
-			return nil, fmt.Errorf("databases.%s: not named: give --parent PAGE, to find it on that page of Notion or make it there, or --%s URL for one that there is", k.key, k.flag())
+			return nil, fmt.Errorf("databases.%s: not named: give --parent PAGE, to find it on that page of Notion or make it there, or --%s URL for one that you have", k.key, k.flag())
 		}
 		source := cmp.Or(*k.source(&o.Given), *k.source(&o.Config.Databases))
 		db, err := p.locate(ctx, k, id, source, below)

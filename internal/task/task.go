@@ -63,9 +63,6 @@ type ID string
 func ParseID(s string) (ID, error) {
 	raw := s
 	if strings.Contains(raw, "://") {
-		if peeked := peek(raw); peeked != "" {
-			return ParseID(peeked)
-		}
 		raw, _, _ = strings.Cut(raw, "?")
 		raw, _, _ = strings.Cut(raw, "#")
 		raw = raw[strings.LastIndexByte(raw, '/')+1:]
@@ -83,14 +80,15 @@ func ParseID(s string) (ID, error) {
 	return ID(digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]), nil
 }
 
-// peek returns the page that a URL shows beside a board or on top of it, which it names
-// in its query; empty if it shows none.
-func peek(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
+// ParseTaskID is ParseID for tasks: of a URL that shows a page beside a board or on top of
+// it, it is that page, not the board.
+func ParseTaskID(s string) (ID, error) {
+	if u, err := url.Parse(s); err == nil && u.Scheme != "" {
+		if peeked := u.Query().Get("p"); peeked != "" {
+			return ParseID(peeked)
+		}
 	}
-	return u.Query().Get("p")
+	return ParseID(s)
 }
 
 // maxKey is far longer than any key.

@@ -120,6 +120,10 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (broker.View, error) {
 	return answer[broker.View](ctx, b, "Task", id)
 }
 
+func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
+	return answer[task.ID](ctx, b, "TaskByKey", key)
+}
+
 func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
 	return answer[[]api.Swept](ctx, b, "Sweep")
 }

@@ -39,7 +39,7 @@ var (
 		ID: claimID, Agent: "Sandman", State: claim.Held, Lease: claim.Lease{ClaimedAt: noon, Timeout: time.Hour},
 		Task: task.Task{ID: taskID, Title: "Write", Status: task.InProgress, Priority: task.Low},
 	}
-	clients = api.Claim{
+	clients = api.Claim{ClaimID: claimID,
 		ID: claimID, Agent: "Sandman", State: claim.Held, ClaimedAt: api.Time{Time: noon}, ExpiresAt: api.Time{Time: noon.Add(time.Hour)},
 		Task: api.TaskRef{ID: taskID, Title: "Write", Status: task.InProgress, Priority: "low"},
 	}

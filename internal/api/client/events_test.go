@@ -36,7 +36,7 @@ func TestEvents(t *testing.T) {
 
 		want := []api.Event{
 			{ID: 5, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
-			{ID: 6, At: api.Time{Time: noon}, Kind: feed.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
+			{ID: 6, At: api.Time{Time: noon}, Kind: feed.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ClaimID: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
 		var got []api.Event
 		filter := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}

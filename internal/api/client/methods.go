@@ -88,7 +88,7 @@ func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	return ask[api.Tasks](ctx, c, get("/v1/tasks", q))
 }
 
-// Task returns a task as the daemon's copy of the database has it.
+// Task returns a task, named by its id or key, as the daemon's copy of the database has it.
 func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return ask[api.Task](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id)), nil))
 }

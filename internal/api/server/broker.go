@@ -37,6 +37,9 @@ type Broker interface {
 	// Task fails with broker.ErrNoTask.
 	Task(context.Context, task.ID) (broker.View, error)
 
+	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
+	TaskByKey(ctx context.Context, key string) (task.ID, error)
+
 	Sweep(context.Context) ([]api.Swept, error)
 
 	// Sync fails with *claim.StoreError.

@@ -11,7 +11,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -99,8 +98,8 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	}
 	if in.Body.Task != "" {
 		var err error
-		if request.Task, err = task.ParseID(in.Body.Task); err != nil {
-			return nil, invalid("body.task", err)
+		if request.Task, err = s.named(ctx, "body.task", in.Body.Task); err != nil {
+			return nil, err
 		}
 	}
 	c, err := s.broker.Claim(ctx, request)
@@ -126,7 +125,7 @@ func (s *Server) lookup(ctx context.Context, in *struct {
 	Wait  string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
 	After int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
 }) (*claimOutput, error) {
-	ref, err := refTo(in.ID, in.Agent)
+	ref, err := s.refTo(ctx, in.ID, in.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +150,7 @@ func (s *Server) finish(ctx context.Context, id, agent string, f claim.Finish) (
 // found once, and what is done names its id, so that it is done to the very
 // claim that was authorized.
 func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (claim.Claim, error)) (*claimOutput, error) {
-	ref, err := refTo(id, agent)
+	ref, err := s.refTo(ctx, id, agent)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +170,9 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	}
 	ref.Claim = string(found.ID)
 	c, err := do(ctx, ref)
+	if lost, ok := errors.AsType[*claim.Lost](err); ok && id == api.OnlyClaim {
+		return nil, s.notMeant(ctx, agent, lost)
+	}
 	if owed, ok := errors.AsType[*broker.OwedError](err); ok {
 		out := s.claimOf(owed.Claim)
 		out.Detail = saying(owed)
@@ -186,8 +188,27 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	return &claimOutput{status, s.claimOf(c)}, nil
 }
 
+// notMeant is the refusal of a request that named no claim, because one was lost. It says
+// what the agent holds beside, none of which was touched.
+func (s *Server) notMeant(ctx context.Context, agent string, lost *claim.Lost) error {
+	held, err := s.broker.Claims(ctx, agent)
+	if err != nil {
+		return err
+	}
+	p := s.lost(lost)
+	p.Claims = each(held, s.claimOf)
+	switch len(held) {
+	case 0:
+	case 1:
+		p.Detail += fmt.Sprintf("; nothing was done to %s, which %s holds too: name it if you mean it", nameOf(held[0].Task), agent)
+	default:
+		p.Detail += fmt.Sprintf("; nothing was done to the %d tasks that %s holds too: name the one you mean", len(held), agent)
+	}
+	return p
+}
+
 // refTo reads which claim an address names.
-func refTo(id, agent string) (broker.Ref, error) {
+func (s *Server) refTo(ctx context.Context, id, agent string) (broker.Ref, error) {
 	if id == api.OnlyClaim {
 		if agent == "" {
 			return broker.Ref{}, invalid("agent", fmt.Errorf("which agent's only claim? name the agent, or the claim by its id"))
@@ -197,9 +218,12 @@ func refTo(id, agent string) (broker.Ref, error) {
 	if claimID, ok := claim.ParseID(id); ok {
 		return broker.Ref{Claim: string(claimID), Agent: agent}, nil
 	}
-	taskID, err := task.ParseID(id)
-	if err != nil {
+	taskID, err := s.named(ctx, "path.id", id)
+	if _, bad := errors.AsType[*api.Problem](err); bad {
 		return broker.Ref{}, invalid("path.id", fmt.Errorf("%q is neither the id of a claim nor of a task", id))
+	}
+	if err != nil {
+		return broker.Ref{}, err
 	}
 	return broker.Ref{Claim: string(taskID), Agent: agent}, nil
 }

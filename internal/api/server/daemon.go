@@ -7,7 +7,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -78,8 +77,8 @@ func (s *Server) logEntries(ctx context.Context, in *struct {
 	filter := api.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
 	var err error
 	if in.Task != "" {
-		if filter.Task, err = task.ParseID(in.Task); err != nil {
-			return nil, invalid("query.task", err)
+		if filter.Task, err = s.named(ctx, "query.task", in.Task); err != nil {
+			return nil, err
 		}
 	}
 	if in.Claim != "" {

@@ -12,7 +12,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -41,7 +40,7 @@ type streamInput struct {
 	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
 }
 
-func (in *streamInput) filter() (api.EventFilter, error) {
+func (s *Server) filter(ctx context.Context, in *streamInput) (api.EventFilter, error) {
 	f := api.EventFilter{After: in.After, Agent: in.Agent}
 	var err error
 	if in.LastEventID != "" {
@@ -50,15 +49,15 @@ func (in *streamInput) filter() (api.EventFilter, error) {
 		}
 	}
 	if in.Task != "" {
-		if f.Task, err = task.ParseID(in.Task); err != nil {
-			return f, invalid("query.task", err)
+		if f.Task, err = s.named(ctx, "query.task", in.Task); err != nil {
+			return f, err
 		}
 	}
 	return f, nil
 }
 
-func (s *Server) stream(_ context.Context, in *streamInput) (*huma.StreamResponse, error) {
-	f, err := in.filter()
+func (s *Server) stream(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+	f, err := s.filter(ctx, in)
 	if err != nil {
 		return nil, err
 	}

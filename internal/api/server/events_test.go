@@ -27,7 +27,7 @@ var lost = feed.Event{
 
 const lostJSON = `{"id":17,"at":"2026-11-20T11:58:30.000Z","kind":"claim_lost",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"CANCELLED","priority":"high"},` +
-	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED"}`
+	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
 
 // reading is a call for events, and what it finds.
 func reading(f api.EventFilter, wait time.Duration, next int64, events ...feed.Event) apitest.Call {

@@ -46,11 +46,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return s.denied(denied)
 	}
 	if lost, ok := errors.AsType[*claim.Lost](err); ok {
-		p := api.NewProblem(api.CodeClaimLost, saying(lost))
-		p.Holder = lost.Holder
-		c := s.claimOf(lost.Claim)
-		p.Claim, p.Task = &c, &c.Task
-		return p
+		return s.lost(lost)
 	}
 	if ambiguous, ok := errors.AsType[*broker.AmbiguousError](err); ok {
 		if len(ambiguous.Claims) == 0 {
@@ -92,6 +88,14 @@ func cutOff(ctx context.Context) *api.Problem {
 func stopping() *api.Problem {
 	p := api.NewProblem(api.CodeStopping, errStopping.Error())
 	p.RetryIn(time.Second)
+	return p
+}
+
+func (s *Server) lost(lost *claim.Lost) *api.Problem {
+	p := api.NewProblem(api.CodeClaimLost, saying(lost))
+	p.Holder = lost.Holder
+	c := s.claimOf(lost.Claim)
+	p.Claim, p.Task = &c, &c.Task
 	return p
 }
 

@@ -100,7 +100,7 @@ func TestErrors(t *testing.T) {
 		{
 			name: "lost", err: &claim.Lost{Claim: lost, Holder: "Oracle", Detail: "taken over"}, status: 409,
 			want: api.Problem{
-				Code: api.CodeClaimLost, Detail: `claim 01KA8XQ5V8ZJ6N3T4R7W9Y2M1D on "Write the <README>" is no longer yours: taken over`,
+				Code: api.CodeClaimLost, Detail: `"Write the <README>" is no longer Sandman's: taken over`,
 				Holder: "Oracle",
 			},
 		},
@@ -108,11 +108,11 @@ func TestErrors(t *testing.T) {
 		{name: "no claim", err: &broker.AmbiguousError{Agent: "Sandman"}, status: 404, want: api.Problem{Code: api.CodeUnknownClaim, Detail: "Sandman holds no claim"}},
 		{
 			name: "several claims", err: &broker.AmbiguousError{Agent: "Sandman", Claims: []claim.Claim{held(), held()}}, status: 409,
-			want: api.Problem{Code: api.CodeAmbiguousClaim, Detail: "Sandman holds 2 claims: name one by its claim id or task id"},
+			want: api.Problem{Code: api.CodeAmbiguousClaim, Detail: "Sandman holds 2 tasks, say which one: “Write the <README>”, “Write the <README>”"},
 		},
 		{name: "invalid", err: &broker.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "forbidden", err: &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}, status: 403, want: api.Problem{Code: api.CodeForbiddenAgent, Detail: "not you"}},
-		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "no such task in the mirror"}},
+		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "the daemon knows no such task"}},
 		{
 			name: "Notion away", err: storeError(claim.Unavailable, 0), status: 503, retry: "5",
 			want: api.Problem{Code: api.Code(claim.CodeNotionUnavailable), Detail: "renewing: Notion said so", RetryAfter: 5},

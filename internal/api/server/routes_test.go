@@ -21,7 +21,7 @@ import (
 
 const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
-	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z"}`
+	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
 
 // TestRoutes asks every operation for everything it can be asked for.
 func TestRoutes(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRoutes(t *testing.T) {
 	const viewJSON = `{"id":"11111111-2222-3333-4444-555555555555","title":"Write","status":"IN_PROGRESS","priority":"none",` +
 		`"ready":false,"claimed_by":"Sandman","claimed_at":"2026-11-20T11:58:30.000Z","lease_until":"2026-11-20T12:58:30.000Z",` +
 		`"claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","depends_on":["a","b"],"waits_for":["b"],` +
-		`"created_at":"2026-11-20T10:58:30.000Z","edited_at":"2026-11-20T11:57:30.000Z","trashed":true}`
+		`"created_at":"2026-11-20T10:58:30.000Z","edited_at":"2026-11-20T11:57:30.000Z","trashed":true,"agent":"Sandman","expires_at":"2026-11-20T12:58:30.000Z"}`
 	byID := broker.Ref{Claim: string(claimID)}
 
 	for _, tt := range []struct {
@@ -219,7 +219,7 @@ func TestRoutes(t *testing.T) {
 				`{"id":"E1","at":"2026-11-20T11:58:30.000Z","kind":"denied","task":"11111111-2222-3333-4444-555555555555","title":"Write","url":"u","agent":"Oracle",` +
 				`"code":"held","holder":"Sandman","against":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","remote":true,"detail":"d"},` +
 				`{"id":"E2","at":"2026-11-20T11:58:30.000Z","kind":"completed","task":"11111111-2222-3333-4444-555555555555","agent":"Sandman","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
-				`"started_at":"2026-11-20T11:58:30.000Z","finished_at":"2026-11-20T11:58:30.000Z","summary":"s"},` +
+				`"started_at":"2026-11-20T11:58:30.000Z","finished_at":"2026-11-20T11:58:30.000Z","summary":"s","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"},` +
 				`{"id":"E3","at":"2026-11-20T11:58:30.000Z","kind":"contested","task":"11111111-2222-3333-4444-555555555555","count":2,"names":["Oracle"]}]}`,
 		},
 	} {
@@ -288,7 +288,7 @@ func TestDescription(t *testing.T) {
 		want = []string{
 			"Claim", "ClaimRequest", "Claims", "CompleteRequest", "Event", "Events", "FailRequest", "Fault", "FeedEvent", "MirrorStatus",
 			"NotionStatus", "OutboxStatus", "PolicyStatus", "Problem", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept", "Sync",
-			"SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks",
+			"SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("schemas (-want +got):\n%s", diff)

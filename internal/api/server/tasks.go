@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strconv"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -38,19 +40,41 @@ func (s *Server) tasks(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &tasksOutput{api.Tasks{Tasks: each(listing.Tasks, s.taskOf), LimitReached: listing.LimitReached, Age: s.localAge(listing.Age)}}, nil
+	return &tasksOutput{api.Tasks{
+		Tasks: each(listing.Tasks, s.taskOf), Total: listing.Total, LimitReached: listing.LimitReached, Age: s.localAge(listing.Age),
+	}}, nil
 }
 
 func (s *Server) task(ctx context.Context, in *struct {
-	ID string `path:"id"`
+	ID string `path:"id" doc:"The task's id, URL or key, such as T-3"`
 }) (*taskOutput, error) {
-	id, err := task.ParseID(in.ID)
+	id, err := s.named(ctx, "path.id", in.ID)
 	if err != nil {
-		return nil, invalid("path.id", err)
+		return nil, err
 	}
 	view, err := s.broker.Task(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return &taskOutput{s.taskOf(view)}, nil
+}
+
+// named reads which task a part of a request means: by its id, its URL or its key.
+func (s *Server) named(ctx context.Context, location, name string) (task.ID, error) {
+	id, err := task.ParseTaskID(name)
+	if err == nil {
+		return id, nil
+	}
+	if key, ok := task.ParseKey(name); ok {
+		return s.broker.TaskByKey(ctx, key)
+	}
+	return "", invalid(location, err)
+}
+
+// nameOf names a task in a sentence.
+func nameOf(t task.Task) string {
+	if t.Title == "" {
+		return cmp.Or(t.Key, string(t.ID))
+	}
+	return strconv.Quote(oneLine(t.Title))
 }

@@ -53,12 +53,12 @@ func (s *Server) localStatus(st api.Status) api.Status {
 }
 
 func refOf(t task.Task) api.TaskRef {
-	return api.TaskRef{ID: t.ID, Title: t.Title, URL: t.URL, Status: t.Status, Priority: t.Priority.String(), Note: t.Note}
+	return api.TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String()}
 }
 
 func (s *Server) claimOf(c claim.Claim) api.Claim {
 	out := api.Claim{
-		ID: c.ID, Task: refOf(c.Task), Agent: c.Agent, State: c.State,
+		ID: c.ID, ClaimID: c.ID, Task: refOf(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: s.localTime(c.ClaimedAt),
 		Override:  c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: s.localTime(c.Ended), Detail: c.Detail,
@@ -78,8 +78,9 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 func (s *Server) taskOf(v broker.View) api.Task {
 	out := api.Task{
 		TaskRef: refOf(v.Task), Ready: v.Ready,
-		ClaimedBy: v.ClaimedBy, ClaimedAt: s.localTime(v.ClaimedAt), LeaseUntil: s.localTime(v.LeaseUntil), AssignedTo: v.AssignedTo,
-		DependsOn: v.DependsOn, WaitsFor: v.WaitsFor,
+		Agent: v.ClaimedBy, ClaimedBy: v.ClaimedBy, ClaimedAt: s.localTime(v.ClaimedAt),
+		ExpiresAt: s.localTime(v.LeaseUntil), LeaseUntil: s.localTime(v.LeaseUntil), AssignedTo: v.AssignedTo,
+		DependsOn: v.DependsOn, WaitsFor: v.WaitsFor, WaitingFor: waitedOf(v.WaitingFor), Code: string(v.Code), Reason: oneLine(v.Reason),
 		CreatedAt: s.localTime(v.Created), EditedAt: s.localTime(v.Edited), Trashed: v.Trashed,
 	}
 	if v.Claim != nil {
@@ -88,21 +89,29 @@ func (s *Server) taskOf(v broker.View) api.Task {
 	return out
 }
 
+func waitedOf(tasks []task.Task) []api.Waited {
+	var out []api.Waited
+	for _, t := range tasks {
+		out = append(out, api.Waited{TaskRef: refOf(t), Agent: t.ClaimedBy})
+	}
+	return out
+}
+
 func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
 		Task: e.Task, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, Claim: e.Claim,
+		Agent: e.Agent, ClaimID: e.Claim, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: s.localTime(e.Started), Finished: s.localTime(e.Finished), Summary: e.Summary,
-		Count: e.Count, Names: e.Names,
+		Count: e.Count, Names: e.Names, Expires: s.localTime(e.Expires),
 	}
 }
 
 func (s *Server) eventOf(e feed.Event) api.Event {
 	out := api.Event{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
-		Agent: e.Agent, Holder: e.Holder, Claim: e.Claim, Changed: e.Changed,
+		Agent: e.Agent, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
 		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
 	}
 	if e.Task != "" {

@@ -1,0 +1,119 @@
+package broker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// known returns what the mirror has of tasks; of one that it does not have, the id.
+func (bd *board) known(ids []task.ID) []task.Task {
+	var out []task.Task
+	for _, id := range ids {
+		t, ok := bd.Task(id)
+		if !ok {
+			t = task.Task{ID: id, Status: task.Unknown}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// why says why a claim could not get a task that is not ready.
+func (bd *board) why(t task.Task, v View, agent string) (claim.Code, string) {
+	if c, taken := bd.occupied(t.ID); taken {
+		if c.State == claim.Finishing {
+			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told"
+		}
+		return claim.CodeHeld, c.Agent + " has it"
+	}
+	d := claim.Decide(t, agent, v.WaitsFor, bd.now, bd.policy)
+	switch d.Code {
+	case claim.CodeBlockedByDependency:
+		return d.Code, "it " + waits(v.WaitingFor)
+	case "": // it may be claimed by name, and is not offered
+		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
+	}
+	return d.Code, d.Reason
+}
+
+// named has the denial of a task that waits for others say which these are.
+func (bd *board) named(d *claim.Denied) *claim.Denied {
+	blockers := bd.waitsFor(d.Task)
+	if d.Code != claim.CodeBlockedByDependency || len(blockers) == 0 {
+		return d
+	}
+	named := *d
+	named.Detail = fmt.Sprintf("“%s” %s; ask for the next ready task instead", d.Task.Title, waits(bd.known(blockers)))
+	return &named
+}
+
+// maxWaits is how many tasks are named that another one waits for.
+const maxWaits = 2
+
+// waits says for what a task waits.
+func waits(tasks []task.Task) string {
+	var names []string
+	for i, t := range tasks {
+		if i == maxWaits && len(tasks) > maxWaits {
+			names = append(names, fmt.Sprintf("%d more", len(tasks)-i))
+			break
+		}
+		names = append(names, waited(t))
+	}
+	if last := len(names) - 1; last > 0 {
+		return "waits for " + strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return "waits for " + strings.Join(names, "")
+}
+
+// waited names a task that another one waits for, and says how it stands.
+func waited(t task.Task) string {
+	if t.Title == "" && t.Status == task.Unknown {
+		return fmt.Sprintf("task %s, which is not on this board", t.ID)
+	}
+	standing := string(t.Status)
+	switch {
+	case t.Trashed:
+		standing = "in the trash"
+	case t.ClaimedBy != "" && !t.Status.Finished():
+		standing += ", " + t.ClaimedBy
+	}
+	return fmt.Sprintf("“%s” (%s)", cmp.Or(t.Title, t.Key, string(t.ID)), standing)
+}
+
+// matters says how far up in a list a task stands: what is worked on comes first, then
+// what could be, what waits, what a person has to look at, and what is over.
+func (bd *board) matters(t task.Task, agent string) int {
+	switch {
+	case t.Status == task.InProgress:
+		return 0
+	case bd.ready(t, agent):
+		return 1
+	case t.Status == task.Open:
+		return 2
+	case !t.Status.Finished():
+		return 3
+	}
+	return 4
+}
+
+// sort puts tasks, which are in the order in which they are offered, into the one in
+// which they matter. Of those that are over, the last one comes first.
+func (bd *board) sort(tasks []task.Task, agent string) {
+	rank := make(map[task.ID]int, len(tasks))
+	for _, t := range tasks {
+		rank[t.ID] = bd.matters(t, agent)
+	}
+	slices.SortStableFunc(tasks, func(a, b task.Task) int {
+		order := cmp.Compare(rank[a.ID], rank[b.ID])
+		if order == 0 && a.Status.Finished() {
+			order = b.Edited.Compare(a.Edited)
+		}
+		return order
+	})
+}

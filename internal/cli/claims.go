@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"time"
+
+	"dibs/internal/api"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) claimsCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "claims",
+		Short: "List the claims held through this daemon",
+		Long: "List the claims held through this daemon: on which tasks, by whom, and until when. --agent limits\n" +
+			"the list to one agent.",
+		Example:           "  dibs claims --agent Sandman",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
+			agent, err := a.only(cmd)
+			if err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			list, err := daemon.Claims(cmd.Context(), agent)
+			if err != nil {
+				return err
+			}
+			if !a.json && !cmd.Flags().Changed("limit") {
+				limit = defaultLimit
+			}
+			shown, left := limited(list.Claims, limit)
+			if a.json {
+				return writeJSON(a.stdout, api.Claims{Claims: shown})
+			}
+			switch {
+			case len(shown) > 0:
+			case agent != "":
+				a.say("%s holds no claim.", clean(agent))
+			default:
+				a.say("Nobody holds a claim.")
+			}
+			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
+			a.more(left)
+			return err
+		},
+	}
+	addLimit(cmd, &limit)
+	return cmd
+}
+
+func showClaims(t *table, claims []api.Claim, now time.Time) {
+	if len(claims) == 0 {
+		return
+	}
+	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
+	for _, c := range claims {
+		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))
+	}
+}
+
+// lasts says until when a claim lasts.
+func lasts(c api.Claim, now time.Time) cell {
+	switch {
+	case c.State == "finishing":
+		return plain(clean(string(c.Outcome)) + ", not yet in Notion").in(yellow)
+	case !c.ExpiresAt.After(now):
+		return plain(clock(c.ExpiresAt.Time, now) + ", over").in(red)
+	}
+	return plain(clock(c.ExpiresAt.Time, now) + ", in " + length(c.ExpiresAt.Sub(now)))
+}

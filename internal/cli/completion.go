@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+// completionTime is how long somebody who types waits for what could come next.
+const completionTime = 2 * time.Second
+
+// suggestions returns what an argument or a flag may be, each with a tab and a word
+// about it behind it, or without. What cannot be found out is not suggested.
+type suggestions func(ctx context.Context) []string
+
+func completeFlag(cmd *cobra.Command, name string, s suggestions) {
+	if err := cmd.RegisterFlagCompletionFunc(name, s.complete); err != nil {
+		panic(err) // the flag is there
+	}
+}
+
+func (s suggestions) complete(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmp.Or(cmd.Context(), context.Background()), completionTime)
+	defer cancel()
+	fold := strings.ToLower
+	all := slices.DeleteFunc(s(ctx), func(one string) bool { return !strings.HasPrefix(fold(one), fold(begun)) })
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// first completes the first argument.
+func (s suggestions) first(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.complete(cmd, args, begun)
+}
+
+func statuses(context.Context) []string {
+	var names []string
+	for _, s := range task.Statuses {
+		names = append(names, strings.ToLower(string(s)))
+	}
+	return names
+}
+
+// someTasks suggests those tasks that the filter selects.
+func (a *app) someTasks(filter api.TaskFilter) suggestions {
+	return func(ctx context.Context) []string {
+		daemon, err := a.daemon()
+		if err != nil {
+			return nil
+		}
+		list, err := daemon.Tasks(ctx, filter)
+		if err != nil {
+			return nil
+		}
+		var out []string
+		for _, t := range list.Tasks {
+			out = append(out, handle(t.TaskRef)+"\t"+short(t.Title))
+		}
+		return out
+	}
+}
+
+// ownTasks suggests the tasks that the agent holds; without an agent, those that anybody
+// holds through the daemon.
+func (a *app) ownTasks(ctx context.Context) []string {
+	var out []string
+	for _, c := range a.someClaims(ctx, a.agent) {
+		out = append(out, handle(c.Task)+"\t"+short(c.Task.Title))
+	}
+	return out
+}
+
+// agents suggests the names that are on tasks.
+func (a *app) agents(ctx context.Context) []string {
+	var names []string
+	for _, c := range a.someClaims(ctx, "") {
+		names = append(names, clean(c.Agent))
+	}
+	if daemon, err := a.daemon(); err == nil {
+		if list, err := daemon.Tasks(ctx, api.TaskFilter{}); err == nil {
+			for _, t := range list.Tasks {
+				if t.ClaimedBy != "" {
+					names = append(names, clean(t.ClaimedBy))
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (a *app) someClaims(ctx context.Context, agent string) []api.Claim {
+	daemon, err := a.daemon()
+	if err != nil {
+		return nil
+	}
+	list, err := daemon.Claims(ctx, agent)
+	if err != nil {
+		return nil
+	}
+	return list.Claims
+}
