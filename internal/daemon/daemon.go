@@ -72,8 +72,8 @@ type Daemon struct {
 	logLevel  *slog.LevelVar
 
 	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
-	// othersLoop, and synced checkHeld.
-	due, news, leases, strangers, synced chan struct{}
+	// othersLoop, synced checkHeld, and untidy tidyLoop.
+	due, news, leases, strangers, synced, untidy chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -89,7 +89,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced, &d.untidy} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)

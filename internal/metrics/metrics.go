@@ -98,7 +98,7 @@ func New(o Options) *Metrics {
 var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
-	claim.KindSwept, claim.KindConflict, claim.KindContested,
+	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -119,6 +119,11 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s's stale claim on %s was overridden by %s", e.Holder, about, e.Agent)
 	case claim.KindSwept:
 		return fmt.Sprintf("%s's stale claim on %s was swept", e.Holder, about)
+	case claim.KindCleared:
+		if e.Agent == "" {
+			return fmt.Sprintf("a copy of a claim was taken off %s", about)
+		}
+		return fmt.Sprintf("what was left of %s's claim was taken off %s", e.Agent, about)
 	case claim.KindConflict:
 		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, about)
 	case claim.KindContested:
