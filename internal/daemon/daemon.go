@@ -60,11 +60,13 @@ type Daemon struct {
 	drains  []drain
 	mesh    grants // nil if the mesh log cannot be asked
 	others  others
-	broker  *broker.Broker
-	server  *server.Server
-	metrics *metrics.Metrics
-	listen  net.Listener
-	scrapes net.Listener // for metrics alone; nil without one
+	// overwrites tells what the daemon cannot save people's edits from.
+	overwrites overwrites
+	broker     *broker.Broker
+	server     *server.Server
+	metrics    *metrics.Metrics
+	listen     net.Listener
+	scrapes    net.Listener // for metrics alone; nil without one
 
 	reloading sync.Mutex // guards jobs, and one reload at a time
 	live      atomic.Pointer[config.Config]
@@ -209,7 +211,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
+		Wrote: func(took time.Duration, err error) {
+			d.metrics.Wrote(took, err)
+			d.overwrites.wrote(took, err)
+		},
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
 			wake(d.leases)

@@ -307,6 +307,36 @@ func TestLeaseLengthGoesWithItsClaim(t *testing.T) {
 	})
 }
 
+// What a person edits between the read of a claim and its write is overwritten: nothing can
+// save it. The daemon says for how long that can happen.
+func TestEditBetweenReadAndWrite(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("edited at the wrong moment", nil)
+		n := w.daemon(nil)
+		defer n.stop()
+		if s := n.status(); s.ReadToWrite != nil {
+			w.Errorf("before any claim: %+v", s.ReadToWrite)
+		}
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return 200 * time.Millisecond, 200 * time.Millisecond })
+		time.AfterFunc(300*time.Millisecond, func() { w.drag(id, task.Cancelled) }) // the read took effect after 200
+		cl := n.mustClaim("Sandman", id)
+		if got := show(w.page(id)); got.Status != "IN_PROGRESS" {
+			w.Errorf("the card shows %+v: if the edit can be saved, say so", got)
+		}
+		s := n.status()
+		if got := s.ReadToWrite; got == nil || got.Writes != 1 || got.SlowestSeconds < 0.8 || got.SlowestSeconds > 0.9 || got.MedianSeconds != got.SlowestSeconds {
+			w.Errorf("read to write: %+v, want 0.8 seconds", got)
+		}
+		if got := n.samples()["dibs_claim_read_to_write_seconds_count"]; got != "1" {
+			w.Errorf("dibs_claim_read_to_write_seconds_count = %s", got)
+		}
+		if err := n.complete(cl); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
 // refusesPage answers 400 to everything about one page.
 type refusesPage struct {
 	http.RoundTripper
