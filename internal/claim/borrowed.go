@@ -26,7 +26,7 @@ func (c *Claimer) owe(ctx context.Context, cl Claim) error {
 	return c.save(ctx, Claim{
 		ID: NewID(now), Agent: cl.Agent, Task: cl.Task, State: Unseen, Reserved: now,
 		Lease: Lease{Requested: cl.Requested, Own: cl.Own},
-		Sweep: &Sweep{Reason: "its lease length was put back to what it was before the claim", Of: cl.ID, Lease: true},
+		Sweep: &Sweep{Reason: "claim_timeout_minutes was put back to what it was before this claim", Of: cl.ID, Lease: true},
 	})
 }
 

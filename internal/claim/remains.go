@@ -155,7 +155,7 @@ func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
 	cl := Claim{
 		ID: NewID(now), Agent: of.Agent, Task: v.Task, State: Abandoned, Reserved: now, Due: now,
 		Lease: Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
-		Sweep: &Sweep{Reason: "its page showed a claim that is over", Of: of.ID},
+		Sweep: &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
 	}
 	if err := c.save(ctx, cl); err != nil {
 		return err

@@ -318,7 +318,9 @@ func TestEditBetweenReadAndWrite(t *testing.T) {
 		if s := n.status(); s.ReadToWrite != nil {
 			w.Errorf("before any claim: %+v", s.ReadToWrite)
 		}
-		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return 200 * time.Millisecond, 200 * time.Millisecond })
+		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
+			return 200 * time.Millisecond, 200 * time.Millisecond
+		})
 		time.AfterFunc(300*time.Millisecond, func() { w.drag(id, task.Cancelled) }) // the read took effect after 200
 		cl := n.mustClaim("Sandman", id)
 		if got := show(w.page(id)); got.Status != "IN_PROGRESS" {

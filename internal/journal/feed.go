@@ -218,8 +218,13 @@ func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 	case err != nil:
 		return err
 	}
-	if s.Token = ""; s.ClaimedBy == c.Agent {
-		s.ClaimedBy, s.ClaimedAt = "", time.Time{}
+	s.Token = ""
+	if s.ClaimedBy != c.Agent {
+		return nil
+	}
+	s.ClaimedBy, s.ClaimedAt = "", time.Time{}
+	if s.Status == task.InProgress {
+		s.Status = task.Open // nobody is at work on it
 	}
 	return nil
 }
