@@ -7,6 +7,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // own is the lease length that a person gave the task in these tests.
@@ -136,6 +138,17 @@ func TestLeaseLengthUnderALiveClaim(t *testing.T) {
 		c := w.claim(other, "Oracle")
 		w.sync(10*time.Minute, d, other)
 		w.leases(2 * time.Hour)
+		// What the mirror shows is a hint, and no more.
+		want := w.Page(page)
+		w.ok(d.Repay(w.ctx, func(task.ID) (task.Task, bool) {
+			free := want
+			unclaim(&free)
+			free.Status = task.Open
+			return free, true
+		}))
+		if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+			t.Errorf("page (-want +got):\n%s", diff)
+		}
 		if got := w.record(other, c.ID); got.Timeout != 2*time.Hour || got.State != claim.Held {
 			t.Errorf("the claim is %s, for %v", got.State, got.Timeout)
 		}
