@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -342,11 +343,11 @@ func TestEditBetweenReadAndWrite(t *testing.T) {
 // refusesPage answers 400 to everything about one page.
 type refusesPage struct {
 	http.RoundTripper
-	page string
+	page atomic.Value // of a string; none is refused as long as it is not set
 }
 
 func (r *refusesPage) RoundTrip(req *http.Request) (*http.Response, error) {
-	if r.page == "" || !strings.HasSuffix(req.URL.Path, r.page) {
+	if page, set := r.page.Load().(string); !set || !strings.HasSuffix(req.URL.Path, page) {
 		return r.RoundTripper.RoundTrip(req)
 	}
 	return &http.Response{
@@ -378,7 +379,7 @@ func TestOnePageIsRefused(t *testing.T) {
 		refused, renewed := long("Sandman", bad), long("Oracle", good)
 		long("Hypnos", left)
 		done := long("Morpheus", finished)
-		notion.page = bad
+		notion.page.Store(bad)
 		for range 8 { // the agents are alive, the one whose page is refused, too
 			time.Sleep(2 * time.Minute)
 			for _, cl := range []api.Claim{refused, renewed} {
