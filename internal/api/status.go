@@ -14,7 +14,17 @@ type Status struct {
 	ClaimsHeld int          `json:"claims_held"`
 	Outbox     OutboxStatus `json:"outbox"`
 	Policy     PolicyStatus `json:"policy"`
-	Warnings   []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
+	// ReadToWrite is nil before the first claim.
+	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
+	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
+}
+
+// ReadToWrite is the time from sending the read of a claim to the answer of its write, over
+// the last claim writes.
+type ReadToWrite struct {
+	Writes         int     `json:"writes" doc:"How many writes these are, at most 100"`
+	MedianSeconds  float64 `json:"median_seconds"`
+	SlowestSeconds float64 `json:"slowest_seconds"`
 }
 
 // NotionStatus says how the daemon gets on with Notion.

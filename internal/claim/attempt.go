@@ -131,6 +131,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 
 	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
+	if lender, ok := a.lender(ctx, v.Task, a.cl.ID); ok {
+		a.cl.Own = lender.Own // the claim that this one follows has left its own there
+	}
 	if err := a.save(ctx, a.cl); err != nil {
 		return Claim{}, err
 	}
@@ -173,7 +176,7 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
 	s, holder, detail := a.look(a.cl, r.Task, r.judged())
 	if s != mine {
-		return a.overruled(ctx, r.Task, holder, detail)
+		return a.overruled(ctx, work, r.Task, holder, detail)
 	}
 	a.refresh(&a.cl, r.Task)
 	if !r.At.Before(a.cl.ExpiresAt()) {
@@ -182,17 +185,44 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
 	return a.grant(ctx, work, r.At)
 }
 
-// overruled ends an attempt whose claim was not there any more when it was to be
-// verified. A page in the trash may come back with the claim on it, which is
+// overruled ends an attempt whose claim did not stand when it was to be verified. If
+// it is still there, it was a person who came in between: nothing of it is to stay. A page
+// in the trash cannot be written to; it may come back with the claim on it, which is
 // withdrawn then.
-func (a *attempt) overruled(ctx context.Context, t task.Task, holder, detail string) (Claim, error) {
+func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Claim, error) {
 	a.cl.Task = t
-	d := a.lostRace(holder, detail)
-	if !t.Trashed || !a.onPage(a.cl, t) {
-		return a.deny(ctx, d, true)
+	tok := a.token(a.cl, t)
+	switch {
+	case tok.ID != a.cl.ID || tok.Void || tok.Done || t.ClaimedBy == "":
+		return a.deny(ctx, a.lostRace(holder, detail), true)
+	case t.Trashed:
+		a.cl.State = Unseen
+		return Claim{}, a.conclude(ctx, a.overruling(t))
 	}
-	a.cl.State = Unseen
-	return Claim{}, a.conclude(ctx, &d)
+	d := a.overruling(t)
+	a.cl.State, a.cl.Due, a.cl.Detail = Clearing, a.store.Now(), d.Detail
+	if err := a.conclude(ctx, d); !errors.Is(err, d) {
+		return Claim{}, err
+	}
+	a.begin(work)
+	return Claim{}, d
+}
+
+// overruling words the denial of an attempt in the middle of which a person made t of its
+// task.
+func (a *attempt) overruling(t task.Task) *Denied {
+	d := &Denied{Code: CodeNotOpen}
+	what := "its status was set to " + said(t.Status)
+	switch {
+	case t.Trashed:
+		what = "the task was moved to the trash"
+	case t.ClaimedBy != a.cl.Agent:
+		d.Code, d.Holder, what = CodeReserved, t.ClaimedBy, "its claimed_by was set to "+t.ClaimedBy
+	case t.Status == task.Open:
+		d.Code = CodeLostRace
+	}
+	d.Detail = fmt.Sprintf("%q was not claimed: %s by a person meanwhile; ask for the next ready task instead", t.Title, what)
+	return d
 }
 
 // grant makes the claim the agent's.
@@ -289,12 +319,16 @@ func (a *attempt) withdraw(ctx, work context.Context, cause error) (Claim, error
 	if err := a.conclude(ctx, d); !errors.Is(err, d) {
 		return Claim{}, err
 	}
-	// The first step of the withdrawal is best taken at once; if it fails it is due
-	// anyway.
+	a.begin(work)
+	return Claim{}, d
+}
+
+// begin takes the first step of the withdrawal. It is best taken at once; if it fails it
+// is due anyway.
+func (a *attempt) begin(work context.Context) {
 	if err := a.resolve(work, a.cl); err != nil {
 		a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
 	}
-	return Claim{}, d
 }
 
 // failed words the denial of an attempt that failed for that reason once it was

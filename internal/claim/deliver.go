@@ -74,7 +74,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 	case s == suspect && d.bearWith(&d.cl, detail):
 		return d.cl, d.save(ctx, d.cl)
 	case s == suspect, s == gone:
-		return d.lose(ctx, d.cl, holder, detail)
+		return d.loseOn(ctx, v, d.cl, holder, detail)
 	case d.policy.Over(v.Task, v.At): // an unsure reading will do: to renew harms nobody
 		v.Close()
 		return d.renewFirst(ctx)

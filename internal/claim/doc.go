@@ -76,7 +76,28 @@
 // somebody else may be granted the task while the holder still trusts its
 // claim, until it is told.
 //
+// # People's gestures
+//
+// What people change on the page of a held claim ends it, and the change stands. Parts of
+// the claim stay on the page, though, which to everybody else are a live claim. The daemon
+// that held it takes them off: name, date and token if the task was set to OPEN, so that
+// it can be claimed, date and token if another name was put on it, so that it is that
+// person's. So it does with a claim that comes back on its page after it was over (Tidy),
+// and with the copy of a claim on another page.
+//
+// It does so only where the same visit read a live lease of that claim, under which nobody
+// takes the task, and a write that is sent then lands before anybody may, or not at all.
+// Once the lease is over the task is overridden or swept like any other. A claim that comes
+// back on its own page may have come by a late write, over a claim that lives: it is marked
+// void, and taken off after the grace, as above. To put back a lease length on a task that
+// is nobody's there is no such lease, so a mark competes for the task first (Repay).
+//
 // # What is not guaranteed
+//
+// No gesture can be saved from a claim that is being made: an edit between the reading of
+// the page and the claim write is overwritten, as far as it concerns the status, the name,
+// the date and the token. Notion has no conditional write. How long that is, Config.Wrote
+// is told; nothing waits in between but the two requests and one write to the ledger.
 //
 // People and programs that do not follow the protocol write what they like, and
 // any other write than a claim that lands after its sender gave up on it (a
@@ -91,7 +112,7 @@
 //
 // Without a claim_token property claims are told apart by name and minute, so
 // that agents of different daemons must not share names, and a late write may
-// go unnoticed.
+// go unnoticed. What is left of claims is taken off only from a page that was set to OPEN.
 //
 // # The life of a claim
 //
@@ -102,7 +123,9 @@
 //	                        │     ↑ ↓
 //	                        └─→ abandoned ─→ voided ─→ clearing ─→ ended (withdrawn)
 //	                                ↑  └────────┴──────────┴─────→ ended (overtaken)
-//	Sweep ──────────────────────────┴─→ voided ─→ clearing ─→ ended (swept)
+//	Sweep ──────────────────────────┼─→ voided ─→ clearing ─→ ended (swept)
+//	Tidy ───────────────────────────┴─→ voided ─→ clearing ─→ ended (cleared)
+//	Repay: lost ─→ unseen ─→ abandoned, as a sweep ─→ clearing ─→ ended (cleared)
 //
 // An attempt reserves its task, writes, and is held once it is verified. One that is
 // given up after its write was sent is abandoned if the write is on the page, or may
@@ -110,11 +133,18 @@
 // mirror's included, makes it abandoned. An abandoned claim is marked void on its
 // page, and after the grace taken off it; one that is not on its page any more when
 // it is to be marked is unseen again. A claim that somebody overtook on the way, or
-// whose lease ended, is left alone.
+// whose lease ended, is left alone. An attempt in the middle of which a person cancelled
+// or finished the task goes from writing to clearing.
 //
 // A sweep enters as abandoned, with the mark that it writes: if it is cut short, the
 // same steps take its mark off the page, and the task is reopened all the same. While
-// it is under way it goes on to voided by itself, as soon as the mark has settled.
+// it is under way it goes on to voided by itself, as soon as the mark has settled. Before
+// its last step it looks again, and leaves alone what people have changed.
+//
+// Tidy marks a claim that is over and shows on its page all the same, and is withdrawn
+// like an abandoned one. Repay has a lease length put back that a lost claim left on its
+// task: what is owed waits as unseen, for a day at most, until the task is nobody's, and
+// competes for it like a sweep.
 //
 // Every state but held is left in steps that RunDue takes when they are due. A claim
 // is in memory from its reservation to its end, as the ledger has it; the ledger is
@@ -123,7 +153,7 @@
 // # Visits
 //
 // Whatever is done to a page, by an attempt, a renewal, a guard, a finish, a
-// withdrawal or a sweep, is one visit: permits for two requests, a read, a decision,
+// withdrawal, a sweep or a gesture's aftermath, is one visit: permits for two requests, a read, a decision,
 // and at most one write within the write window of the read. What became of the write
 // is that it was seen in its answer, that it did not land, or that nobody knows. The
 // permits that were not used are given back.

@@ -28,6 +28,7 @@ const (
 	KindConflict   Kind = "conflict"   // a live claim was found overwritten and was repaired
 	KindContested  Kind = "contested"  // the refusals decided here against one claim, summed up at its end
 	KindExpiring   Kind = "expiring"   // the lease is about to end, and was not renewed
+	KindCleared    Kind = "cleared"    // what a page still showed of a claim that is over was taken off it
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the

@@ -78,7 +78,7 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 	s, holder, detail := c.look(cl, v.Task, v.judged())
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
-		return c.lose(ctx, cl, holder, detail)
+		return c.loseOn(ctx, v, cl, holder, detail)
 	}
 	// Until it is seen in its place, the claim stays under suspicion, and is
 	// looked at again; writing it twice does no harm.

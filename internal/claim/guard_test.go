@@ -45,20 +45,21 @@ func TestGuardOfPersonEdits(t *testing.T) {
 		name   string
 		edit   func(*task.Task)
 		holder string
+		after  func(*task.Task) // what the daemon that held it makes of the edit, if anything
 	}{
-		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, ""},
-		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, ""},
-		{"all but the status cleared", unclaim, ""},
-		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, "Maria"},
-		{"given to somebody else, without a token", func(t *task.Task) { t.ClaimedBy, t.Token = "Maria", "" }, "Maria"},
-		{"opened", func(t *task.Task) { t.Status = task.Open }, ""},
-		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, ""},
-		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, ""},
-		{"completed", func(t *task.Task) { t.Status = task.Completed }, ""},
-		{"status unknown", func(t *task.Task) { t.Status = task.Unknown }, ""},
-		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman"},
-		{"token overwritten", func(t *task.Task) { t.Token = "mine!" }, "Sandman"},
-		{"trashed", func(t *task.Task) { t.Trashed = true }, ""},
+		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, "", nil},
+		{"name cleared", func(t *task.Task) { t.ClaimedBy = "" }, "", nil},
+		{"all but the status cleared", unclaim, "", nil},
+		{"given to somebody else", func(t *task.Task) { t.ClaimedBy = "Maria" }, "Maria", func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
+		{"given to somebody else, without a token", func(t *task.Task) { t.ClaimedBy, t.Token = "Maria", "" }, "Maria", nil},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, "", unclaim},
+		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, "", nil},
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, "", nil},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, "", nil},
+		{"status unknown", func(t *task.Task) { t.Status = task.Unknown }, "", nil},
+		{"token cleared", func(t *task.Task) { t.Token = "" }, "Sandman", nil},
+		{"token overwritten", func(t *task.Task) { t.Token = "mine!" }, "Sandman", nil},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, "", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,10 +68,15 @@ func TestGuardOfPersonEdits(t *testing.T) {
 				c := w.claim(d, "Sandman")
 				time.Sleep(time.Minute)
 				w.Edit(page, tt.edit)
-				want := w.Page(page)
-				row := &want
-				if want.Trashed {
+				edited := w.Page(page)
+				row := &edited
+				if edited.Trashed {
 					row = nil // no query shows it
+				}
+				want, events := edited, []claim.Kind{claim.KindGranted, claim.KindLost}
+				if tt.after != nil {
+					tt.after(&want)
+					events = append(events, claim.KindCleared)
 				}
 				lost := w.lost(d.Guard(w.ctx, c.ID, row))
 				if lost.Holder != tt.holder || lost.Detail == "" {
@@ -82,7 +88,7 @@ func TestGuardOfPersonEdits(t *testing.T) {
 				if got := w.record(d, c.ID); got.State != claim.Ended || got.Ending != claim.EndLost {
 					t.Errorf("the claim is %s, %s; want it lost", got.State, got.Ending)
 				}
-				if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindLost}, kinds(d)); diff != "" {
+				if diff := cmp.Diff(events, kinds(d)); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}
 				_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})

@@ -34,6 +34,9 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Cl
 	if err != nil {
 		return Claim{}, err
 	}
+	if err := c.owe(ctx, cl); err != nil {
+		return Claim{}, err
+	}
 	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
 }
 

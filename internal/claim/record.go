@@ -23,6 +23,11 @@ type Finish struct {
 type Sweep struct {
 	// Reason says in one line why the task is reopened.
 	Reason string `json:"reason"`
+	// Of is set if it is not a stale claim that is swept: it is a claim of this ledger
+	// that is over and of which something is left on the page.
+	Of ID `json:"of,omitempty"`
+	// Lease is set if all that is left of it is the lease length that it asked for.
+	Lease bool `json:"lease,omitempty"`
 }
 
 // Lease is how long a claim lasts, and how sure it is that its agent lives.

@@ -45,7 +45,11 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		if holder == cl.Agent {
 			holder = "" // what is left of the claim's own name
 		}
-		return gone, holder, "its status was set to " + said(t.Status)
+		detail = "its status was set to " + said(t.Status)
+		if t.Status == task.Open && tok.ID == cl.ID && !tok.Void {
+			detail += " by a person, which hands it out again"
+		}
+		return gone, holder, detail
 	}
 	switch {
 	case tok.ID == cl.ID && !tok.Void && !tok.Done:
@@ -55,7 +59,7 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 		case "":
 			return gone, "", "its claimed_by was cleared"
 		}
-		return gone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s", t.ClaimedBy)
+		return gone, t.ClaimedBy, fmt.Sprintf("its claimed_by was set to %s, who has the task now", t.ClaimedBy)
 	case t.ClaimedBy == "":
 		return gone, "", "its claim was cleared"
 	case tok.Void && tok.ID != cl.ID && now.Before(cl.StaleAt):

@@ -54,17 +54,24 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
 		return Claim{}, false, nil
 	}
-	local := c.held(t)
-	if local.State == Finishing {
+	if local := c.held(t); local.State == Finishing {
 		return Claim{}, false, nil
 	}
 
+	lender, _ := c.lender(ctx, t, "")
 	now := c.store.Now()
-	cl = Claim{
-		ID: NewID(now), Agent: t.ClaimedBy, Task: t, State: Abandoned, Reserved: now, Due: now.Add(c.policy.Grace),
-		Lease: Lease{ClaimedAt: now, Requested: local.Requested, Own: local.Own},
+	return c.putMark(ctx, v, Claim{
+		ID: NewID(now), Agent: t.ClaimedBy, Task: t, Reserved: now,
+		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
 		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")},
-	}
+	})
+}
+
+// putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
+// whether it is known to be there.
+func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, marked bool, err error) {
+	now := c.store.Now()
+	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
 	if err := c.save(ctx, cl); err != nil {
 		return Claim{}, false, err
 	}
@@ -75,24 +82,30 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	case seen:
 		return cl, true, nil
 	case notLanded:
-		_, eerr := c.end(ctx, cl, EndNotGranted, err.Error())
-		return Claim{}, false, errors.Join(err, eerr)
+		return Claim{}, false, errors.Join(err, c.outrun(ctx, cl, err.Error()))
 	}
 	cl.Due = c.store.Now()
 	return Claim{}, false, errors.Join(fmt.Errorf("the mark of the sweep %w", err), c.save(ctx, cl))
 }
 
-// reopenMarked reopens the task of a sweep whose mark has settled.
+// reopenMarked reopens the task of a sweep whose mark has settled, unless somebody has
+// changed it meanwhile, and reports whether it did.
 func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		return false, err
 	}
 	defer v.Close()
-	if !c.onPage(cl, v.Task) {
+	switch t := v.Task; {
+	case !c.onPage(cl, t):
+		return false, c.outrun(ctx, cl, takenBack)
+	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open:
 		return false, c.overtaken(ctx, cl)
+	case t.ClaimedBy != "" && t.ClaimedBy != cl.Agent:
+		return false, c.stepAside(ctx, v, cl)
 	}
-	return c.takeOff(ctx, v, cl)
+	off, err := c.takeOff(ctx, v, cl)
+	return off && v.Task.Status == task.InProgress, err
 }
 
 // sweptBy closes the mark of a sweep that has reopened its task, and the claim
@@ -120,7 +133,7 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 func (c *Claimer) forestall(ctx context.Context, id task.ID) error {
 	var errs []error
 	for _, old := range c.book.on(id) {
-		if old.Sweep != nil && (old.State == Abandoned || old.State == Unseen) {
+		if old.Sweep != nil && !old.owes() && (old.State == Abandoned || old.State == Unseen) {
 			old.Sweep, old.Detail = nil, "its mark came when a later sweep was done"
 			errs = append(errs, c.save(ctx, old))
 		}

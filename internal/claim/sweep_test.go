@@ -62,6 +62,56 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A sweep looks again before its last step: what a person does to the marked card stands.
+func TestPersonEditsDuringASweep(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*task.Task)
+		want func(*task.Task) // what the page shows in the end, from what the edit left
+	}{
+		{"taken", func(t *task.Task) { t.ClaimedBy = "Maria" }, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
+		{"reserved", func(t *task.Task) { t.ClaimedBy, t.ClaimedAt = "Maria", time.Time{} }, nil},
+		{"taken, and opened", func(t *task.Task) { t.ClaimedBy, t.Status = "Maria", task.Open }, func(t *task.Task) { t.ClaimedAt, t.Token = time.Time{}, "" }},
+		{"blocked", func(t *task.Task) { t.Status = task.Blocked }, unclaim},
+		{"cancelled", func(t *task.Task) { t.Status = task.Cancelled }, unclaim},
+		{"completed", func(t *task.Task) { t.Status = task.Completed }, unclaim},
+		{"opened", func(t *task.Task) { t.Status = task.Open }, unclaim},
+		{"cleared", func(t *task.Task) { unclaim(t); t.Status = task.Open }, func(*task.Task) {}},
+		{"trashed", func(t *task.Task) { t.Trashed = true }, func(*task.Task) {}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, staleTask(), func(w *world) {
+				d := w.daemon("a")
+				edited := make(chan task.Task, 1)
+				time.AfterFunc(time.Second, func() { // while the mark settles
+					w.Edit(page, tt.edit)
+					edited <- w.Page(page)
+				})
+				_, swept, err := d.Sweep(w.ctx, page)
+				if swept || err != nil {
+					t.Errorf("swept = %v, %v; want the person's edit respected", swept, err)
+				}
+				w.sync(10*time.Minute, d)
+				want, got := <-edited, w.Page(page)
+				if tt.want == nil {
+					got.Token, want.Token = "", "" // it does not matter beside a name without a date
+				} else {
+					tt.want(&want)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("page (-want +got):\n%s", diff)
+				}
+				for _, k := range kinds(d) {
+					if k == claim.KindSwept {
+						t.Error("it is logged as swept")
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestSweepOfAMissingPage(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		_, swept, err := w.daemon("a").Sweep(w.ctx, otherPage)

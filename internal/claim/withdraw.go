@@ -49,6 +49,10 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 		// The write that did it was not answered; and in the second case somebody
 		// has claimed the task since, which nobody does under a live mark.
 		return c.withdrawn(ctx, cl)
+	case tok.ID == cl.ID && !tok.Done && !v.Unsure && v.Task.ClaimedBy != cl.Agent && !v.At.Add(time.Second).Before(cl.Due):
+		return c.stepAside(ctx, v, cl)
+	case tok.ID != cl.ID && cl.Sweep != nil:
+		return c.outrun(ctx, cl, takenBack)
 	case tok.ID != cl.ID || tok.Done || v.Task.ClaimedBy != cl.Agent || v.Task.Trashed || c.policy.Over(v.Task, v.judged()):
 		return c.overtaken(ctx, cl)
 	case v.Unsure:
@@ -67,7 +71,7 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 	w := clearWrite(task.Open)
 	if v.Task.Status != task.InProgress {
 		w.Status = nil // somebody set it; only the claim is taken off
-		if cl.Sweep != nil {
+		if cl.Sweep != nil && cl.Sweep.Of == "" {
 			cl.Sweep, cl.Detail = nil, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
 		}
 	}
@@ -87,7 +91,10 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 // withdrawn closes a claim that is off its page. If it was the mark of a sweep, it
 // closes the claim that was swept.
 func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
-	if cl.Sweep != nil {
+	switch {
+	case cl.Sweep != nil && cl.Sweep.Of != "":
+		return c.tidiedBy(ctx, cl)
+	case cl.Sweep != nil:
 		return c.sweptBy(ctx, cl)
 	}
 	e := cl.event(KindWithdrawn, c.store.Now())
@@ -98,9 +105,11 @@ func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
 
 // overtaken closes a claim that is not this daemon's to withdraw any more.
 func (c *Claimer) overtaken(ctx context.Context, cl Claim) error {
-	_, err := c.end(ctx, cl, EndNotGranted, "its task was taken back, changed or free to be taken before the withdrawal was complete")
+	_, err := c.end(ctx, cl, EndNotGranted, takenBack)
 	return err
 }
+
+const takenBack = "its task was taken back, changed or free to be taken before the withdrawal was complete"
 
 // revisit visits the page of a claim that is owed a step. The visit is nil if
 // there is nothing to be done now.

@@ -56,13 +56,38 @@ func finishWrite(cl Claim) Write {
 	return w
 }
 
+// leavingWrite takes the claim of an agent off a page that shows t, where people have
+// changed the task meanwhile: what they changed stays. A task that bears another name is
+// that person's from then on, without a time limit.
+func leavingWrite(agent string, t task.Task) Write {
+	w := Write{ClaimedAt: new(time.Time{}), Token: new("")}
+	if t.ClaimedBy == agent {
+		w.ClaimedBy = new("")
+		if t.Status == task.InProgress {
+			w.Status = new(task.Open)
+		}
+	}
+	return w
+}
+
 // givingBack adds to a write that takes cl off the page that shows t what the
 // task had for a lease before cl asked for another, unless that was changed since.
 func (w Write) givingBack(cl Claim, t task.Task) Write {
-	if cl.Requested > 0 && t.Timeout == cl.Requested && cl.Own != cl.Requested {
+	if cl.borrows(t) {
 		w.Timeout = new(cl.Own)
 	}
 	return w
+}
+
+// asked is the lease length that c asked for, as a page has it; 0 if it did not.
+func (c Claim) asked() time.Duration {
+	return (c.Requested + time.Minute - 1).Truncate(time.Minute)
+}
+
+// borrows reports whether t has a lease length that c asked for, in the place of its own.
+func (c Claim) borrows(t task.Task) bool {
+	asked := c.asked()
+	return asked > 0 && t.Timeout == asked && c.Own != asked
 }
 
 // shows reports whether t has every value that w sets. Notion has been seen to

@@ -60,11 +60,13 @@ type Daemon struct {
 	drains  []drain
 	mesh    grants // nil if the mesh log cannot be asked
 	others  others
-	broker  *broker.Broker
-	server  *server.Server
-	metrics *metrics.Metrics
-	listen  net.Listener
-	scrapes net.Listener // for metrics alone; nil without one
+	// overwrites tells what the daemon cannot save people's edits from.
+	overwrites overwrites
+	broker     *broker.Broker
+	server     *server.Server
+	metrics    *metrics.Metrics
+	listen     net.Listener
+	scrapes    net.Listener // for metrics alone; nil without one
 
 	reloading sync.Mutex // guards jobs, and one reload at a time
 	live      atomic.Pointer[config.Config]
@@ -72,8 +74,8 @@ type Daemon struct {
 	logLevel  *slog.LevelVar
 
 	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
-	// othersLoop, and synced checkHeld.
-	due, news, leases, strangers, synced chan struct{}
+	// othersLoop, synced checkHeld, and untidy tidyLoop.
+	due, news, leases, strangers, synced, untidy chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -89,7 +91,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced, &d.untidy} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
@@ -209,7 +211,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe, Wrote: d.metrics.Wrote,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
+		Wrote: func(took time.Duration, err error) {
+			d.metrics.Wrote(took, err)
+			d.overwrites.wrote(took, err)
+		},
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
 			wake(d.leases)

@@ -17,6 +17,7 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	for _, drain := range d.drains {
 		s.Warnings = append(s.Warnings, drain.Troubles()...)
 	}
+	s.ReadToWrite = d.overwrites.report()
 	s.Policy.Others = d.others.lines()
 	for _, other := range s.Policy.Others {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)

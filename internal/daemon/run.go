@@ -36,6 +36,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.mirror.Run(work) })
 	loops.Go(func() { d.checkHeld(work) })
 	loops.Go(func() { d.dueLoop(work) })
+	loops.Go(func() { d.tidyLoop(work) })
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
@@ -123,6 +124,7 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 		wake(d.strangers)
 	}
 	err := errors.Join(append(errs, d.guard(ctx, false))...)
+	wake(d.untidy)
 	if err == nil {
 		wake(d.synced)
 	}

@@ -143,17 +143,18 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
 		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
-		shown := w.page(id)
-		copied := w.add("copy", map[string]any{
-			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
-			"claimed_at": date(cl.ClaimedAt.Time), "claim_token": text("rich_text", shown.Text("claim_token")),
-		})
-		for range 2 { // until the copy's lease is over, and that of the claim is not
+		for range 2 { // until the lease that the copy will show is over, and that of the claim is not
 			time.Sleep(17 * time.Minute)
 			if _, err := n.Renew(w.Context(), string(cl.ID), api.RenewRequest{}, ""); err != nil {
 				w.Fatal(err)
 			}
 		}
+		shown := w.page(id)
+		copied := w.add("copy", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+			"claimed_at": date(cl.ClaimedAt.Time), "claim_token": text("rich_text", shown.Text("claim_token")),
+		})
+		time.Sleep(time.Minute) // a live copy would have been taken off
 		after := n.last()
 		swept, err := n.Sweep(w.Context(), "")
 		if err != nil || len(swept.Swept) != 1 || string(swept.Swept[0].Task) != copied {

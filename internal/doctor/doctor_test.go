@@ -374,6 +374,9 @@ func TestProbeIsJudgedAndLeavesNothing(t *testing.T) {
 		if f := find(report, "write_window"); f.Level != doctor.Error || !strings.Contains(f.Found, "took 2.5s") {
 			w.Errorf("finding = %+v, want that 2.5s do not fit", f)
 		}
+		if f := find(report, "overwrite"); f.Level != doctor.OK || !strings.Contains(f.Found, "2.5s at most") {
+			w.Errorf("finding = %+v, want to be told for how long an edit is not safe", f)
+		}
 		rows := w.notion.Pages(w.notion.Databases().Tasks)
 		if len(rows) != 1 || !rows[0].Trashed {
 			w.Errorf("the rows are %+v, want one in the trash", rows)

@@ -138,6 +138,15 @@ func (e *examination) daemonHealth() {
 	e.outbox(s.Outbox)
 	e.budget(s)
 	e.settings(s.Policy)
+	if w := s.ReadToWrite; w != nil {
+		e.ok("overwrite", fmt.Sprintf("an edit of a task in the moment in which it is claimed is overwritten: %v as a rule, %v at most, in the last %d claims",
+			length(w.MedianSeconds), length(w.SlowestSeconds), w.Writes))
+	}
+}
+
+// length is that many seconds, to the millisecond.
+func length(seconds float64) time.Duration {
+	return shown(time.Duration(seconds * float64(time.Second)))
 }
 
 func (e *examination) budget(s *api.Status) {

@@ -70,6 +70,7 @@ func Judge(p notion.Probe, all config.Config) *Report {
 	default:
 		r.ok("write_window", said)
 	}
+	r.ok("overwrite", fmt.Sprintf("an edit of a task in the moment in which it is claimed is overwritten: %v as a rule, %v at most", shown(median(attempts)), shown(slowest)))
 	said = fmt.Sprintf("claim.settle is %v, %d of %d writes did not show at once, one for %v", c.Settle, len(stale), len(p.Rounds), shown(behind))
 	remedy += ": a page has to show its last write when a claim is verified"
 	switch {

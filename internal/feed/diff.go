@@ -73,7 +73,7 @@ func changes(before, after State) []Event {
 		is != "" && before.claim() != after.claim() && after.claim() != "" && before.claim() != "",
 		is != "" && claim.Assignee(before.Task) == is && !after.ClaimedAt.IsZero() && after.Status == task.InProgress:
 		byNow(add(Claimed))
-	case was != "" && under && (is == "" || before.Status == task.InProgress && after.Status == task.Open):
+	case was != "" && under && (is == "" && !before.handedOut() || before.Status == task.InProgress && after.Status == task.Open):
 		add(Released)
 	}
 

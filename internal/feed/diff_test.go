@@ -113,6 +113,7 @@ func TestDiff(t *testing.T) {
 		"claimed over a mark":      {new(held("Sandman", "void "+first)), held("Oracle", second), []string{"claimed Oracle (E)"}},
 		"name cleared":             {new(held("Sandman", first)), in(task.InProgress), []string{"released Sandman (D)"}},
 		"set to open":              {new(held("Sandman", first)), with(held("Sandman", first), func(s *feed.State) { s.Status = task.Open }), []string{"released Sandman (D)"}},
+		"then cleared":             {new(with(held("Sandman", first), func(s *feed.State) { s.Status = task.Open })), open(), []string{"ready"}},
 		"other name":               {new(held("Sandman", first)), held("Oracle", second), []string{"reassigned Sandman > Oracle (D)"}},
 		"completed":                {new(held("Sandman", first)), done(), []string{"completed Sandman (D)"}},
 		"completed by hand":        {new(open()), in(task.Completed), []string{"completed"}},

@@ -114,6 +114,10 @@ func (s State) holder() string {
 // nobody works under it, and it is about to be reopened.
 func (s State) marked() bool { return claim.ParseToken(s.Token).Void }
 
+// handedOut reports whether the task was set to OPEN with a claim on it: it was told then
+// that the claim is over.
+func (s State) handedOut() bool { return s.Status == task.Open && s.claim() != "" }
+
 // claim is the claim that the task shows, if it shows one of our form.
 func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }
 

@@ -197,7 +197,36 @@ func stateOf(ctx context.Context, tx *tx, t task.Task) (feed.State, error) {
 		failed = errors.Join(failed, err)
 		return known.Status, !known.Trashed
 	})
-	return feed.NewState(t, blockers), failed
+	s := feed.NewState(t, blockers)
+	if failed != nil {
+		return s, failed
+	}
+	return s, withoutCopy(ctx, tx, &s)
+}
+
+// withoutCopy takes out of a state the claim that it shows, if that is a copy of one on
+// another task: whose it is has nothing to do with this task.
+func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
+	id := claim.ParseToken(s.Token).ID
+	if id == "" {
+		return nil
+	}
+	c, err := scanClaim(tx.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ? AND task_id <> ?", id, s.ID))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	s.Token = ""
+	if s.ClaimedBy != c.Agent {
+		return nil
+	}
+	s.ClaimedBy, s.ClaimedAt = "", time.Time{}
+	if s.Status == task.InProgress {
+		s.Status = task.Open // nobody is at work on it
+	}
+	return nil
 }
 
 func insertFeed(ctx context.Context, tx *tx, at time.Time, events []feed.Event) error {

@@ -48,6 +48,7 @@ type Metrics struct {
 	claims    *prometheus.CounterVec
 	attempts  *prometheus.HistogramVec
 	windows   prometheus.Histogram
+	exposed   prometheus.Histogram
 	late      prometheus.Counter
 	events    *prometheus.CounterVec
 	waited    *prometheus.CounterVec
@@ -72,6 +73,11 @@ func New(o Options) *Metrics {
 		Help:    "How much of the write window was used when a claim write was answered: beyond 1 the attempt is not granted on that answer. Near 1, the window is too small for this connection.",
 		Buckets: []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.5, 2, 5},
 	})
+	m.exposed = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "dibs_claim_read_to_write_seconds",
+		Help:    "From the sending of a claim's read to the answer of its write. What a person edits on the task in between is overwritten.",
+		Buckets: []float64{0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10},
+	})
 	m.late = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "dibs_claim_writes_late_total", Help: "Claim writes that were answered after the write window, or not at all.",
 	})
@@ -79,7 +85,7 @@ func New(o Options) *Metrics {
 	m.waited = m.counters("agent_wait_seconds_total", "Time that an agent's requests for a claim took until they were answered.", "agent")
 	m.requested = m.counters("agent_claims_total", "Requests for a claim of an agent, by outcome.", "agent", "outcome")
 	m.answers = m.counters("api_requests_total", "Requests on the socket that were answered, by route and status.", "route", "status")
-	m.registry.MustRegister(m.attempts, m.windows, m.late,
+	m.registry.MustRegister(m.attempts, m.windows, m.exposed, m.late,
 		constant("dibs_build_info", "Which dibs this is; always 1.", 1, prometheus.Labels{"version": o.Version}),
 		constant("dibs_claim_write_window_seconds", "The setting claim.write_window.", o.WriteWindow.Seconds(), nil),
 		constant("dibs_claim_settle_seconds", "The setting claim.settle.", o.Settle.Seconds(), nil),
@@ -98,7 +104,7 @@ func New(o Options) *Metrics {
 var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
-	claim.KindSwept, claim.KindConflict, claim.KindContested,
+	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -141,6 +147,7 @@ func (m *Metrics) Claimed(agent string, err error, took time.Duration) {
 func (m *Metrics) Wrote(took time.Duration, err error) {
 	if err == nil {
 		m.windows.Observe(took.Seconds() / m.window.Seconds())
+		m.exposed.Observe(took.Seconds())
 	}
 	if err != nil || took > m.window {
 		m.late.Inc()

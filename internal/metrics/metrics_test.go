@@ -93,6 +93,7 @@ func TestWhatHappens(t *testing.T) {
 		`dibs_claim_write_window_ratio_bucket{le="0.3"}`:                "1",
 		`dibs_claim_write_window_ratio_bucket{le="1"}`:                  "1",
 		`dibs_claim_write_window_ratio_count`:                           "2",
+		`dibs_claim_read_to_write_seconds_count`:                        "2",
 		`dibs_claim_writes_late_total`:                                  "2",
 		`dibs_claim_attempt_seconds_bucket{outcome="granted",le="3"}`:   "0",
 		`dibs_claim_attempt_seconds_bucket{outcome="granted",le="4"}`:   "1",

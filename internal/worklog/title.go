@@ -42,6 +42,11 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s's claim on %s ran out, and %s took the task over", e.Holder, about, e.Agent)
 	case claim.KindSwept:
 		return fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
+	case claim.KindCleared:
+		if e.Agent == "" {
+			return fmt.Sprintf("A copy of a claim was taken off %s", about)
+		}
+		return fmt.Sprintf("What was left of %s's claim was taken off %s", e.Agent, about)
 	case claim.KindConflict:
 		return fmt.Sprintf("%s's claim on %s was overwritten and repaired", e.Agent, about)
 	case claim.KindContested:

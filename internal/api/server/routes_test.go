@@ -287,7 +287,7 @@ func TestDescription(t *testing.T) {
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
 			"Claim", "ClaimRequest", "Claims", "CompleteRequest", "Event", "Events", "FailRequest", "Fault", "FeedEvent", "MirrorStatus",
-			"NotionStatus", "OutboxStatus", "PolicyStatus", "Problem", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept", "Sync",
+			"NotionStatus", "OutboxStatus", "PolicyStatus", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept", "Sync",
 			"SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {

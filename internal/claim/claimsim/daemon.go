@@ -102,7 +102,8 @@ func (d *Daemon) Sync(ctx context.Context) error {
 	d.Store.hear() // as the answer to a query says
 	rows := make(map[task.ID]*task.Task)
 	var errs []error
-	for _, t := range d.register.Tasks() {
+	tasks := d.register.Tasks()
+	for _, t := range tasks {
 		rows[t.ID] = &t
 		_, err := d.Sighted(ctx, t.Token)
 		errs = append(errs, err)
@@ -114,6 +115,16 @@ func (d *Daemon) Sync(ctx context.Context) error {
 			errs = append(errs, d.Guard(ctx, c.ID, rows[c.Task.ID]))
 		}
 	}
+	for _, t := range tasks {
+		_, err := d.Tidy(ctx, t)
+		errs = append(errs, err)
+	}
+	errs = append(errs, d.Repay(ctx, func(id task.ID) (task.Task, bool) {
+		if t, ok := rows[id]; ok {
+			return *t, true
+		}
+		return task.Task{}, false
+	}))
 	_, err = d.RunDue(ctx)
 	return errors.Join(append(errs, err, d.KeepAlive(ctx))...)
 }

@@ -40,21 +40,25 @@ func (r *race) wrong(format string, args ...any) {
 
 // quiet reports whether no daemon has anything left to do.
 func (r *race) quiet(ctx context.Context) bool {
+	t := r.register.Page(r.page)
 	for _, n := range r.daemons {
 		d := n.Load()
 		live, _ := d.Ledger.Live(ctx)
 		for _, c := range live {
-			if !watched(c) {
+			if !watched(c) || owed(c) && t.Status == task.Open {
 				return false
 			}
 		}
 	}
-	t := r.register.Page(r.page)
 	return t.ClaimedBy == "" || t.Status.Finished()
 }
 
 // watched reports whether c is an attempt whose write may come yet.
 func watched(c claim.Claim) bool { return c.State == claim.Unseen }
+
+// owed reports whether c is a lease length that a daemon will put back on the task, which
+// takes a moment in which nobody can claim it.
+func owed(c claim.Claim) bool { return c.Sweep != nil && c.Sweep.Lease }
 
 // finalCheck looks at what is left once everything had time to fall into place.
 func (r *race) finalCheck(ctx context.Context) {

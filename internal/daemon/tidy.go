@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"dibs/internal/claim"
+)
+
+// tidyLoop tidies after every sync.
+func (d *Daemon) tidyLoop(ctx context.Context) {
+	for last := ""; ; {
+		select {
+		case <-d.untidy:
+		case <-ctx.Done():
+			return
+		}
+		if d.mirror.Closed() != nil {
+			continue // what cards show is not all that they have
+		}
+		err := d.tidy(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if said != "" && said != last {
+			d.log.Warn("what claims that are over have left on tasks could not be taken off yet", "error", err)
+		}
+		last = said
+	}
+}
+
+// tidy takes off the pages of tasks, as the mirror has them, what they show of claims of
+// this daemon that are over: people undo, restore and duplicate what they see. A page that
+// fails keeps no other from being tidied, and is tried again after the next sync.
+func (d *Daemon) tidy(ctx context.Context) error {
+	var errs []error
+	for t := range d.mirror.Tasks() {
+		tidied, err := d.claimer.Tidy(ctx, t)
+		if tidied {
+			wake(d.due)
+		}
+		if tidied && err == nil {
+			d.log.Warn("a task showed a claim that is over, which is taken off", "task", t.Title, "id", t.ID, "claimed_by", t.ClaimedBy)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil || err != nil && !claim.Asked(err) {
+			return errors.Join(errs...) // nothing can be asked of Notion now
+		}
+	}
+	return errors.Join(append(errs, d.claimer.Repay(ctx, d.mirror.Task))...)
+}
