@@ -65,7 +65,7 @@ func (d *Daemon) start() {
 	d.life = new(life)
 	c, err := claim.New(claim.Config{
 		Store: mortalStore{store, d.life}, Ledger: mortalLedger{d.Ledger, d.life}, Policy: d.options.Policy,
-		Blockers: d.options.Blockers, Log: d.options.Log,
+		Blockers: d.options.Blockers, Clocks: d.Store.instant, Log: d.options.Log,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("claimsim: %v", err))
