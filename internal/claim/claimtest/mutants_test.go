@@ -22,6 +22,21 @@ type mutant struct {
 	store  func(*claimsim.Register, claim.Store) claim.Store
 }
 
+// options are those of the races of a mutant.
+func (m mutant) options() claimtest.RaceOptions {
+	o := claimtest.RaceOptions{Policy: claimtest.RacePolicy()}
+	if m.policy != nil {
+		m.policy(&o.Policy)
+	}
+	if m.store != nil {
+		o.Mutate = func(reg *claimsim.Register, d *claimsim.DaemonOptions) {
+			rest := d.Fault
+			d.Fault = func(s claim.Store) claim.Store { return m.store(reg, rest(s)) }
+		}
+	}
+	return o
+}
+
 // only lifts the rule that the settle wait has to be longer than the window.
 func only(change func(*claim.Policy)) func(*claim.Policy) {
 	return func(p *claim.Policy) {
@@ -46,11 +61,7 @@ func TestMutants(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := claimtest.RaceOptions{Policy: claimtest.RacePolicy(), Store: m.store}
-			if m.policy != nil {
-				m.policy(&o.Policy)
-			}
-			caught := firstWrong(t, o, 2_000)
+			caught := firstWrong(t, m.options(), 2_000)
 			if caught == "" {
 				t.Error("survived")
 			}
@@ -63,7 +74,7 @@ func TestMutants(t *testing.T) {
 // races, and returns the first thing that went wrong.
 func firstWrong(t *testing.T, o claimtest.RaceOptions, n uint64) string {
 	t.Helper()
-	if o.Store == nil {
+	if o.Mutate == nil {
 		if _, failures := explored(t, 2, o.Policy); len(failures) > 0 {
 			return failures[0]
 		}

@@ -3,6 +3,7 @@ package claimtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -10,27 +11,88 @@ import (
 	"dibs/internal/task"
 )
 
-// check looks for two live claims at once, which is what must never be. With
-// zombies it cannot be ruled out, and is not looked for.
+// books are what the referee remembers of a race.
+type books struct {
+	told     map[claim.ID]bool         // the claims of which an agent was told that they were granted
+	accepted map[claim.ID]claim.Ending // what agents were told that their finishes were accepted as
+	keys     [][]claim.ID              // the claims that were bound to one idempotency key
+	freed    map[task.ID]time.Time     // when a person last took a claim off the page, or cut its lease short
+	left     map[claim.ID]time.Time    // since when the page shows a claim that is over for its daemon
+}
+
+func newBooks() *books {
+	return &books{
+		told: make(map[claim.ID]bool), accepted: make(map[claim.ID]claim.Ending),
+		freed: make(map[task.ID]time.Time), left: make(map[claim.ID]time.Time),
+	}
+}
+
+// check looks for two live claims on a task at once, which is what must never be.
 func (r *race) check(when string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var held []claim.Claim
+	held := make(map[task.ID][]claim.Claim)
 	for _, n := range r.daemons {
-		d := n.Load()
-		live, err := d.Ledger.Live(context.Background())
-		if err != nil {
-			r.wrong("%v", err)
-		}
-		for _, c := range live {
+		for _, c := range n.Load().Claims("") {
 			if c.State == claim.Held && c.ExpiresAt().After(time.Now()) {
-				held = append(held, c)
+				held[c.Task.ID] = append(held[c.Task.ID], c)
 			}
 		}
 	}
-	if len(held) > 1 && !r.Zombies {
-		r.wrong("%s: %s (%s) and %s (%s) both hold the task", when, held[0].Agent, held[0].ID, held[1].Agent, held[1].ID)
+	for id, claims := range held {
+		if len(claims) < 2 {
+			continue
+		}
+		first := slices.MinFunc(claims, func(a, b claim.Claim) int { return a.Started.Compare(b.Started) })
+		freed, ok := r.books.freed[id]
+		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) {
+			r.Apart++
+			continue
+		}
+		r.wrong("%s: %s (%s) and %s (%s) both hold the task", when, claims[0].Agent, claims[0].ID, claims[1].Agent, claims[1].ID)
 	}
+}
+
+// onItsWay is how long a write that rests on what a page showed before a person changed
+// it may be on its way.
+const onItsWay = 30 * time.Second
+
+// checkPages looks for claims that are on their page, live, while their daemon has
+// closed them: nobody would ever take them off.
+func (r *race) checkPages() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range r.pages {
+		history := r.register.History(id)
+		t := history[len(history)-1].Task
+		tok := claim.ParseToken(t.Token)
+		if tok.ID == "" || tok.Void || tok.Done || t.Status != task.InProgress || r.Policy.Over(t, time.Now()) || !r.closed(tok.ID) {
+			continue
+		}
+		person := false
+		for _, v := range slices.Backward(history) {
+			person = person || v.By == ""
+			if claim.ParseToken(v.Task.Token).ID != tok.ID {
+				break
+			}
+		}
+		since, ok := r.books.left[tok.ID]
+		if !ok {
+			r.books.left[tok.ID] = time.Now()
+		} else if time.Since(since) > 20*time.Second && !person && !r.Outside {
+			r.wrong("the page shows %s of %s, which has ended for its daemon since %v", tok.ID, t.ClaimedBy, since.Sub(r.began))
+		}
+	}
+}
+
+// closed reports whether a claim has ended for the daemon that made it.
+func (r *race) closed(id claim.ID) bool {
+	for _, n := range r.daemons {
+		if c, err := n.Load().Ledger.Claim(context.Background(), id); err == nil {
+			return c.State == claim.Ended
+		}
+	}
+	return false
 }
 
 // wrong notes what must not have happened. r.mu is held.
@@ -49,8 +111,12 @@ func (r *race) quiet(ctx context.Context) bool {
 			}
 		}
 	}
-	t := r.register.Page(r.page)
-	return t.ClaimedBy == "" || t.Status.Finished()
+	for _, id := range r.pages {
+		if t := r.register.Page(id); t.ClaimedBy != "" && !t.Status.Finished() {
+			return false
+		}
+	}
+	return true
 }
 
 // watched reports whether c is an attempt whose write may come yet.
@@ -60,16 +126,57 @@ func watched(c claim.Claim) bool { return c.State == claim.Unseen }
 func (r *race) finalCheck(ctx context.Context) {
 	r.check("end")
 	r.checkLedgers(ctx)
-	t := r.register.Page(r.page)
-	if t.Status != task.Open && t.Status != task.InProgress {
-		return
-	}
+	r.checkTold()
 	late := r.register.Daemon(claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}})
 	defer late.Close()
-	if _, err := late.Claim(ctx, claim.Request{Agent: "Latecomer", Task: t}); err != nil {
-		r.mu.Lock() // not before: nobody may wait for a lock while time passes
-		defer r.mu.Unlock()
-		r.wrong("the task cannot be had any more: %v (%+v)", err, t)
+	for _, id := range r.pages {
+		t := r.register.Page(id)
+		if t.Status != task.Open && t.Status != task.InProgress || t.Trashed {
+			continue
+		}
+		if _, err := late.Claim(ctx, claim.Request{Agent: "Latecomer", Task: t}); err != nil {
+			r.mu.Lock() // not before: nobody may wait for a lock while time passes
+			r.wrong("the task cannot be had any more: %v (%+v)", err, t)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// checkTold looks whether what agents were told is what is on record.
+func (r *race) checkTold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kinds := make(map[claim.ID]map[claim.Kind]int)
+	for _, n := range r.daemons {
+		for _, e := range n.Load().Ledger.Events() {
+			if kinds[e.Claim] == nil {
+				kinds[e.Claim] = make(map[claim.Kind]int)
+			}
+			kinds[e.Claim][e.Kind]++
+		}
+	}
+	for id := range r.books.told {
+		if kinds[id][claim.KindGranted] != 1 {
+			r.wrong("claim %s was granted, and %d events say so", id, kinds[id][claim.KindGranted])
+		}
+	}
+	for _, bound := range r.books.keys {
+		granted := 0
+		for _, id := range bound {
+			granted += kinds[id][claim.KindGranted]
+		}
+		if granted > 1 {
+			r.wrong("%d claims were granted under one key: %v", granted, bound)
+		}
+	}
+	for id, as := range r.books.accepted {
+		delivered, lost := kinds[id][claim.Kind(as)], kinds[id][claim.KindLost]
+		if delivered+lost != 1 {
+			r.wrong("claim %s was finished as %s: %d events say so, and %d that it was lost", id, as, delivered, lost)
+		}
+		if work := as == claim.EndCompleted || as == claim.EndFailed; work && delivered+kinds[id][claim.KindOrphaned] != 1 {
+			r.wrong("the work of claim %s, finished as %s, is on record %d times", id, as, delivered+kinds[id][claim.KindOrphaned])
+		}
 	}
 }
 
@@ -100,7 +207,7 @@ func (r *race) checkLedgers(ctx context.Context) {
 // checkEvents looks at what the i-th daemon wrote down: each claim that was
 // granted ended once, and as its record says.
 func (r *race) checkEvents(i int, d *claimsim.Daemon) {
-	granted, ends := make(map[claim.ID]bool), make(map[claim.ID][]claim.Kind)
+	granted, denied, ends := make(map[claim.ID]bool), make(map[claim.ID]bool), make(map[claim.ID][]claim.Kind)
 	for _, e := range d.Ledger.Events() {
 		switch e.Kind {
 		case claim.KindGranted:
@@ -108,6 +215,11 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 				r.wrong("daemon %d: claim %s was granted twice", i, e.Claim)
 			}
 			granted[e.Claim] = true
+		case claim.KindDenied:
+			if denied[e.Claim] || granted[e.Claim] {
+				r.wrong("daemon %d: claim %s was denied, and denied or granted before", i, e.Claim)
+			}
+			denied[e.Claim] = true
 		case claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindReleased, claim.KindLost:
 			ends[e.Claim] = append(ends[e.Claim], e.Kind)
 		}
@@ -125,10 +237,22 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 		if len(ends[id]) != want || want == 1 && string(ends[id][0]) != string(c.Ending) {
 			r.wrong("daemon %d: claim %s ended as %s, events %v", i, id, c.Ending, ends[id])
 		}
+		if c.Ending == claim.EndCompleted && !r.completed(c) {
+			r.wrong("daemon %d: claim %s ended as completed, and no page ever said so", i, id)
+		}
 	}
 	for id := range ends {
 		if !granted[id] {
 			r.wrong("daemon %d: claim %s ended as %v without having been granted", i, id, ends[id])
 		}
 	}
+}
+
+// completed reports whether the page of a claim ever showed that it was completed
+// under it.
+func (r *race) completed(c claim.Claim) bool {
+	return slices.ContainsFunc(r.register.History(c.Task.ID), func(v claimsim.Version) bool {
+		tok := claim.ParseToken(v.Task.Token)
+		return tok.ID == c.ID && tok.Done
+	})
 }

@@ -1,0 +1,120 @@
+package claimtest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+)
+
+// conditions are what a race is run under. Its seed draws them.
+type conditions struct {
+	tasks int
+	// encounter says that the agents meet at the end of a lease, see race.encounter.
+	encounter bool
+	// late says that claim writes may land long after they were given up. Then nothing
+	// keeps the holders from repairing their claims in time, as the protocol asks for.
+	late bool
+	// lag is how far queries are behind at the most.
+	lag time.Duration
+	// away, still and full say that there are outages, that daemons stand still, and
+	// that ledgers fail.
+	away, still, full bool
+	// busy says that people do more than reopen what is finished.
+	busy bool
+	// windows are the write windows and settle waits that daemons may have; nil for
+	// those of the policy.
+	windows []window
+	// request is how long a request is on its way at the most.
+	request time.Duration
+}
+
+type window struct{ write, settle time.Duration }
+
+// The write windows and settle waits of races.
+var (
+	narrow = []window{{1500 * time.Millisecond, 1600 * time.Millisecond}}
+	mixed  = []window{{2 * time.Second, 3 * time.Second}, {1500 * time.Millisecond, 2500 * time.Millisecond}, {time.Second, 2100 * time.Millisecond}}
+)
+
+// clockAllowance is that of the rule by which claims are stale.
+const clockAllowance = 10 * time.Second
+
+func draw(r *rand.Rand, o RaceOptions) conditions {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	c := conditions{
+		tasks: 1, encounter: one(3), late: one(2), busy: one(3),
+		away: one(3), still: one(3), full: one(4), request: 10 * time.Second,
+	}
+	if one(3) {
+		c.tasks = 2 + r.IntN(3)
+	}
+	c.lag = []time.Duration{0, 8 * time.Second, 2 * time.Minute}[r.IntN(3)]
+	if c.late {
+		c.away, c.still, c.full, c.lag = false, false, false, min(c.lag, 8*time.Second)
+	}
+	if o.Policy == RacePolicy() {
+		c.windows = [][]window{nil, nil, narrow, mixed}[r.IntN(4)]
+	}
+	if one(3) {
+		c.request = 0 // as long as may be
+	}
+	return c
+}
+
+// policy is that of one daemon.
+func (r *race) policy() claim.Policy {
+	p := r.Policy
+	if len(r.windows) > 0 {
+		w := r.windows[r.rand.IntN(len(r.windows))]
+		p.WriteWindow, p.Settle = w.write, w.settle
+	}
+	p.OpenOnly = r.rand.IntN(4) == 0
+	if r.rand.IntN(4) == 0 {
+		p.MaxLifetime = 4 * time.Minute
+	}
+	p.Request = r.request
+	most := p.WriteWindow + p.Settle + clockAllowance
+	if p.Request == 0 || p.Request > most {
+		p.Request = most
+	}
+	if r.Outside && r.rand.IntN(2) == 0 {
+		p.Timeout = time.Duration(1+r.rand.IntN(4)) * time.Minute
+	}
+	return p
+}
+
+// slowest is how long a request may take in one of its parts without being on its way
+// for longer than the policy says, whatever fault strikes it as well.
+func slowest(p claim.Policy) time.Duration {
+	return min(p.Request, p.WriteWindow+p.Settle+clockAllowance-slow) - 500*time.Millisecond
+}
+
+// slow is by how much a fault delays a request.
+const slow = 4 * time.Second
+
+// spells are times of some length, now and then, in which something goes wrong.
+type spells struct{ from, till []time.Time }
+
+// newSpells draws up to n spells that begin within the race.
+func newSpells(r *rand.Rand, n int, most time.Duration) *spells {
+	s := &spells{}
+	for range 1 + r.IntN(n) {
+		from := time.Now().Add(claimsim.UpTo(r, raceTime))
+		s.from = append(s.from, from)
+		s.till = append(s.till, from.Add(claimsim.UpTo(r, most)))
+	}
+	return s
+}
+
+// on reports whether there is a spell now.
+func (s *spells) on() bool {
+	now := time.Now()
+	for i := range s.from {
+		if !now.Before(s.from[i]) && now.Before(s.till[i]) {
+			return true
+		}
+	}
+	return false
+}
