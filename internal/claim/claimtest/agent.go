@@ -31,6 +31,10 @@ func (r *race) agent(i int, n *node) *agent {
 
 func (a *agent) run(ctx context.Context) {
 	_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, a.rush))
+	if a.hasty {
+		a.hurry(ctx)
+		return
+	}
 	for ; time.Since(a.began) < raceTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second)) {
 		c, ok := a.claim(ctx)
 		if !ok {
@@ -38,7 +42,18 @@ func (a *agent) run(ctx context.Context) {
 			continue
 		}
 		if a.work(ctx, c) {
-			a.finish(ctx, c)
+			a.finish(ctx, c, a.outcome())
+		}
+	}
+}
+
+// hurry is run for those who are quick, so that many come for a task as soon as it is
+// free.
+func (a *agent) hurry(ctx context.Context) {
+	for ; time.Since(a.began) < hurryTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 1500*time.Millisecond)) {
+		if c, ok := a.claim(ctx); ok {
+			_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
+			a.finish(ctx, c, claim.Finish{As: claim.EndReleased})
 		}
 	}
 }
@@ -158,13 +173,17 @@ func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 	return true
 }
 
-// finish says that the agent is done, more than once if it is not sure of having
-// been heard.
-func (a *agent) finish(ctx context.Context, c claim.Claim) {
-	f := claim.Finish{
+// outcome is what an agent has to say of its work.
+func (a *agent) outcome() claim.Finish {
+	return claim.Finish{
 		As:     []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked, claim.EndReleased, claim.EndReleased}[a.rand.IntN(5)],
 		Reopen: a.rand.IntN(2) == 0,
 	}
+}
+
+// finish says that the agent is done, more than once if it is not sure of having
+// been heard.
+func (a *agent) finish(ctx context.Context, c claim.Claim, f claim.Finish) {
 	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
 	defer func() { a.returned(op) }()
 	for range 1 + a.rand.IntN(3) {

@@ -6,6 +6,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
 )
 
 // conditions are what a race is run under. Its seed draws them.
@@ -13,13 +14,21 @@ type conditions struct {
 	tasks int
 	// encounter says that the agents meet at the end of a lease, see race.encounter.
 	encounter bool
+	// dawdle says that nothing goes wrong but that writes take long to arrive, if no
+	// longer than they may.
+	dawdle bool
+	// hasty says that the agents come often and are done soon.
+	hasty bool
 	// late says that claim writes may land long after they were given up. Then nothing
 	// keeps the holders from repairing their claims in time, as the protocol asks for.
 	late bool
 	// lag is how far queries are behind at the most.
 	lag time.Duration
-	// away, still and full say that there are outages, that daemons stand still, and
-	// that ledgers fail.
+	// stands says that daemons stand still, for a short time, before they send their
+	// claim writes, which makes those late.
+	stands bool
+	// away, still and full say that there are outages, that daemons stand still for
+	// longer, and that ledgers fail.
 	away, still, full bool
 	// busy says that people do more than reopen what is finished.
 	busy bool
@@ -29,6 +38,19 @@ type conditions struct {
 	// request is how long a request is on its way at the most.
 	request time.Duration
 }
+
+// Scene is a kind of race.
+type Scene int
+
+// The kinds of races.
+const (
+	// AnyScene leaves it to the seed.
+	AnyScene Scene = iota
+	// AtLeaseEnd is an encounter at the end of a lease, with writes that take their time.
+	AtLeaseEnd
+	// Standing is a race of daemons that stand still before they send their claim writes.
+	Standing
+)
 
 type window struct{ write, settle time.Duration }
 
@@ -44,15 +66,24 @@ const clockAllowance = 10 * time.Second
 func draw(r *rand.Rand, o RaceOptions) conditions {
 	one := func(of int) bool { return r.IntN(of) == 0 }
 	c := conditions{
-		tasks: 1, encounter: one(3), late: one(2), busy: one(3),
+		tasks: 1, encounter: one(3), hasty: one(5), late: one(2), busy: one(3),
 		away: one(3), still: one(3), full: one(4), request: 10 * time.Second,
 	}
 	if one(3) {
 		c.tasks = 2 + r.IntN(3)
 	}
 	c.lag = []time.Duration{0, 8 * time.Second, 2 * time.Minute}[r.IntN(3)]
+	switch o.Scene {
+	case AtLeaseEnd:
+		c.encounter, c.dawdle = true, true
+	case Standing:
+		c.encounter, c.hasty, c.late, c.stands = false, true, true, true
+	}
+	if c.dawdle = c.dawdle || c.encounter && one(2); c.dawdle {
+		c.late, c.away, c.full, c.still = false, false, false, false
+	}
 	if c.late {
-		c.away, c.still, c.full, c.lag = false, false, false, min(c.lag, 8*time.Second)
+		c.away, c.still, c.full, c.lag, c.stands = false, false, false, min(c.lag, 8*time.Second), c.stands || one(3)
 	}
 	if o.Policy == RacePolicy() {
 		c.windows = [][]window{nil, nil, narrow, mixed}[r.IntN(4)]
@@ -93,6 +124,34 @@ func slowest(p claim.Policy) time.Duration {
 
 // slow is by how much a fault delays a request.
 const slow = 4 * time.Second
+
+// dawdling lets writes arrive late, each within the time that it may be on its way.
+func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
+	var claims, others []claimsim.Fault
+	for _, d := range []time.Duration{500, 1000, 1400, 1900, 2500, 4000} {
+		claims = append(claims, claimsim.Slow(d*time.Millisecond, 0))
+	}
+	most := p.Request - time.Second // the rest is for the usual delay
+	for _, part := range []time.Duration{2, 4, 6, 7, 8, 9, 10} {
+		others = append(others, claimsim.Slow(part*most/10, 0))
+	}
+	rest := func(_ task.ID, w *claim.Write) bool { return w != nil && claimsim.KindOf(w) != claimsim.Claims }
+	return func(s claim.Store) claim.Store {
+		s = claimsim.Sometimes(seed, 0.5, claimsim.Every(claimsim.Claims), claims...)(s)
+		return claimsim.Sometimes(seed+1, 0.6, rest, others...)(s)
+	}
+}
+
+// standing lets a daemon stand still before its claim writes are sent.
+func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Fault {
+	var faults []claimsim.Fault
+	for _, d := range []time.Duration{700, 1100, 1500, 2000, 2500, 3000, 4000, 8000} {
+		faults = append(faults, claimsim.Halted(claimsim.Stopped, d*time.Millisecond), claimsim.Halted(claimsim.Suspended, d*time.Millisecond))
+	}
+	faults = append(faults, claimsim.Halted(claimsim.Paused, shortest))
+	claims := func(_ task.ID, w *claim.Write) bool { return claimsim.KindOf(w) == claimsim.Claims && mayStrike() }
+	return claimsim.Sometimes(seed, 0.5, claims, spared.after(faults)...)
+}
 
 // spells are times of some length, now and then, in which something goes wrong.
 type spells struct{ from, till []time.Time }

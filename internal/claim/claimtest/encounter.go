@@ -41,11 +41,22 @@ func (r *race) meet(ctx context.Context) {
 			}
 		})
 	}
-	switch r.rand.IntN(4) {
-	case 0, 1:
-		at(about(r.rand), func() { holder.finish(ctx, c) })
-	case 2:
-		at(about(r.rand), func() {
+	// over is what those say who are done: either the task can be had again, or it is
+	// completed.
+	over := func(rnd *rand.Rand) claim.Finish {
+		return claim.Finish{As: []claim.Ending{claim.EndReleased, claim.EndFailed, claim.EndCompleted}[rnd.IntN(3)], Reopen: true}
+	}
+	done := over(r.rand)
+	finishes := func() { holder.finish(ctx, c, done) }
+	switch r.rand.IntN(6) {
+	case 0:
+		at(about(r.rand), finishes)
+	case 1: // at the last moment
+		at(leaseEnd.Add(-claimsim.UpTo(r.rand, 4*time.Second)), finishes)
+	case 2: // when somebody else may have it, or have had it
+		at(c.StaleAt.Add(4*time.Second+claimsim.UpTo(r.rand, 20*time.Second)), finishes)
+	case 3, 4:
+		at(c.StaleAt.Add(2*time.Second-claimsim.UpTo(r.rand, 12*time.Second)), func() {
 			if renewed, err := holder.daemon.Load().Renew(ctx, c.ID); err == nil {
 				r.check("renewal by " + holder.name)
 				holder.expires(renewed)
@@ -66,13 +77,13 @@ func (r *race) meet(ctx context.Context) {
 					return a.daemon.Load().Claim(ctx, claim.Request{Agent: a.name, Task: task.Task{ID: r.pages[0]}})
 				})
 				if ok {
-					if a.rand.IntN(4) == 0 {
-						_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second))
-						a.finish(ctx, c)
+					if a.rand.IntN(2) == 0 {
+						_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, []time.Duration{2 * time.Second, 12 * time.Second}[a.rand.IntN(2)]))
+						a.finish(ctx, c, over(a.rand))
 					}
 					return
 				}
-				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 4*time.Second))
+				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 2*time.Second))
 			}
 		})
 	}

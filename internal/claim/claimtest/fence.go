@@ -2,6 +2,7 @@ package claimtest
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"dibs/internal/claim"
@@ -17,12 +18,12 @@ type fence struct {
 	daemon int
 
 	mu   sync.Mutex
-	own  map[claim.ID]bool     // what it wrote
+	own  map[string]bool       // the tokens that it wrote, whatever form they take
 	last map[task.ID]task.Task // what it read last
 }
 
 func newFence(r *race, daemon int) *fence {
-	return &fence{race: r, daemon: daemon, own: make(map[claim.ID]bool), last: make(map[task.ID]task.Task)}
+	return &fence{race: r, daemon: daemon, own: make(map[string]bool), last: make(map[task.ID]task.Task)}
 }
 
 // fenced is a store that a fence watches.
@@ -59,17 +60,13 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	defer f.mu.Unlock()
 	kind := claimsim.KindOf(&w)
 	mark := kind == claimsim.Voidings && w.ClaimedBy != nil
-	if w.Token != nil {
-		if id := claim.ParseToken(*w.Token).ID; id != "" && (kind == claimsim.Claims || mark) {
-			f.own[id] = true
-		}
-	}
 	if kind == claimsim.Claims || mark {
+		f.own[plain(*w.Token)] = true
 		return
 	}
-	tok := claim.ParseToken(f.last[id].Token)
-	over := tok.Void && f.finishes(id) // a claim that was given up lies over its own
-	if t := f.last[id]; !f.own[tok.ID] && !over {
+	t := f.last[id]
+	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
+	if !f.own[plain(t.Token)] && !over {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
 		f.race.wrong("daemon %d: sent a %s to a page that showed %q of %s, which is none of its own", f.daemon, kind, t.Token, t.ClaimedBy)
@@ -84,4 +81,9 @@ func (f *fence) finishes(id task.ID) bool {
 		}
 	}
 	return false
+}
+
+// plain is a token without what says that its claim is over.
+func plain(token string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(token, "void "), "done ")
 }

@@ -51,6 +51,14 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 		}
 	}
 	faults := r.faults(seed, []float64{0, 0.05, 0.25}[r.rand.IntN(3)], spared)
+	switch {
+	case r.dawdle:
+		tail, faults = usual, dawdling(seed, policy)
+	case r.stands:
+		some := faults
+		mayStrike := func() bool { return r.faulty.Load() && spared.over() }
+		faults = func(s claim.Store) claim.Store { return some(standing(seed+6, mayStrike, spared)(s)) }
+	}
 	away := newSpells(r.rand, 3, time.Minute)
 	if r.away && r.rand.IntN(2) == 0 {
 		inner := faults

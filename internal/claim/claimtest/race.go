@@ -27,8 +27,8 @@ type RaceOptions struct {
 	// and daemons do not agree on how long a lease is. Two agents that have a task at the
 	// same time are only counted then, as Race.Apart.
 	Outside bool
-	// Encounters makes all races encounters at the end of a lease.
-	Encounters bool
+	// Scene is the kind of race.
+	Scene Scene
 	// Mutate, if set, changes what a daemon is made of: for protocols that are broken on
 	// purpose.
 	Mutate func(*claimsim.Register, *claimsim.DaemonOptions)
@@ -46,6 +46,7 @@ func RacePolicy() claim.Policy {
 // The parts of a race.
 const (
 	raceTime   = 5 * time.Minute  // for agents to come for the task
+	hurryTime  = time.Minute      // the same, for those who are quick
 	settleTime = 15 * time.Minute // for the daemons, without faults, to put everything right
 )
 
@@ -110,9 +111,6 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 	}
 	r := &race{RaceOptions: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(), books: newBooks()}
 	r.conditions = draw(r.rand, o)
-	if r.Encounters {
-		r.encounter = true
-	}
 	r.register = claimsim.NewRegister()
 	for i := range r.tasks {
 		t := task.Task{ID: task.ID(strings.ReplaceAll("11111111-1111-1111-1111-111111111111", "1", fmt.Sprint(i+1))), Title: "Mend the roof", Status: task.Open}
