@@ -68,7 +68,7 @@ func (r *race) meet(ctx context.Context) {
 			at(about(r.rand), func() { _, _, _ = n.Load().Sweep(ctx, r.pages[0]) })
 		}
 	}
-	end := c.StaleAt.Add(time.Minute)
+	end := c.StaleAt.Add(30 * time.Second)
 	for i := range 3 + r.rand.IntN(4) {
 		a := r.agent(1+i, r.daemons[r.rand.IntN(len(r.daemons))])
 		at(about(a.rand), func() {

@@ -45,7 +45,7 @@ func (r *race) check(when string) {
 		}
 		first := slices.MinFunc(claims, func(a, b claim.Claim) int { return a.Started.Compare(b.Started) })
 		freed, ok := r.books.freed[id]
-		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) {
+		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) && time.Since(freed) < r.untold() {
 			r.Apart++
 			continue
 		}
@@ -56,6 +56,17 @@ func (r *race) check(when string) {
 // onItsWay is how long a write that rests on what a page showed before a person changed
 // it may be on its way.
 const onItsWay = 30 * time.Second
+
+// untold is how long it may take until a holder is told that a person has ended its claim.
+func (r *race) untold() time.Duration {
+	d := 2*time.Minute + r.lag
+	for _, delays := range []bool{r.away, r.still, r.full} {
+		if delays {
+			d += 2 * time.Minute
+		}
+	}
+	return d
+}
 
 // checkPages looks for claims that are on their page, live, while their daemon has
 // closed them: nobody would ever take them off.
@@ -237,7 +248,7 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 		if len(ends[id]) != want || want == 1 && string(ends[id][0]) != string(c.Ending) {
 			r.wrong("daemon %d: claim %s ended as %s, events %v", i, id, c.Ending, ends[id])
 		}
-		if want == 1 && c.Ending != claim.EndLost && !r.ended(c, fmt.Sprint(i)) {
+		if want == 1 && c.Ending != claim.EndLost && !r.ended(c) {
 			r.wrong("daemon %d: claim %s ended as %s, and its page never showed that", i, id, c.Ending)
 		}
 	}
@@ -248,9 +259,11 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 	}
 }
 
-// ended reports whether the page of a claim ever showed that it was ended under it, by
-// the daemon of that name; a person may have done the same before.
-func (r *race) ended(c claim.Claim, daemon string) bool {
+// ended reports whether the page of a claim ever showed that it was ended under it. What
+// tells of no claim any more, and has the status that its agent asked for, is taken for
+// the effect of a finish that was sent; and so is a late claim over one that was to be
+// given back, whose writer gives the task back as well.
+func (r *race) ended(c claim.Claim) bool {
 	history := r.register.History(c.Task.ID)
 	for i, v := range history {
 		tok := claim.ParseToken(v.Task.Token)
@@ -260,20 +273,12 @@ func (r *race) ended(c claim.Claim, daemon string) bool {
 			}
 			continue
 		}
-		if i == 0 || tok.ID == c.ID {
+		if i == 0 || v.From.Before(c.Started.Add(-time.Second)) {
 			continue
 		}
 		was := history[i-1].Task
-		before := claim.ParseToken(was.Token)
-		if v.By == daemon || v.By == "" {
-			if before.ID == c.ID || before.Void {
-				return true
-			}
-			continue
-		}
-		// A late claim over a live one cannot be told from a new one when the task was
-		// to be given back; its writer gives it back as well.
-		if before.ID == c.ID && v.From.Before(r.Policy.LeaseEnd(was)) {
+		covered := claim.ParseToken(was.Token).ID == c.ID && v.From.Before(r.Policy.LeaseEnd(was))
+		if v.Task.ClaimedBy == "" && tok.ID == "" || covered && tok.ID != c.ID {
 			return true
 		}
 	}
