@@ -59,12 +59,14 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kind := claimsim.KindOf(&w)
-	mark := kind == claimsim.Voidings && w.ClaimedBy != nil
+	mark := kind == claimsim.Voidings && w.ClaimedAt != nil
+	t := f.last[id]
+	if kind == claimsim.Claims || kind == claimsim.Voidings {
+		defer func() { f.own[plain(*w.Token)] = true }()
+	}
 	if kind == claimsim.Claims || mark {
-		f.own[plain(*w.Token)] = true
 		return
 	}
-	t := f.last[id]
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
 	if !f.own[plain(t.Token)] && !over {
 		f.race.mu.Lock()

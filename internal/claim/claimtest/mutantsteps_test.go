@@ -38,7 +38,7 @@ func (m *memory) of(id task.ID, do func(*remembered)) {
 
 // isMark reports whether w is the mark of a sweep.
 func isMark(w claim.Write) bool {
-	return claimsim.KindOf(&w) == claimsim.Voidings && w.ClaimedBy != nil
+	return claimsim.KindOf(&w) == claimsim.Voidings && w.ClaimedAt != nil
 }
 
 // stepping is a store with other ways of reading and of writing.
