@@ -27,6 +27,8 @@ type conditions struct {
 	// stands says that daemons stand still, for a short time, before they send their
 	// claim writes, which makes those late.
 	stands bool
+	// alone says that nothing else goes wrong.
+	alone bool
 	// away, still and full say that there are outages, that daemons stand still for
 	// longer, and that ledgers fail.
 	away, still, full bool
@@ -91,6 +93,12 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 	if one(3) {
 		c.request = 0 // as long as may be
 	}
+	if c.stands && (o.Scene == Standing || one(2)) { // and nothing else
+		c.alone, c.tasks, c.busy, c.lag = true, 1, false, 0
+		if o.Policy == RacePolicy() {
+			c.windows = narrow
+		}
+	}
 	return c
 }
 
@@ -145,7 +153,7 @@ func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
 // standing lets a daemon stand still before its claim writes are sent.
 func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Fault {
 	var faults []claimsim.Fault
-	for _, d := range []time.Duration{700, 1100, 1500, 2000, 2500, 3000, 4000, 8000} {
+	for _, d := range []time.Duration{700, 1100, 1400, 1700, 2000, 2300, 2600, 4000, 8000} {
 		faults = append(faults, claimsim.Halted(claimsim.Stopped, d*time.Millisecond), claimsim.Halted(claimsim.Suspended, d*time.Millisecond))
 	}
 	faults = append(faults, claimsim.Halted(claimsim.Paused, shortest))

@@ -56,6 +56,9 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 		tail, faults = usual, dawdling(seed, policy)
 	case r.stands:
 		some := faults
+		if r.alone {
+			tail, some = usual, func(s claim.Store) claim.Store { return s }
+		}
 		mayStrike := func() bool { return r.faulty.Load() && spared.over() }
 		faults = func(s claim.Store) claim.Store { return some(standing(seed+6, mayStrike, spared)(s)) }
 	}
