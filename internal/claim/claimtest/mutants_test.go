@@ -58,14 +58,14 @@ var mutants = map[string]mutant{
 	"stale without the minute":     {store: staleAMinuteEarly},
 	"any Date believed":            {store: anyDate},
 
-	"window by the monotonic clock alone":     {daemon: monotonicAlone, scene: claimtest.Standing},
-	"done by another claim":                   {store: anyDone, scene: claimtest.AtLeaseEnd},
+	"window by the monotonic clock alone":     {daemon: monotonicAlone, scene: claimtest.Standing, seed: 32},
+	"done by another claim":                   {store: anyDone, scene: claimtest.AtLeaseEnd, seed: 938},
 	"sweep reopens although its mark is gone": {store: markNotLookedFor, scene: claimtest.AtLeaseEnd},
 	"sweep without a mark":                    {store: noMark, scene: claimtest.AtLeaseEnd},
-	"sweep without a settle wait":             {store: noSettleOfMark, scene: claimtest.AtLeaseEnd},
-	"renewal without a settle wait":           {store: noSettleOfRenewal, scene: claimtest.AtLeaseEnd},
-	"finish past the lease, not renewed":      {daemon: finishNotRenewed, scene: claimtest.AtLeaseEnd},
-	"stale without the clock allowance":       {store: staleAtOnce, scene: claimtest.AtLeaseEnd},
+	"sweep without a settle wait":             {store: noSettleOfMark, scene: claimtest.AtLeaseEnd, seed: 346},
+	"renewal without a settle wait":           {store: noSettleOfRenewal, scene: claimtest.AtLeaseEnd, seed: 544},
+	"finish past the lease, not renewed":      {daemon: finishNotRenewed, scene: claimtest.AtLeaseEnd, seed: 433},
+	"stale without the clock allowance":       {store: staleAtOnce, scene: claimtest.AtLeaseEnd, seed: 1343},
 	"written before it is journalled":         {daemon: notJournalled},
 }
 
