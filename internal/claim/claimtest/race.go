@@ -57,7 +57,8 @@ type Race struct {
 	// Wrong lists what must not have happened.
 	Wrong []string
 	// Apart is how often two agents were found to have a task at the same time in a way
-	// that the provisos rule out: because of Outside, or of a person who freed it.
+	// that the provisos rule out: because of Outside, of a person who freed it, or of a
+	// holder that was kept from repairing its claim in time.
 	Apart int
 	// Freed says that a person took a claim off its page, or cut its lease short.
 	Freed bool

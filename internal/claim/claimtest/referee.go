@@ -45,7 +45,7 @@ func (r *race) check(when string) {
 		}
 		first := slices.MinFunc(claims, func(a, b claim.Claim) int { return a.Started.Compare(b.Started) })
 		freed, ok := r.books.freed[id]
-		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) && time.Since(freed) < r.untold() {
+		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) && time.Since(freed) < r.untold() || r.keptAway(first) {
 			r.Apart++
 			continue
 		}
@@ -56,6 +56,23 @@ func (r *race) check(when string) {
 // onItsWay is how long a write that rests on what a page showed before a person changed
 // it may be on its way.
 const onItsWay = 30 * time.Second
+
+// keptAway reports whether something has lain over a claim on its page for a grace, in a
+// race whose daemons may be kept from Notion for so long: the protocol asks of a holder to
+// repair its claim in time.
+func (r *race) keptAway(c claim.Claim) bool {
+	if !r.away && !r.still && !r.full && r.lag <= claimsim.SyncInterval {
+		return false
+	}
+	history := r.register.History(c.Task.ID)
+	for i, v := range slices.Backward(history) {
+		if v.Task.Token == string(c.ID) {
+			over := history[min(i+1, len(history)-1)]
+			return over.Task.Token != "" && time.Since(over.From) > r.Policy.Grace-time.Second
+		}
+	}
+	return false
+}
 
 // untold is how long it may take until a holder is told that a person has ended its claim.
 func (r *race) untold() time.Duration {
