@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"internal/agenda":          {},
 	"internal/clock":           {},
 	"internal/keylock":         {},
-	"internal/claim":           {"internal/agenda", "internal/keylock", "internal/task"},
+	"internal/claim":           {"internal/agenda", "internal/clock", "internal/keylock", "internal/task"},
 	"internal/claim/claimsim":  {"internal/claim", "internal/clock", "internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 

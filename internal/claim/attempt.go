@@ -182,7 +182,11 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
 	if !r.At.Before(a.cl.ExpiresAt()) {
 		return a.withdraw(ctx, work, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
 	}
-	return a.grant(ctx, work, r.At)
+	started := r.At
+	if r.Unsure { // the clock here may have jumped since the claim was written
+		started = a.cl.ClaimedAt
+	}
+	return a.grant(ctx, work, started)
 }
 
 // overruled ends an attempt whose claim did not stand when it was to be verified. If

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	// know of it. It is called with the task locked and must not call the Claimer's
 	// other methods.
 	Stored func(Claim)
+	// Clocks, if set, reads the clocks of the machine, in place of those that this
+	// process has: by them the write window is measured.
+	Clocks func() clock.Instant
 	Log    *slog.Logger
 }
 
@@ -50,6 +54,7 @@ type Claimer struct {
 	observe  func(Reading)
 	wrote    func(time.Duration, error)
 	stored   func(Claim)
+	clocks   func() clock.Instant
 	log      *slog.Logger
 	book     *book
 	gate     *gate
@@ -68,7 +73,7 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, knows: c.Knows, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, log: c.Log,
+		blockers: c.Blockers, knows: c.Knows, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, clocks: c.Clocks, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}
 	if k.blockers == nil {
@@ -88,6 +93,10 @@ func New(c Config) (*Claimer, error) {
 	}
 	if k.stored == nil {
 		k.stored = func(Claim) {}
+	}
+	if k.clocks == nil {
+		start := time.Now()
+		k.clocks = func() clock.Instant { return clock.Local(start) }
 	}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)

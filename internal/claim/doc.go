@@ -72,8 +72,9 @@
 // lost.
 //
 // This keeps the task with its holder if the holder gets through to Notion
-// within the grace, and if the late claim's own lease is not over by then. Else
-// somebody else may be granted the task while the holder still trusts its
+// within the grace, and if the late claim's own lease is not over by then. A holder
+// looks at the rows of a query first, and at the page only if they differ from its claim:
+// a query that is behind by as much as the grace keeps it from knowing. Else somebody else may be granted the task while the holder still trusts its
 // claim, until it is told.
 //
 // # People's gestures
@@ -113,6 +114,20 @@
 // Without a claim_token property claims are told apart by name and minute, so
 // that agents of different daemons must not share names, and a late write may
 // go unnoticed. What is left of claims is taken off only from a page that was set to OPEN.
+//
+// # What the model has been through
+//
+// Package claimtest runs this code in the simulated world of package claimsim. Its
+// explorer walks every order of a few attempts. Its races have writes that land late, or
+// slowly but within Policy.Request, requests that fail one after the other, queries that
+// are behind, wrong and missing Dates, clocks that jump or stand still, processes that are
+// stopped or killed, ledgers that fail to save, write windows that differ, agents that
+// pick from a mirror or repeat a request under a key, people who change whatever they
+// like, and claims that are renewed, finished, swept and taken over at the same moment,
+// when their lease ends. What is beyond the provisos happens in races of its own, which
+// have to come to a good end: any write that lands late, requests that take longer than
+// the policy says, and leases of which daemons disagree. The tests take the parts of the
+// protocol out one by one, and each has to be missed.
 //
 // # The life of a claim
 //

@@ -80,7 +80,7 @@ func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Durat
 		return nil, unasked{err}
 	}
 	v.leave = sync.OnceFunc(c.gate.start())
-	v.watch = startWatch()
+	v.watch = c.startWatch()
 	if v.Reading, err = c.get(v.permits, id); err != nil {
 		v.Close()
 		return nil, err

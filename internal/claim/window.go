@@ -3,19 +3,20 @@ package claim
 import (
 	"context"
 	"time"
+
+	"dibs/internal/clock"
 )
 
-// stopwatch measures the write window. The monotonic clock stands still while a
-// machine is suspended and the wall clock may be set back, so the larger of the
-// two elapsed times counts.
-type stopwatch time.Time
-
-func startWatch() stopwatch { return stopwatch(time.Now()) }
-
-func (s stopwatch) elapsed() time.Duration {
-	start, now := time.Time(s), time.Now()
-	return max(now.Sub(start), now.Round(0).Sub(start.Round(0)))
+// stopwatch measures the write window, by both clocks of the machine: the monotonic one
+// stands still while it is suspended, and the wall clock may be set back.
+type stopwatch struct {
+	clocks func() clock.Instant
+	start  clock.Instant
 }
+
+func (c *Claimer) startWatch() stopwatch { return stopwatch{c.clocks, c.clocks()} }
+
+func (s stopwatch) elapsed() time.Duration { return s.clocks().Since(s.start) }
 
 // pause waits for d, or for ctx to end.
 func pause(ctx context.Context, d time.Duration) error {

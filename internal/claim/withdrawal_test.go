@@ -235,3 +235,21 @@ func TestWithdrawalWithoutAToken(t *testing.T) {
 		w.none(d)
 	})
 }
+
+// A void mark that lands on the claim of a rival, which was written at the same time, leaves
+// nothing that is half the rival's: its attempt fails, and the task is reopened after the
+// grace.
+func TestVoidMarkOverARival(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)), claimsim.InTurn(claimsim.Voidings, claimsim.Slow(time.Second, 0)))
+		time.AfterFunc(5500*time.Millisecond, func() {
+			w.Edit(page, func(t *task.Task) {
+				t.ClaimedBy, t.ClaimedAt, t.Token = "Oracle", time.Now(), string(claim.NewID(time.Now()))
+			})
+		})
+		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+		w.sync(2*time.Minute, d)
+		w.shows(task.Open, "", "")
+		w.none(d)
+	})
+}

@@ -33,8 +33,11 @@ func restoreWrite(cl Claim, t task.Task) Write {
 	return w
 }
 
-// voidMark is the write that marks cl as being withdrawn.
-func voidMark(cl Claim) Write { return Write{Token: new(voidPrefix + string(cl.ID))} }
+// voidMark is the write that marks cl as being withdrawn. It names whose claim that is: on
+// a claim that was written at the same time, the mark alone would leave one that is nobody's.
+func voidMark(cl Claim) Write {
+	return Write{ClaimedBy: new(cl.Agent), Token: new(voidPrefix + string(cl.ID))}
+}
 
 // clearWrite takes a claim off a page and leaves it in the given status.
 func clearWrite(s task.Status) Write {

@@ -24,11 +24,11 @@ func Local(start time.Time) Instant {
 	return Instant{Wall: now.Round(0), Mono: now.Sub(start)}
 }
 
-// since is how much time passed between two moments: the longer time of the two that
+// Since is how much time passed between two moments: the longer time of the two that
 // the clocks say. The wall clock says too little when it was set back. The monotonic
 // clock says too little when the machine was suspended. A wall clock that was set
 // forward is believed until the next answer.
-func (i Instant) since(earlier Instant) time.Duration {
+func (i Instant) Since(earlier Instant) time.Duration {
 	return max(i.Mono-earlier.Mono, i.Wall.Sub(earlier.Wall))
 }
 
@@ -83,7 +83,7 @@ func (c *Clock) Doubts() bool {
 func (c *Clock) Hear(date time.Time, sent, received Instant) (sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	took := received.since(sent)
+	took := received.Since(sent)
 	if took-min(received.Mono-sent.Mono, received.Wall.Sub(sent.Wall)) > Tolerance {
 		return false // how long the answer took is not known, nor what goes with it
 	}
@@ -103,12 +103,12 @@ func (c *Clock) Hear(date time.Time, sent, received Instant) (sure bool) {
 }
 
 // then is Notion's time at a moment after m.
-func (m mark) then(local Instant) time.Time { return m.time.Add(local.since(m.at)).UTC() }
+func (m mark) then(local Instant) time.Time { return m.time.Add(local.Since(m.at)).UTC() }
 
 // agree reports whether an answer that says that it is between earliest and latest at
 // a moment here goes with m, and what time it is by both.
 func (m mark) agree(local Instant, earliest, latest time.Time) (time.Time, bool) {
-	passed, mono, wall := local.since(m.at), local.Mono-m.at.Mono, local.Wall.Sub(m.at.Wall)
+	passed, mono, wall := local.Since(m.at), local.Mono-m.at.Mono, local.Wall.Sub(m.at.Wall)
 	for _, passed := range []time.Duration{passed, mono, wall} {
 		t := m.time.Add(passed)
 		if best := clamp(t, earliest, latest); best.Sub(t).Abs() <= Tolerance {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -30,6 +32,12 @@ type DaemonOptions struct {
 	Policy claim.Policy
 	// Fault, if set, stands between the claimer and the store.
 	Fault Fault
+	// Journal, if set, stands between the claimer and the ledger.
+	Journal func(claim.Ledger) claim.Ledger
+	// Clocks, if set, stands between the claimer and the clocks of the machine.
+	Clocks func(func() clock.Instant) func() clock.Instant
+	// Lag, if set, draws how far a query is behind the page of a task.
+	Lag func(*rand.Rand) time.Duration
 	// Blockers is as in claim.Config.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
 	Log      *slog.Logger
@@ -44,6 +52,7 @@ type Daemon struct {
 	register *Register
 	options  DaemonOptions
 	life     *life
+	mirror   *mirror
 }
 
 // Daemon starts a daemon on the register. It panics if the policy is invalid.
@@ -52,7 +61,7 @@ func (r *Register) Daemon(o DaemonOptions) *Daemon {
 		o.Policy = Policy()
 	}
 	o.Policy.NoToken = r.NoToken
-	d := &Daemon{Store: r.Store(o.StoreOptions), Ledger: NewLedger(), register: r, options: o}
+	d := &Daemon{Store: r.Store(o.StoreOptions), Ledger: NewLedger(), register: r, options: o, mirror: newMirror(o)}
 	d.start()
 	return d
 }
@@ -62,10 +71,18 @@ func (d *Daemon) start() {
 	if d.options.Fault != nil {
 		store = d.options.Fault(store)
 	}
+	ledger := claim.Ledger(d.Ledger)
+	if d.options.Journal != nil {
+		ledger = d.options.Journal(ledger)
+	}
+	clocks := d.Store.instant
+	if d.options.Clocks != nil {
+		clocks = d.options.Clocks(clocks)
+	}
 	d.life = new(life)
 	c, err := claim.New(claim.Config{
-		Store: mortalStore{store, d.life}, Ledger: mortalLedger{d.Ledger, d.life}, Policy: d.options.Policy,
-		Blockers: d.options.Blockers, Log: d.options.Log,
+		Store: mortalStore{store, d.life}, Ledger: mortalLedger{ledger, d.life}, Policy: d.options.Policy,
+		Blockers: d.options.Blockers, Observe: d.mirror.observe, Clocks: clocks, Log: d.options.Log,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("claimsim: %v", err))
@@ -100,31 +117,65 @@ func (d *Daemon) Successor(ctx context.Context) (*Daemon, error) {
 // leases that are due.
 func (d *Daemon) Sync(ctx context.Context) error {
 	d.Store.hear() // as the answer to a query says
-	rows := make(map[task.ID]*task.Task)
 	var errs []error
-	tasks := d.register.Tasks()
+	tasks := d.mirror.take(d.register)
 	for _, t := range tasks {
-		rows[t.ID] = &t
 		_, err := d.Sighted(ctx, t.Token)
 		errs = append(errs, err)
 	}
-	live, err := d.Ledger.Live(ctx)
-	errs = append(errs, err)
-	for _, c := range live {
-		if c.State == claim.Held {
-			errs = append(errs, d.Guard(ctx, c.ID, rows[c.Task.ID]))
+	for _, c := range d.Claims("") {
+		if c.State != claim.Held {
+			continue
 		}
+		var seen *task.Task
+		if t, ok := d.mirror.task(c.Task.ID); ok {
+			seen = &t
+		}
+		errs = append(errs, d.Guard(ctx, c.ID, seen))
 	}
 	for _, t := range tasks {
 		_, err := d.Tidy(ctx, t)
 		errs = append(errs, err)
 	}
-	errs = append(errs, d.Repay(ctx, func(id task.ID) (task.Task, bool) {
-		if t, ok := rows[id]; ok {
-			return *t, true
-		}
-		return task.Task{}, false
-	}))
-	_, err = d.RunDue(ctx)
+	errs = append(errs, d.Repay(ctx, d.mirror.task))
+	_, err := d.RunDue(ctx)
 	return errors.Join(append(errs, err, d.KeepAlive(ctx))...)
+}
+
+// Next goes down the tasks that look ready in the mirror, and claims the first that can
+// be had. The error is that of the last attempt, or ErrNothing.
+func (d *Daemon) Next(ctx context.Context, r claim.Request) (claim.Claim, error) {
+	last := ErrNothing
+	for _, t := range d.mirror.tasks() {
+		if claim.Decide(t, r.Agent, nil, d.Store.Now(), d.Policy()).Code != "" {
+			continue
+		}
+		if _, taken := d.On(t.ID); taken {
+			continue
+		}
+		one := r
+		one.Task, one.Quiet = t, true
+		cl, err := d.Claim(ctx, one)
+		if err == nil || ctx.Err() != nil {
+			return cl, err
+		}
+		last = err
+		r.ID = "" // an attempt's own
+	}
+	return claim.Claim{}, last
+}
+
+// ErrNothing is returned by Next if no task looks ready.
+var ErrNothing = errors.New("no task looks ready")
+
+// SweepAll sweeps the tasks whose claims look stale in the mirror.
+func (d *Daemon) SweepAll(ctx context.Context) error {
+	var errs []error
+	for _, t := range d.mirror.tasks() {
+		if t.Status == task.InProgress && d.Policy().Stale(t, d.Store.Now()) {
+			_, _, err := d.Sweep(ctx, t.ID)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

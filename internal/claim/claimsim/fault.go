@@ -162,3 +162,22 @@ func SlowRead(after time.Duration) Fault {
 		}}
 	}
 }
+
+// Outage makes every request fail while away says so: some are turned away by what
+// stands before Notion, some get no answer, and none arrives.
+func Outage(away func() bool) Fault {
+	none := claim.Errorf(claim.Unavailable, claim.LandedUnknown, "503 service_unavailable")
+	return func(s claim.Store) claim.Store {
+		down := faultyGet{faultyWrite{s, func(context.Context, claim.Store, task.ID, claim.Write) (claim.Reading, error) {
+			return claim.Reading{}, none
+		}}, func(context.Context, claim.Store, task.ID) (claim.Reading, error) {
+			return claim.Reading{}, none
+		}}
+		return picky{s, func(task.ID, *claim.Write) claim.Store {
+			if away() {
+				return down
+			}
+			return s
+		}}
+	}
+}

@@ -25,7 +25,7 @@ func (l *life) err() error {
 // mortalLedger is a ledger as one run of a daemon has it: what that would do
 // after its end is not done.
 type mortalLedger struct {
-	*Ledger
+	claim.Ledger
 	*life
 }
 

@@ -1,8 +1,8 @@
 package claimsim
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -136,15 +136,29 @@ func (r *Register) Page(id task.ID) task.Task {
 // Tasks returns what all pages show, in the order of their ids, trashed ones
 // left out: the answer to a query that is up to date.
 func (r *Register) Tasks() []task.Task {
+	return r.Query(func(task.ID) time.Duration { return 0 })
+}
+
+// Query returns what all pages show, or what they showed some time ago, which behind
+// tells for each: the answer to a query that lags. Pages that are younger than that are
+// shown as they were first. They are in the order of their ids, and trashed ones are
+// left out.
+func (r *Register) Query(behind func(task.ID) time.Duration) []task.Task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var tasks []task.Task
-	for _, versions := range r.pages {
-		if t := versions[len(versions)-1].Task; !t.Trashed {
-			tasks = append(tasks, clone(t))
+	for _, id := range slices.Sorted(maps.Keys(r.pages)) {
+		versions, at := r.pages[id], time.Now().Add(-behind(id))
+		seen := versions[0]
+		for _, v := range versions {
+			if !v.From.After(at) {
+				seen = v
+			}
+		}
+		if !seen.Task.Trashed {
+			tasks = append(tasks, clone(seen.Task))
 		}
 	}
-	slices.SortFunc(tasks, func(a, b task.Task) int { return cmp.Compare(a.ID, b.ID) })
 	return tasks
 }
 

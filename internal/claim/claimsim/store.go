@@ -34,15 +34,14 @@ type StoreOptions struct {
 
 // Store is one daemon's access to a Register: a claim.Store.
 type Store struct {
+	*machine
 	register *Register
 	options  StoreOptions
-	started  time.Time // what the monotonic clock counts from
 	clock    *clock.Clock
 
 	mu    sync.Mutex
 	draws map[task.ID]*rand.Rand
 	free  time.Time // when the next permit may be given
-	skew  time.Duration
 	calls []Call
 	given []*permits
 }
@@ -67,7 +66,7 @@ func (r *Register) Store(o StoreOptions) *Store {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
-	s := &Store{register: r, options: o, started: time.Now(), draws: make(map[task.ID]*rand.Rand), skew: o.Skew}
+	s := &Store{register: r, options: o, machine: newMachine(o.Skew), draws: make(map[task.ID]*rand.Rand)}
 	s.clock = clock.New(s.instant())
 	return s
 }
@@ -130,11 +129,17 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		t, err := effect()
 		return claim.Reading{Task: t, At: time.Now().Truncate(time.Second)}, err
 	}
+	if h, struck := ctx.Value(haltKey{}).(halt); struck {
+		s.Halt(h.what, h.lasts)
+	}
+	defer s.goOn() // an answer is noticed by who goes on
+	began := s.instant()
+	s.goOn()
 	d := s.send(ctx, id, w)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 
-	sent, began := time.Now(), s.instant()
+	sent := time.Now()
 	if err := Sleep(ctx, d.Before); err != nil {
 		// Giving up does not call back what is on its way.
 		if w != nil {
@@ -151,6 +156,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		return claim.Reading{}, unanswered(id, err)
 	}
 
+	s.goOn()
 	return s.dated(ctx, t, date, began), err
 }
 
@@ -170,13 +176,6 @@ func (s *Store) dated(ctx context.Context, t task.Task, date time.Time, sent clo
 func (s *Store) hear() {
 	now := s.instant()
 	s.clock.Hear(time.Now().Truncate(time.Second), now, now)
-}
-
-// instant is this moment by the daemon's own clocks, of which only the wall clock is
-// ever wrong.
-func (s *Store) instant() clock.Instant {
-	now := time.Now()
-	return clock.Instant{Wall: now.Round(0).Add(s.Skew()), Mono: now.Sub(s.started)}
 }
 
 // send notes the call, takes its permit and draws its delay.
@@ -207,22 +206,6 @@ func unanswered(id task.ID, err error) error {
 // Now implements claim.Store, as the daemon does: by the Dates of answers, and by its
 // own clocks in between.
 func (s *Store) Now() time.Time { return s.clock.Now(s.instant()) }
-
-// SetSkew sets the daemon's own clock, as by a person or a time server, to be
-// ahead of the register's by d. If that sets it forward, Now is wrong by the jump
-// until the next answer.
-func (s *Store) SetSkew(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.skew = d
-}
-
-// Skew is by how much the daemon's own clock is ahead of the register's now.
-func (s *Store) Skew() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.skew
-}
 
 // Calls returns the requests sent so far, in order.
 func (s *Store) Calls() []Call {

@@ -20,8 +20,21 @@ type agent struct {
 	daemon *node
 }
 
+// agent makes the i-th agent, in a daemon.
+func (r *race) agent(i int, n *node) *agent {
+	names := []string{"Sandman", "Oracle", "Hypnos", "Morpheus", "Phantasos", "Phobetor"}
+	return &agent{
+		race: r, rand: rand.New(rand.NewPCG(r.Seed, 1+uint64(i))), number: i,
+		name: names[r.rand.IntN(len(names))], daemon: n,
+	}
+}
+
 func (a *agent) run(ctx context.Context) {
 	_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, a.rush))
+	if a.hasty {
+		a.hurry(ctx)
+		return
+	}
 	for ; time.Since(a.began) < raceTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 20*time.Second)) {
 		c, ok := a.claim(ctx)
 		if !ok {
@@ -29,34 +42,109 @@ func (a *agent) run(ctx context.Context) {
 			continue
 		}
 		if a.work(ctx, c) {
-			a.finish(ctx, c)
+			a.finish(ctx, c, a.outcome())
 		}
 	}
 }
 
-// claim asks for the task, with more or less patience.
+// hurry is run for those who are quick, so that many come for a task as soon as it is
+// free.
+func (a *agent) hurry(ctx context.Context) {
+	for ; time.Since(a.began) < hurryTime; _ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 1500*time.Millisecond)) {
+		if c, ok := a.claim(ctx); ok {
+			_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
+			a.finish(ctx, c, claim.Finish{As: claim.EndReleased})
+		}
+	}
+}
+
+// claim asks for a task, with more or less patience.
 func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 	if a.rand.IntN(10) == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, claimsim.UpTo(a.rand, 6*time.Second))
 		defer cancel()
 	}
-	lease := []time.Duration{0, 0, 2 * time.Minute, 150 * time.Second, 3 * time.Minute}[a.rand.IntN(5)]
-	op := a.call(Operation{Kind: OpClaim})
-	c, err := a.daemon.Load().Claim(ctx, claim.Request{
-		Agent: a.name, Task: task.Task{ID: a.page}, Timeout: lease, Keep: a.rand.IntN(3) == 0,
+	r := claim.Request{
+		Agent: a.name, Task: task.Task{ID: a.pages[a.rand.IntN(len(a.pages))]}, Keep: a.rand.IntN(3) == 0,
+		Timeout: []time.Duration{0, 0, 2 * time.Minute, 150 * time.Second, 3 * time.Minute}[a.rand.IntN(5)],
+	}
+	how := a.rand.IntN(3)
+	return a.ask(r, func() (claim.Claim, error) {
+		switch {
+		case how == 0:
+			return a.keyed(ctx, r)
+		case how == 1 && len(a.pages) > 1:
+			return a.daemon.Load().Next(ctx, r)
+		}
+		return a.daemon.Load().Claim(ctx, r)
 	})
-	op.Claim, op.OK = c.ID, err == nil
+}
+
+// ask carries out a request for a task.
+func (a *agent) ask(r claim.Request, claims func() (claim.Claim, error)) (claim.Claim, bool) {
+	op := a.call(Operation{Kind: OpClaim})
+	c, err := claims()
+	op.Claim, op.Task, op.OK = c.ID, c.Task.ID, err == nil
 	a.returned(op)
 	if err != nil {
 		return claim.Claim{}, false
 	}
 	a.mu.Lock()
 	a.Granted++
+	a.books.told[c.ID] = true
 	a.mu.Unlock()
 	a.check("grant to " + a.name)
 	a.expires(c)
 	return c, true
+}
+
+// keyed asks for a task under an idempotency key, again and again until there is an
+// answer: the id of the claim is bound to the key before it is made, and what became of
+// it is the answer to a repeated request, unless nothing did.
+func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Claim, error) {
+	var bound []claim.ID
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.books.keys = append(a.books.keys, bound)
+	}()
+	r.Keep = true
+	var err error
+	for range 2 + a.rand.IntN(4) {
+		d := a.daemon.Load()
+		var c claim.Claim
+		if n := len(bound); n > 0 {
+			c, err = d.Find(ctx, bound[n-1])
+			switch {
+			case errors.Is(err, claim.ErrUnknownClaim):
+			case err != nil:
+				return claim.Claim{}, err
+			case c.State == claim.Held:
+				return c, nil
+			case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
+				return claim.Claim{}, &claim.Lost{Claim: c, Detail: "it has ended"}
+			case c.State != claim.Ended && c.State != claim.Unseen:
+				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
+				continue
+			}
+		}
+		r.ID = claim.NewID(d.Store.Now())
+		bound = append(bound, r.ID)
+		patient, cancel := context.WithTimeout(ctx, 2*time.Second+claimsim.UpTo(a.rand, 20*time.Second))
+		c, err = d.Claim(patient, r)
+		heard := patient.Err() == nil
+		cancel()
+		var denied *claim.Denied
+		if heard && (err == nil || errors.As(err, &denied) && denied.Code != claim.CodeNotionUnavailable) {
+			return c, err
+		}
+		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 5*time.Second))
+	}
+	if err == nil {
+		err = context.DeadlineExceeded
+	}
+	return claim.Claim{}, err
 }
 
 // work is what the agent does with the task, and whether it comes back to say so.
@@ -85,13 +173,17 @@ func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 	return true
 }
 
-// finish says that the agent is done, more than once if it is not sure of having
-// been heard.
-func (a *agent) finish(ctx context.Context, c claim.Claim) {
-	f := claim.Finish{
+// outcome is what an agent has to say of its work.
+func (a *agent) outcome() claim.Finish {
+	return claim.Finish{
 		As:     []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked, claim.EndReleased, claim.EndReleased}[a.rand.IntN(5)],
 		Reopen: a.rand.IntN(2) == 0,
 	}
+}
+
+// finish says that the agent is done, more than once if it is not sure of having
+// been heard.
+func (a *agent) finish(ctx context.Context, c claim.Claim, f claim.Finish) {
 	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
 	defer func() { a.returned(op) }()
 	for range 1 + a.rand.IntN(3) {
@@ -99,6 +191,9 @@ func (a *agent) finish(ctx context.Context, c claim.Claim) {
 		if err != nil {
 			return
 		}
+		a.mu.Lock()
+		a.books.accepted[c.ID] = f.As
+		a.mu.Unlock()
 		if op.OK = true; got.State == claim.Ended {
 			if got.Ending != f.As {
 				a.mu.Lock()

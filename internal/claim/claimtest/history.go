@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // OpKind is what an agent did.
@@ -26,6 +27,7 @@ type Operation struct {
 	Agent int // its number in the race
 	Kind  OpKind
 	Claim claim.ID // empty for a claim that was denied
+	Task  task.ID  // of a claim that was granted
 	// OK is set for a claim that was granted and for a finish that was accepted.
 	OK bool
 	// Call and Return are counted from the beginning of the race. An operation

@@ -12,17 +12,21 @@ import (
 	"dibs/internal/task"
 )
 
-// daemon makes the i-th daemon, with a network of its own.
+// daemon makes the i-th daemon, with a network, a machine and a ledger of its own.
 func (r *race) daemon(i int) *claimsim.Daemon {
 	seed := r.rand.Uint64()
-	policy := r.Policy
-	policy.OpenOnly = r.rand.IntN(4) == 0
-	if r.rand.IntN(4) == 0 {
-		policy.MaxLifetime = 4 * time.Minute
+	policy := r.policy()
+	o := claimsim.DaemonOptions{Policy: policy, StoreOptions: claimsim.StoreOptions{
+		Name: fmt.Sprint(i), Seed: seed, Timeout: policy.Request,
+	}}
+	if r.Outside && r.rand.IntN(2) == 0 {
+		o.Timeout = time.Minute
 	}
-	o := claimsim.DaemonOptions{Policy: policy, StoreOptions: claimsim.StoreOptions{Name: fmt.Sprint(i), Seed: seed}}
 	usual := claimsim.Uniform(300 * time.Millisecond)
-	tail := claimsim.HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], 9*time.Second)
+	tail := claimsim.HeavyTail(usual, []float64{0, 0.03, 0.2}[r.rand.IntN(3)], slowest(policy))
+	if r.Outside {
+		tail = claimsim.HeavyTail(usual, 0.1, o.Timeout)
+	}
 	spared := &respite{}
 	o.Latency = func(rnd *rand.Rand) claimsim.Delay {
 		d := usual(rnd)
@@ -38,16 +42,65 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 	if r.rand.IntN(2) == 0 {
 		o.Skew = either(r.rand, 10*time.Minute)
 	}
-	faults := r.faults(seed, []float64{0, 0.05, 0.25}[r.rand.IntN(3)], spared)
-	o.Fault = func(s claim.Store) claim.Store {
-		s = faults(s)
-		if r.Store != nil {
-			s = r.Store(r.register, s)
+	if lag := r.lag; lag > 0 {
+		o.Lag = func(rnd *rand.Rand) time.Duration {
+			if !r.faulty.Load() {
+				return 0
+			}
+			return claimsim.UpTo(rnd, lag)
 		}
-		return s
+	}
+	faults := r.faults(seed, []float64{0, 0.05, 0.25}[r.rand.IntN(3)], spared)
+	switch {
+	case r.dawdle:
+		tail, faults = usual, dawdling(seed, policy)
+	case r.stands:
+		some := faults
+		if r.alone {
+			tail, some = usual, func(s claim.Store) claim.Store { return s }
+		}
+		mayStrike := func() bool { return r.faulty.Load() && spared.over() }
+		faults = func(s claim.Store) claim.Store { return some(standing(seed+6, mayStrike, spared)(s)) }
+	}
+	away := newSpells(r.rand, 3, time.Minute)
+	if r.away && r.rand.IntN(2) == 0 {
+		inner := faults
+		faults = func(s claim.Store) claim.Store { return inner(claimsim.Outage(away.on)(s)) }
+	}
+	full, chance := newSpells(r.rand, 2, 30*time.Second), rand.New(rand.NewPCG(seed, 5))
+	if r.full && r.rand.IntN(2) == 0 {
+		var mu sync.Mutex
+		o.Journal = claimsim.Failing(func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return r.faulty.Load() && (full.on() || chance.IntN(30) == 0)
+		})
+	}
+	f := newFence(r, i)
+	o.Fault = func(s claim.Store) claim.Store { return fenced{faults(s), f} }
+	if r.Mutate != nil {
+		r.Mutate(r.register, &o)
 	}
 	return r.register.Daemon(o)
 }
+
+// standStill makes a daemon stand still now and then, if any does.
+func (r *race) standStill(d *claimsim.Daemon) {
+	for range r.rand.IntN(4) {
+		at, how := claimsim.UpTo(r.rand, raceTime), claimsim.Halt(r.rand.IntN(3))
+		lasts := claimsim.UpTo(r.rand, time.Minute)
+		if how == claimsim.Paused {
+			lasts += shortest
+		}
+		if r.still {
+			time.AfterFunc(at, func() { d.Store.Halt(how, lasts) })
+		}
+	}
+}
+
+// shortest is for how long the clocks of a machine stand still at the least. What is
+// shorter does not always show in the Dates of answers, and is beyond the protocol.
+const shortest = 12 * time.Second
 
 // respite spares a daemon further faults for the few requests that it takes to
 // write a claim back. A holder that cannot do that for a whole grace may lose
@@ -80,7 +133,7 @@ func either(r *rand.Rand, most time.Duration) time.Duration { return claimsim.Up
 // faults lets requests go wrong in every way, each with the given probability.
 func (r *race) faults(seed uint64, probability float64, spared *respite) claimsim.Fault {
 	answered := []claimsim.Fault{
-		claimsim.Slow(4*time.Second, 0), claimsim.Slow(0, 4*time.Second),
+		claimsim.Slow(slow, 0), claimsim.Slow(0, slow),
 		claimsim.SavedBut503, claimsim.AnswerDropped, claimsim.RequestDropped, claimsim.NotApplied, claimsim.WriteRefused,
 		claimsim.Fails(409, false), claimsim.Fails(409, true), claimsim.Fails(500, false), claimsim.Fails(500, true), claimsim.Fails(502, false),
 		claimsim.Fails(502, true), claimsim.Fails(503, false), claimsim.Fails(504, false), claimsim.Fails(504, true),
@@ -104,7 +157,7 @@ func (r *race) faults(seed uint64, probability float64, spared *respite) claimsi
 	}
 	mayStrike := func() bool { return r.faulty.Load() && spared.over() }
 	mayBeLate := func(_ task.ID, w *claim.Write) bool {
-		return w != nil && (first(w) || r.Zombies) && mayStrike()
+		return w != nil && r.late && (first(w) || r.Outside) && mayStrike()
 	}
 	writes := func(_ task.ID, w *claim.Write) bool { return w != nil && mayStrike() }
 	reads := func(_ task.ID, w *claim.Write) bool { return w == nil && mayStrike() }

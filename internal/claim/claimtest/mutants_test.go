@@ -1,25 +1,44 @@
 package claimtest_test
 
 import (
-	"context"
-	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
-	"dibs/internal/task"
 )
 
 // A mutant is the protocol with one of its parts taken out: by a policy that no
-// configuration allows, or by a store that tells the claimer what it would see,
-// and writes what it would write, without that part.
+// configuration allows, or by a store, a ledger or clocks that tell the claimer what it
+// would see, and write what it would write, without that part.
 type mutant struct {
 	policy func(*claim.Policy)
 	store  func(*claimsim.Register, claim.Store) claim.Store
+	// daemon changes what a daemon is made of, where a store is not enough.
+	daemon func(*claimsim.DaemonOptions)
+	// scene is the kind of race in which it shows soonest, and seed that of the race with
+	// which to begin; 0 for the first.
+	scene claimtest.Scene
+	seed  uint64
+}
+
+// options are those of the races of a mutant.
+func (m mutant) options() claimtest.RaceOptions {
+	o := claimtest.RaceOptions{Policy: claimtest.RacePolicy(), Scene: m.scene}
+	if m.policy != nil {
+		m.policy(&o.Policy)
+	}
+	switch {
+	case m.store != nil:
+		o.Mutate = func(reg *claimsim.Register, d *claimsim.DaemonOptions) {
+			rest := d.Fault
+			d.Fault = func(s claim.Store) claim.Store { return m.store(reg, rest(s)) }
+		}
+	case m.daemon != nil:
+		o.Mutate = func(_ *claimsim.Register, d *claimsim.DaemonOptions) { m.daemon(d) }
+	}
+	return o
 }
 
 // only lifts the rule that the settle wait has to be longer than the window.
@@ -38,6 +57,16 @@ var mutants = map[string]mutant{
 	"verifying by query":           {store: verifyByQuery},
 	"stale without the minute":     {store: staleAMinuteEarly},
 	"any Date believed":            {store: anyDate},
+
+	"window by the monotonic clock alone":     {daemon: monotonicAlone, scene: claimtest.Standing, seed: 32},
+	"done by another claim":                   {store: anyDone, scene: claimtest.AtLeaseEnd, seed: 938},
+	"sweep reopens although its mark is gone": {store: markNotLookedFor, scene: claimtest.AtLeaseEnd},
+	"sweep without a mark":                    {store: noMark, scene: claimtest.AtLeaseEnd},
+	"sweep without a settle wait":             {store: noSettleOfMark, scene: claimtest.AtLeaseEnd, seed: 346},
+	"renewal without a settle wait":           {store: noSettleOfRenewal, scene: claimtest.AtLeaseEnd, seed: 544},
+	"finish past the lease, not renewed":      {daemon: finishNotRenewed, scene: claimtest.AtLeaseEnd, seed: 433},
+	"stale without the clock allowance":       {store: staleAtOnce, scene: claimtest.AtLeaseEnd, seed: 1343},
+	"written before it is journalled":         {daemon: notJournalled},
 }
 
 // The suite finds each mutant out. That it finds nothing wrong with the protocol
@@ -46,11 +75,7 @@ func TestMutants(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := claimtest.RaceOptions{Policy: claimtest.RacePolicy(), Store: m.store}
-			if m.policy != nil {
-				m.policy(&o.Policy)
-			}
-			caught := firstWrong(t, o, 2_000)
+			caught := firstWrong(t, m.options(), max(1, m.seed))
 			if caught == "" {
 				t.Error("survived")
 			}
@@ -59,126 +84,22 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// firstWrong runs the explorer, where the policy alone is changed, and up to n
-// races, and returns the first thing that went wrong.
-func firstWrong(t *testing.T, o claimtest.RaceOptions, n uint64) string {
+// races is how many races have to find a mutant out.
+const races = 2_000
+
+// firstWrong runs the explorer, where the policy alone is changed, and races from a seed
+// on, and returns the first thing that went wrong.
+func firstWrong(t *testing.T, o claimtest.RaceOptions, from uint64) string {
 	t.Helper()
-	if o.Store == nil {
+	if o.Mutate == nil {
 		if _, failures := explored(t, 2, o.Policy); len(failures) > 0 {
 			return failures[0]
 		}
 	}
-	for o.Seed = 1; o.Seed <= n; o.Seed++ {
+	for o.Seed = from; o.Seed < from+races; o.Seed++ {
 		if wrong := run(t, o).Wrong; len(wrong) > 0 {
 			return wrong[0]
 		}
 	}
 	return ""
-}
-
-// looking is a store whose readings are changed on the way to the claimer.
-type looking struct {
-	claim.Store
-	read  func(claim.Reading) claim.Reading
-	write func(task.ID, claim.Write) claim.Write
-}
-
-func (l looking) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
-	r, err := l.Store.Get(ctx, id)
-	return l.read(r), err
-}
-
-func (l looking) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
-	r, err := l.Store.Write(ctx, id, l.write(id, w))
-	return l.read(r), err
-}
-
-// nameAsToken writes the agent's name where the claim's id would be, and takes
-// the name for the id of the claim that the agent made last.
-func nameAsToken(_ *claimsim.Register, s claim.Store) claim.Store {
-	var mu sync.Mutex
-	names, last := make(map[string]string), make(map[string]string)
-	return looking{s,
-		func(r claim.Reading) claim.Reading {
-			mu.Lock()
-			defer mu.Unlock()
-			for name, id := range last {
-				r.Task.Token = strings.ReplaceAll(r.Task.Token, name, id)
-			}
-			return r
-		},
-		func(_ task.ID, w claim.Write) claim.Write {
-			mu.Lock()
-			defer mu.Unlock()
-			if claimsim.KindOf(&w) == claimsim.Claims {
-				names[*w.Token], last[*w.ClaimedBy] = *w.ClaimedBy, *w.Token
-			}
-			if w.Token != nil {
-				token := *w.Token
-				for id, name := range names {
-					token = strings.ReplaceAll(token, id, name)
-				}
-				w.Token = &token
-			}
-			return w
-		},
-	}
-}
-
-// verifyByQuery reads back what was claimed by a query, which lags behind.
-func verifyByQuery(reg *claimsim.Register, s claim.Store) claim.Store {
-	var mu sync.Mutex
-	wrote := make(map[task.ID]time.Time)
-	lag := rand.New(rand.NewPCG(1, 1))
-	return looking{s,
-		func(r claim.Reading) claim.Reading {
-			mu.Lock()
-			defer mu.Unlock()
-			at, ok := wrote[r.Task.ID]
-			if !ok || time.Since(at) < 2*time.Second {
-				return r
-			}
-			delete(wrote, r.Task.ID)
-			seen := time.Now().Add(-time.Duration(lag.Int64N(int64(3 * time.Second))))
-			for _, v := range reg.History(r.Task.ID) {
-				if !v.From.After(seen) {
-					r.Task = v.Task
-				}
-			}
-			return r
-		},
-		func(id task.ID, w claim.Write) claim.Write {
-			mu.Lock()
-			defer mu.Unlock()
-			if claimsim.KindOf(&w) == claimsim.Claims {
-				wrote[id] = time.Now()
-			}
-			return w
-		},
-	}
-}
-
-// staleAMinuteEarly takes what the page says was claimed at 12:00 for a claim
-// that was made at 12:00:00, although it may have been at 12:00:59.
-func staleAMinuteEarly(_ *claimsim.Register, s claim.Store) claim.Store {
-	return looking{s,
-		func(r claim.Reading) claim.Reading {
-			r.At = r.At.Add(time.Minute)
-			return r
-		},
-		func(_ task.ID, w claim.Write) claim.Write { return w },
-	}
-}
-
-// anyDate takes a moment that nobody has confirmed for the time.
-func anyDate(_ *claimsim.Register, s claim.Store) claim.Store {
-	return looking{s,
-		func(r claim.Reading) claim.Reading {
-			if r.Unsure {
-				r.At, r.Unsure = r.At.Add(time.Hour), false
-			}
-			return r
-		},
-		func(_ task.ID, w claim.Write) claim.Write { return w },
-	}
 }

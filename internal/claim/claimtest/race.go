@@ -2,6 +2,7 @@ package claimtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,12 +22,16 @@ type RaceOptions struct {
 	Seed uint64
 	// Policy is that of RacePolicy if zero.
 	Policy claim.Policy
-	// Zombies lets any write land after its sender has given it up. Without it
-	// only claim writes do, which is what the protocol can make good.
-	Zombies bool
-	// Store, if set, stands between each daemon's claimer and the rest: for
-	// protocols that are broken on purpose.
-	Store func(*claimsim.Register, claim.Store) claim.Store
+	// Outside lets things happen that the provisos rule out: any write lands after its
+	// sender has given it up, requests are on their way for longer than the policy says,
+	// and daemons do not agree on how long a lease is. Two agents that have a task at the
+	// same time are only counted then, as Race.Apart.
+	Outside bool
+	// Scene is the kind of race.
+	Scene Scene
+	// Mutate, if set, changes what a daemon is made of: for protocols that are broken on
+	// purpose.
+	Mutate func(*claimsim.Register, *claimsim.DaemonOptions)
 }
 
 // RacePolicy is the policy of races: leases are short, so that they run out, but
@@ -41,6 +46,7 @@ func RacePolicy() claim.Policy {
 // The parts of a race.
 const (
 	raceTime   = 5 * time.Minute  // for agents to come for the task
+	hurryTime  = time.Minute      // the same, for those who are quick
 	settleTime = 15 * time.Minute // for the daemons, without faults, to put everything right
 )
 
@@ -50,9 +56,15 @@ type Race struct {
 	Granted int
 	// Wrong lists what must not have happened.
 	Wrong []string
+	// Apart is how often two agents were found to have a task at the same time in a way
+	// that the provisos rule out: because of Outside, of a person who freed it, or of a
+	// holder that was kept from repairing its claim in time.
+	Apart int
+	// Freed says that a person took a claim off its page, or cut its lease short.
+	Freed bool
 	// Operations are those of the agents, as they saw them.
 	Operations []Operation
-	// Pages is all that the task's page showed.
+	// Pages is all that the pages of the tasks showed.
 	Pages []claimsim.Version
 	// Events is what each daemon wrote down.
 	Events [][]claim.Event
@@ -67,7 +79,7 @@ func (r Race) String() string {
 	var lines []line
 	for _, v := range r.Pages {
 		t := v.Task
-		lines = append(lines, line{v.From, fmt.Sprintf("page, by %q: %s %q %s %q lease %v", v.By, t.Status, t.ClaimedBy, t.ClaimedAt.Format(time.TimeOnly), t.Token, t.Timeout)})
+		lines = append(lines, line{v.From, fmt.Sprintf("page %.2s, by %q: %s %q %s %q lease %v", t.ID, v.By, t.Status, t.ClaimedBy, t.ClaimedAt.Format(time.TimeOnly), t.Token, t.Timeout)})
 	}
 	for i, events := range r.Events {
 		for _, e := range events {
@@ -89,24 +101,30 @@ func (r Race) String() string {
 
 // RunRace runs the race of a seed: 2 to 8 agents, some of the same name, in 2 to
 // 4 daemons whose clocks may be wrong and jump, and some of which are killed and
-// start anew, claim one task again and again, while requests are slow and go
-// wrong in every way. Those that get it work,
-// renew, finish, are late or vanish; a person reopens what was finished. Then
-// the faults end, and everything has to fall into place.
+// start anew, claim one task, or a few, again and again, or meet at the end of a lease,
+// while requests are slow and go wrong in every way, queries lag, Notion is away, machines
+// stand still and ledgers fail. Those that get a task work, renew, finish, are late or
+// vanish; people reopen what was finished, or do what they like. Then the faults end, and
+// everything has to fall into place.
 func RunRace(ctx context.Context, o RaceOptions) Race {
 	if o.Policy == (claim.Policy{}) {
 		o.Policy = RacePolicy()
 	}
-	r := &race{RaceOptions: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now()}
-	first := task.Task{ID: "11111111-1111-1111-1111-111111111111", Title: "Mend the roof", Status: task.Open}
-	if r.rand.IntN(3) == 0 {
-		first.ClaimedBy, first.ClaimedAt = "Ghost", time.Now().Add(-time.Hour)
-		first.Status = []task.Status{task.Open, task.InProgress}[r.rand.IntN(2)]
-		first.Token = string(claim.NewID(first.ClaimedAt))
+	r := &race{RaceOptions: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), began: time.Now(), books: newBooks()}
+	r.conditions = draw(r.rand, o)
+	r.register = claimsim.NewRegister()
+	for i := range r.tasks {
+		t := task.Task{ID: task.ID(strings.ReplaceAll("11111111-1111-1111-1111-111111111111", "1", fmt.Sprint(i+1))), Title: "Mend the roof", Status: task.Open}
+		if r.rand.IntN(3) == 0 && !r.encounter {
+			t.ClaimedBy, t.ClaimedAt = "Ghost", time.Now().Add(-time.Hour)
+			t.Status = []task.Status{task.Open, task.InProgress}[r.rand.IntN(2)]
+			t.Token = string(claim.NewID(t.ClaimedAt))
+		}
+		r.pages = append(r.pages, t.ID)
+		r.register.Add(t)
 	}
-	r.page, r.register = first.ID, claimsim.NewRegister(first)
 	r.rush = []time.Duration{time.Second, 3 * time.Second, 20 * time.Second}[r.rand.IntN(3)]
-	r.faulty.Store(true)
+	r.faulty.Store(!r.encounter) // the lease at whose end they meet is granted first
 	for i := range 2 + r.rand.IntN(3) {
 		n := new(node)
 		n.Store(r.daemon(i))
@@ -119,15 +137,17 @@ func RunRace(ctx context.Context, o RaceOptions) Race {
 // race is a race that is being run.
 type race struct {
 	RaceOptions
+	conditions
 	rand     *rand.Rand
 	began    time.Time
 	register *claimsim.Register
-	page     task.ID
+	pages    []task.ID
 	daemons  []*node
 	rush     time.Duration // within which all agents come first
 	faulty   atomic.Bool
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	books *books
 	Race
 }
 
@@ -138,7 +158,7 @@ type node struct {
 
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	var loops, agents sync.WaitGroup
+	var loops sync.WaitGroup
 	for i, n := range r.daemons {
 		d := n.Load()
 		phase := claimsim.UpTo(r.rand, claimsim.SyncInterval)
@@ -150,20 +170,18 @@ func (r *race) run(ctx context.Context) {
 		if i > 0 && r.rand.IntN(2) == 0 {
 			time.AfterFunc(jump, func() { d.Store.SetSkew(skew) })
 		}
+		r.standStill(d)
 		loops.Go(func() { r.keep(ctx, n, phase) })
 		loops.Go(func() { r.runDue(ctx, n) })
 	}
-	loops.Go(func() { r.person(ctx) })
+	people := rand.New(rand.NewPCG(r.Seed, 1000))
+	loops.Go(func() { r.person(ctx, people) })
 
-	names := []string{"Sandman", "Oracle", "Hypnos", "Morpheus", "Phantasos", "Phobetor"}
-	for i := range max(len(r.daemons), 2+r.rand.IntN(7)) {
-		a := &agent{
-			race: r, rand: rand.New(rand.NewPCG(r.Seed, 1+uint64(i))), number: i,
-			name: names[r.rand.IntN(len(names))], daemon: r.daemons[i%len(r.daemons)],
-		}
-		agents.Go(func() { a.run(ctx) })
+	if r.encounter {
+		r.meet(ctx)
+	} else {
+		r.crowd(ctx)
 	}
-	agents.Wait()
 	r.faulty.Store(false)
 	_ = claimsim.Sleep(ctx, 2*time.Minute) // the last late writes land
 	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
@@ -172,7 +190,9 @@ func (r *race) run(ctx context.Context) {
 	r.finalCheck(ctx)
 	stop()
 	loops.Wait()
-	r.Pages = r.register.History(r.page)
+	for _, id := range r.pages {
+		r.Pages = append(r.Pages, r.register.History(id)...)
+	}
 	for i, n := range r.daemons {
 		d := n.Load()
 		d.Close()
@@ -184,6 +204,16 @@ func (r *race) run(ctx context.Context) {
 	}
 }
 
+// crowd lets agents come for the tasks again and again.
+func (r *race) crowd(ctx context.Context) {
+	var agents sync.WaitGroup
+	for i := range max(len(r.daemons), 2+r.rand.IntN(7)) {
+		a := r.agent(i, r.daemons[i%len(r.daemons)])
+		agents.Go(func() { a.run(ctx) })
+	}
+	agents.Wait()
+}
+
 // keep is a daemon's work at every sync interval, with a sweep now and then.
 func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 	for round := 0; claimsim.Sleep(ctx, phase) == nil; round++ {
@@ -191,8 +221,9 @@ func (r *race) keep(ctx context.Context, n *node, phase time.Duration) {
 		d := n.Load()
 		_ = d.Sync(ctx)
 		r.check("sync")
+		r.checkPages()
 		if round%4 == 3 {
-			_, _, _ = d.Sweep(ctx, r.page)
+			_ = d.SweepAll(ctx)
 		}
 	}
 }
@@ -219,21 +250,20 @@ func (r *race) kill(ctx context.Context, n *node, after time.Duration) {
 	if claimsim.Sleep(ctx, 5*time.Second) != nil {
 		return
 	}
-	d, err := n.Load().Successor(ctx)
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.wrong("recovery: %v", err)
-		return
-	}
-	n.Store(d)
-}
-
-// person reopens the task once it has been finished or blocked.
-func (r *race) person(ctx context.Context) {
-	for claimsim.Sleep(ctx, 30*time.Second) == nil {
-		if t := r.register.Page(r.page); r.faulty.Load() && (t.Status == task.Completed || t.Status == task.Blocked) {
-			r.register.Edit(r.page, func(t *task.Task) { t.Status = task.Open })
+	for {
+		d, err := n.Load().Successor(ctx)
+		if err == nil {
+			n.Store(d)
+			return
+		}
+		// The daemon ends, and is started again.
+		if !errors.Is(err, claimsim.ErrNotSaved) {
+			r.mu.Lock()
+			r.wrong("recovery: %v", err)
+			r.mu.Unlock()
+		}
+		if d.Kill(); claimsim.Sleep(ctx, time.Second) != nil {
+			return
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestRaces(t *testing.T) {
 		for _, w := range race.Wrong {
 			t.Error(w)
 		}
-		if !linearizable(race) {
+		if !race.Freed && race.Apart == 0 && !linearizable(race) {
 			t.Error("what the agents did cannot have been done with a lock")
 		}
 		return
@@ -56,18 +56,21 @@ func TestRaces(t *testing.T) {
 		n = 300
 	}
 	var mu sync.Mutex
-	seen := make(map[claim.Kind]int)
+	seen, apart := make(map[claim.Kind]int), 0
 	t.Run("seeds", func(t *testing.T) {
 		shards(t, n, func(t *testing.T, seed uint64) {
 			race := run(t, claimtest.RaceOptions{Seed: seed})
 			for _, w := range race.Wrong {
 				t.Error(w)
 			}
-			if !linearizable(race) {
+			if !race.Freed && race.Apart == 0 && !linearizable(race) {
 				t.Errorf("seed %d: what the agents did cannot have been done with a lock", seed)
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			if race.Apart > 0 {
+				apart++
+			}
 			for _, events := range race.Events {
 				for _, e := range events {
 					seen[e.Kind]++
@@ -75,7 +78,7 @@ func TestRaces(t *testing.T) {
 			}
 		})
 	})
-	t.Logf("in %d races: %v", n, seen)
+	t.Logf("in %d races: %v; in %d of them two had a task at the same time beyond the provisos", n, seen, apart)
 	for _, kind := range []claim.Kind{
 		claim.KindGranted, claim.KindDenied, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased,
 		claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindLost, claim.KindOrphaned,
@@ -89,7 +92,7 @@ func TestRaces(t *testing.T) {
 
 // If any write may land after its sender gave it up, two agents can have the
 // task for a while; but that passes, and the task can be had again.
-func TestRacesWithZombies(t *testing.T) {
+func TestRacesOutsideTheProvisos(t *testing.T) {
 	n := uint64(200)
 	switch {
 	case *long:
@@ -98,7 +101,7 @@ func TestRacesWithZombies(t *testing.T) {
 		n = 50
 	}
 	shards(t, n, func(t *testing.T, seed uint64) {
-		for _, w := range run(t, claimtest.RaceOptions{Seed: seed, Zombies: true}).Wrong {
+		for _, w := range run(t, claimtest.RaceOptions{Seed: seed, Outside: true}).Wrong {
 			t.Error(w)
 		}
 	})

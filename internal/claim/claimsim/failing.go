@@ -1,0 +1,44 @@
+package claimsim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// ErrNotSaved is the error of a ledger that fails to save.
+var ErrNotSaved = errors.New("the disk is full")
+
+// failingLedger is a ledger that does not save now and then.
+type failingLedger struct {
+	claim.Ledger
+	fails func() bool
+}
+
+// Failing makes a ledger fail to change whenever fails says so. Nothing is stored then.
+func Failing(fails func() bool) func(claim.Ledger) claim.Ledger {
+	return func(l claim.Ledger) claim.Ledger { return failingLedger{l, fails} }
+}
+
+func (l failingLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+	if l.fails() {
+		return nil, ErrNotSaved
+	}
+	return l.Ledger.Reserve(ctx, c, now, limit)
+}
+
+func (l failingLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	if l.fails() {
+		return ErrNotSaved
+	}
+	return l.Ledger.Save(ctx, c, events...)
+}
+
+func (l failingLedger) Record(ctx context.Context, events ...claim.Event) error {
+	if l.fails() {
+		return ErrNotSaved
+	}
+	return l.Ledger.Record(ctx, events...)
+}

@@ -1,0 +1,187 @@
+package claimtest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// conditions are what a race is run under. Its seed draws them.
+type conditions struct {
+	tasks int
+	// encounter says that the agents meet at the end of a lease, see race.encounter.
+	encounter bool
+	// dawdle says that nothing goes wrong but that writes take long to arrive, if no
+	// longer than they may.
+	dawdle bool
+	// hasty says that the agents come often and are done soon.
+	hasty bool
+	// late says that claim writes may land long after they were given up. Then nothing
+	// keeps the holders from repairing their claims in time, as the protocol asks for.
+	late bool
+	// lag is how far queries are behind at the most.
+	lag time.Duration
+	// stands says that daemons stand still, for a short time, before they send their
+	// claim writes, which makes those late.
+	stands bool
+	// alone says that nothing else goes wrong.
+	alone bool
+	// away, still and full say that there are outages, that daemons stand still for
+	// longer, and that ledgers fail.
+	away, still, full bool
+	// busy says that people do more than reopen what is finished.
+	busy bool
+	// windows are the write windows and settle waits that daemons may have; nil for
+	// those of the policy.
+	windows []window
+	// request is how long a request is on its way at the most.
+	request time.Duration
+}
+
+// Scene is a kind of race.
+type Scene int
+
+// The kinds of races.
+const (
+	// AnyScene leaves it to the seed.
+	AnyScene Scene = iota
+	// AtLeaseEnd is an encounter at the end of a lease, with writes that take their time.
+	AtLeaseEnd
+	// Standing is a race of daemons that stand still before they send their claim writes.
+	Standing
+)
+
+type window struct{ write, settle time.Duration }
+
+// The write windows and settle waits of races.
+var (
+	narrow = []window{{1500 * time.Millisecond, 1600 * time.Millisecond}}
+	mixed  = []window{{2 * time.Second, 3 * time.Second}, {1500 * time.Millisecond, 2500 * time.Millisecond}, {time.Second, 2100 * time.Millisecond}}
+)
+
+// clockAllowance is that of the rule by which claims are stale.
+const clockAllowance = 10 * time.Second
+
+func draw(r *rand.Rand, o RaceOptions) conditions {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	c := conditions{
+		tasks: 1, encounter: one(3), hasty: one(5), late: one(2), busy: one(3),
+		away: one(3), still: one(3), full: one(4), request: 10 * time.Second,
+	}
+	if one(3) {
+		c.tasks = 2 + r.IntN(3)
+	}
+	c.lag = []time.Duration{0, 8 * time.Second, 2 * time.Minute}[r.IntN(3)]
+	switch o.Scene {
+	case AtLeaseEnd:
+		c.encounter, c.dawdle = true, true
+	case Standing:
+		c.encounter, c.hasty, c.late, c.stands = false, true, true, true
+	}
+	if c.dawdle = c.dawdle || c.encounter && one(2); c.dawdle {
+		c.late, c.away, c.full, c.still = false, false, false, false
+	}
+	if c.late {
+		c.away, c.still, c.full, c.lag, c.stands = false, false, false, min(c.lag, 8*time.Second), c.stands || one(3)
+	}
+	if o.Policy == RacePolicy() {
+		c.windows = [][]window{nil, nil, narrow, mixed}[r.IntN(4)]
+	}
+	if one(3) {
+		c.request = 0 // as long as may be
+	}
+	if c.stands && (o.Scene == Standing || one(2)) { // and nothing else
+		c.alone, c.tasks, c.busy, c.lag = true, 1, false, 0
+		if o.Policy == RacePolicy() {
+			c.windows = narrow
+		}
+	}
+	return c
+}
+
+// policy is that of one daemon.
+func (r *race) policy() claim.Policy {
+	p := r.Policy
+	if len(r.windows) > 0 {
+		w := r.windows[r.rand.IntN(len(r.windows))]
+		p.WriteWindow, p.Settle = w.write, w.settle
+	}
+	p.OpenOnly = r.rand.IntN(4) == 0
+	if r.rand.IntN(4) == 0 {
+		p.MaxLifetime = 4 * time.Minute
+	}
+	p.Request = r.request
+	most := p.WriteWindow + p.Settle + clockAllowance
+	if p.Request == 0 || p.Request > most {
+		p.Request = most
+	}
+	if r.Outside && r.rand.IntN(2) == 0 {
+		p.Timeout = time.Duration(1+r.rand.IntN(4)) * time.Minute
+	}
+	return p
+}
+
+// slowest is how long a request may take in one of its parts without being on its way
+// for longer than the policy says, whatever fault strikes it as well.
+func slowest(p claim.Policy) time.Duration {
+	return min(p.Request, p.WriteWindow+p.Settle+clockAllowance-slow) - 500*time.Millisecond
+}
+
+// slow is by how much a fault delays a request.
+const slow = 4 * time.Second
+
+// dawdling lets writes arrive late, each within the time that it may be on its way.
+func dawdling(seed uint64, p claim.Policy) claimsim.Fault {
+	var claims, others []claimsim.Fault
+	for _, d := range []time.Duration{500, 1000, 1400, 1900, 2500, 4000} {
+		claims = append(claims, claimsim.Slow(d*time.Millisecond, 0))
+	}
+	most := p.Request - time.Second // the rest is for the usual delay
+	for _, part := range []time.Duration{2, 4, 6, 7, 8, 9, 10} {
+		others = append(others, claimsim.Slow(part*most/10, 0))
+	}
+	rest := func(_ task.ID, w *claim.Write) bool { return w != nil && claimsim.KindOf(w) != claimsim.Claims }
+	return func(s claim.Store) claim.Store {
+		s = claimsim.Sometimes(seed, 0.5, claimsim.Every(claimsim.Claims), claims...)(s)
+		return claimsim.Sometimes(seed+1, 0.6, rest, others...)(s)
+	}
+}
+
+// standing lets a daemon stand still before its claim writes are sent.
+func standing(seed uint64, mayStrike func() bool, spared *respite) claimsim.Fault {
+	var faults []claimsim.Fault
+	for _, d := range []time.Duration{700, 1100, 1400, 1700, 2000, 2300, 2600, 4000, 8000} {
+		faults = append(faults, claimsim.Halted(claimsim.Stopped, d*time.Millisecond), claimsim.Halted(claimsim.Suspended, d*time.Millisecond))
+	}
+	faults = append(faults, claimsim.Halted(claimsim.Paused, shortest))
+	claims := func(_ task.ID, w *claim.Write) bool { return claimsim.KindOf(w) == claimsim.Claims && mayStrike() }
+	return claimsim.Sometimes(seed, 0.5, claims, spared.after(faults)...)
+}
+
+// spells are times of some length, now and then, in which something goes wrong.
+type spells struct{ from, till []time.Time }
+
+// newSpells draws up to n spells that begin within the race.
+func newSpells(r *rand.Rand, n int, most time.Duration) *spells {
+	s := &spells{}
+	for range 1 + r.IntN(n) {
+		from := time.Now().Add(claimsim.UpTo(r, raceTime))
+		s.from = append(s.from, from)
+		s.till = append(s.till, from.Add(claimsim.UpTo(r, most)))
+	}
+	return s
+}
+
+// on reports whether there is a spell now.
+func (s *spells) on() bool {
+	now := time.Now()
+	for i := range s.from {
+		if !now.Before(s.from[i]) && now.Before(s.till[i]) {
+			return true
+		}
+	}
+	return false
+}

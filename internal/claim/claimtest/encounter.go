@@ -1,0 +1,91 @@
+package claimtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// meet is a race of another kind: those who have to do with a claim meet when its lease
+// ends. The holder renews or finishes it at the last moment or after it, or is never
+// heard of again; daemons sweep the task, agents take it over, and others come for it as
+// soon as it is free. Then all of it happens once more, to whoever has the task by now.
+func (r *race) meet(ctx context.Context) {
+	holder := r.agent(0, r.daemons[0])
+	c, ok := holder.ask(claim.Request{}, func() (claim.Claim, error) {
+		return holder.daemon.Load().Claim(ctx, claim.Request{Agent: holder.name, Task: task.Task{ID: r.pages[0]}})
+	})
+	r.faulty.Store(true)
+	if !ok {
+		return
+	}
+	policy := holder.daemon.Load().Policy()
+	leaseEnd := policy.LeaseEnd(c.Task)
+	var parts sync.WaitGroup
+	// about is a moment near the end of the lease, or near when it is stale.
+	about := func(rnd *rand.Rand) time.Time {
+		if rnd.IntN(3) == 0 {
+			return leaseEnd.Add(either(rnd, 5*time.Second))
+		}
+		return c.StaleAt.Add(either(rnd, 3*time.Second))
+	}
+	at := func(when time.Time, do func()) {
+		parts.Go(func() {
+			if claimsim.Sleep(ctx, time.Until(when)) == nil {
+				do()
+			}
+		})
+	}
+	// over is what those say who are done: either the task can be had again, or it is
+	// completed.
+	over := func(rnd *rand.Rand) claim.Finish {
+		return claim.Finish{As: []claim.Ending{claim.EndReleased, claim.EndFailed, claim.EndCompleted}[rnd.IntN(3)], Reopen: true}
+	}
+	done := over(r.rand)
+	finishes := func() { holder.finish(ctx, c, done) }
+	switch r.rand.IntN(6) {
+	case 0:
+		at(about(r.rand), finishes)
+	case 1: // at the last moment
+		at(leaseEnd.Add(-claimsim.UpTo(r.rand, 4*time.Second)), finishes)
+	case 2: // when somebody else may have it, or have had it
+		at(c.StaleAt.Add(4*time.Second+claimsim.UpTo(r.rand, 20*time.Second)), finishes)
+	case 3, 4:
+		at(c.StaleAt.Add(2*time.Second-claimsim.UpTo(r.rand, 12*time.Second)), func() {
+			if renewed, err := holder.daemon.Load().Renew(ctx, c.ID); err == nil {
+				r.check("renewal by " + holder.name)
+				holder.expires(renewed)
+			}
+		})
+	}
+	for _, n := range r.daemons {
+		if r.rand.IntN(2) == 0 {
+			at(about(r.rand), func() { _, _, _ = n.Load().Sweep(ctx, r.pages[0]) })
+		}
+	}
+	end := c.StaleAt.Add(30 * time.Second)
+	for i := range 3 + r.rand.IntN(4) {
+		a := r.agent(1+i, r.daemons[r.rand.IntN(len(r.daemons))])
+		at(about(a.rand), func() {
+			for time.Now().Before(end) {
+				c, ok := a.ask(claim.Request{}, func() (claim.Claim, error) {
+					return a.daemon.Load().Claim(ctx, claim.Request{Agent: a.name, Task: task.Task{ID: r.pages[0]}})
+				})
+				if ok {
+					if a.rand.IntN(2) == 0 {
+						_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, []time.Duration{2 * time.Second, 12 * time.Second}[a.rand.IntN(2)]))
+						a.finish(ctx, c, over(a.rand))
+					}
+					return
+				}
+				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 2*time.Second))
+			}
+		})
+	}
+	parts.Wait()
+}

@@ -1,0 +1,91 @@
+package claimtest
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// fence watches what one daemon reads and writes, over all its runs: a write that ends
+// something, or makes it last, has to rest on a reading that showed a claim, or a mark,
+// of that daemon's own.
+type fence struct {
+	race   *race
+	daemon int
+
+	mu   sync.Mutex
+	own  map[string]bool       // the tokens that it wrote, whatever form they take
+	last map[task.ID]task.Task // what it read last
+}
+
+func newFence(r *race, daemon int) *fence {
+	return &fence{race: r, daemon: daemon, own: make(map[string]bool), last: make(map[task.ID]task.Task)}
+}
+
+// fenced is a store that a fence watches.
+type fenced struct {
+	claim.Store
+	*fence
+}
+
+func (f fenced) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	r, err := f.Store.Get(ctx, id)
+	if err == nil {
+		f.saw(r.Task)
+	}
+	return r, err
+}
+
+func (f fenced) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	f.sends(id, w)
+	r, err := f.Store.Write(ctx, id, w)
+	if err == nil {
+		f.saw(r.Task)
+	}
+	return r, err
+}
+
+func (f *fence) saw(t task.Task) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last[t.ID] = t
+}
+
+func (f *fence) sends(id task.ID, w claim.Write) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kind := claimsim.KindOf(&w)
+	mark := kind == claimsim.Voidings && w.ClaimedAt != nil
+	t := f.last[id]
+	if kind == claimsim.Claims || kind == claimsim.Voidings {
+		defer func() { f.own[plain(*w.Token)] = true }()
+	}
+	if kind == claimsim.Claims || mark {
+		return
+	}
+	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
+	if !f.own[plain(t.Token)] && !over {
+		f.race.mu.Lock()
+		defer f.race.mu.Unlock()
+		f.race.wrong("daemon %d: sent a %s to a page that showed %q of %s, which is none of its own", f.daemon, kind, t.Token, t.ClaimedBy)
+	}
+}
+
+// finishes reports whether the daemon is at ending a claim on the task.
+func (f *fence) finishes(id task.ID) bool {
+	for _, c := range f.race.daemons[f.daemon].Load().Claims("") {
+		if c.Task.ID == id && c.State == claim.Finishing {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is a token without what says that its claim is over.
+func plain(token string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(token, "void "), "done ")
+}

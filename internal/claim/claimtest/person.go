@@ -1,0 +1,80 @@
+package claimtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// gesture is what a person does to a task. It reports whether that takes a live claim
+// off its page, or cuts its lease short, so that somebody else may have the task before
+// the holder is told.
+type gesture func(*rand.Rand, *task.Task) (frees bool)
+
+// gestures are what busy people do, to whatever they see.
+var gestures = []gesture{
+	func(_ *rand.Rand, t *task.Task) bool { t.ClaimedBy = "Pasithea"; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Status = task.Blocked; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Status = task.Cancelled; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Status = task.Completed; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Trashed = true; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Token = ""; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.ClaimedAt = time.Time{}; return false },
+	func(_ *rand.Rand, t *task.Task) bool { t.Status = task.Open; return false },
+	func(r *rand.Rand, t *task.Task) bool {
+		t.Timeout = time.Duration(r.IntN(5)) * time.Minute
+		return true
+	},
+	func(_ *rand.Rand, t *task.Task) bool { handOut(t); return true },
+	func(_ *rand.Rand, t *task.Task) bool {
+		if t.Status == task.Open && t.ClaimedBy == "" {
+			t.ClaimedBy = "Hypnos"
+		}
+		return false
+	},
+}
+
+// handOut makes a task anybody's.
+func handOut(t *task.Task) {
+	t.Status, t.ClaimedBy, t.ClaimedAt, t.Token, t.Trashed = task.Open, "", time.Time{}, "", false
+}
+
+// person reopens tasks that have been finished or blocked, and, if people are busy, does
+// this and that to them. What nobody can have any more is handed out after a while.
+func (r *race) person(ctx context.Context, rnd *rand.Rand) {
+	patience := 0
+	for claimsim.Sleep(ctx, 10*time.Second+claimsim.UpTo(rnd, 20*time.Second)) == nil {
+		id := r.pages[rnd.IntN(len(r.pages))]
+		t := r.register.Page(id)
+		stuck := t.Trashed || t.Status.Finished() || t.Status == task.Blocked ||
+			t.ClaimedBy != "" && t.ClaimedAt.IsZero() || t.ClaimedBy == "" && t.Status == task.InProgress
+		switch acts := r.faulty.Load(); {
+		case acts && (t.Status == task.Completed || t.Status == task.Blocked || t.Status == task.Cancelled) && rnd.IntN(2) == 0:
+			r.edit(id, func(t *task.Task) bool { t.Status = task.Open; return false })
+		case acts && t.Trashed && rnd.IntN(2) == 0:
+			r.edit(id, func(t *task.Task) bool { t.Trashed = false; return false })
+		case acts && r.busy && rnd.IntN(2) == 0:
+			g := gestures[rnd.IntN(len(gestures))]
+			r.edit(id, func(t *task.Task) bool { return g(rnd, t) })
+		case r.busy && stuck:
+			if patience++; patience%3 == 0 {
+				r.edit(id, func(t *task.Task) bool { handOut(t); return true })
+			}
+		}
+	}
+}
+
+// edit carries out what a person does.
+func (r *race) edit(id task.ID, change func(*task.Task) bool) {
+	r.register.Edit(id, func(t *task.Task) {
+		if change(t) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.Freed = true
+			r.books.freed[id] = time.Now()
+		}
+	})
+}
