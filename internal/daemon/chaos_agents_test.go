@@ -78,9 +78,13 @@ func (a *chaosAgent) work(ctx context.Context) {
 // claim asks for a task until it is told that it has it, or has not.
 func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 	body := api.ClaimRequest{Agent: a.name}
-	if a.chance(40) {
+	switch {
+	case a.chance(60):
+		sleep(ctx, rush-a.now()%rush+a.upTo(a.window/2))
+		body.Task = a.wanted()
+	case a.chance(20):
 		body.Task = a.aTask(a.random)
-	} else {
+	default:
 		body.WaitSeconds = a.upTo(4 * time.Second).Seconds()
 	}
 	key, call := a.key(), a.now()

@@ -52,9 +52,9 @@ func TestChaos(t *testing.T) {
 		t.Skip("takes a minute")
 	}
 	busy := season{
-		name: "busy", length: 35 * time.Second, calm: 3 * time.Second, brief: 2500 * time.Millisecond,
+		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
 		timeout: 4 * time.Second, window: 700 * time.Millisecond, settle: 800 * time.Millisecond, interval: 3 * time.Second,
-		peopleEvery: 1500 * time.Millisecond, atWork: 4 * time.Second, tasks: 10,
+		peopleEvery: 1500 * time.Millisecond, atWork: 4 * time.Second, tasks: 14,
 	}
 	seasons := []season{busy}
 	if *long {
@@ -132,6 +132,22 @@ func (c *chaos) aTask(random *rand.Rand) string {
 	return pages[random.IntN(len(pages))].ID
 }
 
+// rush is how long everybody rushes at the same task.
+const rush = 500 * time.Millisecond
+
+// wanted is the task that everybody rushes at now: one that can be had, if there is any.
+func (c *chaos) wanted() string {
+	pages := c.notion.Pages(c.tasks)
+	now := int(c.now() / rush)
+	for i := range pages {
+		p := pages[(now+i)%len(pages)]
+		if p.Select("status") == "OPEN" && p.Text("claimed_by") == "" || p.Select("status") == "IN_PROGRESS" && p.Text("claimed_by") == "Ghost" {
+			return p.ID
+		}
+	}
+	return pages[now%len(pages)].ID
+}
+
 // count counts what happened.
 func (c *chaos) count(what string) {
 	c.counting.Lock()
@@ -161,12 +177,14 @@ func (c *chaos) run() {
 	troubled, cancel := context.WithTimeout(c.Context(), c.length)
 	defer cancel()
 
+	lots := &lots{chaos: c, random: c.stream(2)}
+	lots.begin()
 	var troubles, workers sync.WaitGroup
 	var standing sync.Mutex
 	for i, p := range c.daemons {
 		m := &misfortune{chaos: c, random: c.stream(10 + i), daemon: p, standing: &standing}
 		troubles.Go(func() { m.work(troubled) })
-		for n := range 3 {
+		for n := range 4 {
 			a := newAgent(c, p, n)
 			workers.Go(func() { a.work(working) })
 		}

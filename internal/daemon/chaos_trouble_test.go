@@ -4,13 +4,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"dibs/internal/claim"
 	"dibs/internal/emulator"
 )
 
@@ -98,11 +95,6 @@ var storms = []emulator.Fault{
 	{Kind: emulator.NoDate},
 }
 
-// lateClaims are what goes wrong with claim writes alone.
-var lateClaims = []emulator.Fault{
-	{Kind: emulator.Delay}, {Kind: emulator.LateWrite}, {Kind: emulator.LateWrite503}, {Kind: emulator.LateWrite},
-}
-
 // weather is what befalls Notion.
 type weather struct {
 	*chaos
@@ -125,9 +117,6 @@ func (w *weather) work(ctx context.Context) {
 			sleep(ctx, w.upTo(w.brief+w.long))
 			end()
 			continue
-		case n < 9 && w.long == 0:
-			f = lateClaims[w.random.IntN(len(lateClaims))]
-			f.Delay, f.Late, f.Match, f.Times = w.upTo(2*w.window), w.upTo(3*w.settle), w.isClaim(), 1+w.random.IntN(3)
 		default:
 			f = storms[w.random.IntN(len(storms))]
 			if f.Times == 0 {
@@ -138,34 +127,5 @@ func (w *weather) work(ctx context.Context) {
 		end := w.notion.Inject(f)
 		sleep(ctx, w.upTo(w.brief))
 		end()
-	}
-}
-
-var tokenWritten = regexp.MustCompile(`"content":"([0-9A-HJKMNP-TV-Z]{26})"`)
-
-// isClaim matches the writes of claims that are new: all others must not land after
-// their senders gave them up, see package claim.
-func (w *weather) isClaim() func(*http.Request, []byte) bool {
-	known := make(map[string]bool)
-	for _, r := range w.notion.Requests() {
-		for _, m := range tokenWritten.FindAllSubmatch(r.Body, -1) {
-			known[string(m[1])] = true
-		}
-	}
-	return func(r *http.Request, body []byte) bool {
-		id, ok := strings.CutPrefix(r.URL.Path, "/v1/pages/")
-		if !ok || r.Method != http.MethodPatch || !strings.Contains(string(body), `"IN_PROGRESS"`) {
-			return false
-		}
-		m := tokenWritten.FindSubmatch(body)
-		if m == nil || known[string(m[1])] {
-			return false
-		}
-		page, _ := w.notion.Page(id)
-		if claim.ParseToken(page.Text("claim_token")).ID == claim.ID(m[1]) {
-			return false
-		}
-		w.heldUp(page.ID)
-		return true
 	}
 }
