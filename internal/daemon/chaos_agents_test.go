@@ -57,7 +57,7 @@ func (a *chaosAgent) key() string {
 // work has the agent claim tasks, and do with them what agents do, until ctx ends. Then
 // it gives back what it has.
 func (a *chaosAgent) work(ctx context.Context) {
-	for sleep(ctx, a.upTo(time.Second)) {
+	for sleep(ctx, a.upTo(500*time.Millisecond)) {
 		cl, ok := a.claim(ctx)
 		if !ok {
 			continue
@@ -79,13 +79,13 @@ func (a *chaosAgent) work(ctx context.Context) {
 func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 	body := api.ClaimRequest{Agent: a.name}
 	switch {
-	case a.chance(60):
-		sleep(ctx, rush-a.now()%rush+a.upTo(a.window/2))
+	case a.chance(75):
+		sleep(ctx, rush-a.now()%rush+a.upTo(a.window/4))
 		body.Task = a.wanted()
 	case a.chance(20):
 		body.Task = a.aTask(a.random)
 	default:
-		body.WaitSeconds = a.upTo(4 * time.Second).Seconds()
+		body.WaitSeconds = a.upTo(2 * time.Second).Seconds()
 	}
 	key, call := a.key(), a.now()
 	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, func() bool {

@@ -31,13 +31,13 @@ func (l *lots) begin() {
 	}{
 		// Only the writes of claims may land after their senders gave them up, see
 		// package claim, and the entries of the logs.
-		{emulator.Delay, 8, l.window / 2, l.isClaim},
-		{emulator.Delay, 8, l.window, l.isClaim},
-		{emulator.Delay, 4, 2 * l.window, l.isClaim},
-		{emulator.DelayAnswer, 4, l.window, l.isClaim},
-		{emulator.DropAnswer, 4, 0, l.isClaim},
-		{emulator.LateWrite, 6, l.window, l.isClaim},
-		{emulator.LateWrite503, 4, 2 * l.window, l.isClaim},
+		{emulator.Delay, 5, l.window / 2, l.isClaim},
+		{emulator.Delay, 5, l.window, l.isClaim},
+		{emulator.Delay, 3, 2 * l.window, l.isClaim},
+		{emulator.DelayAnswer, 2, l.window, l.isClaim},
+		{emulator.DropAnswer, 2, 0, l.isClaim},
+		{emulator.LateWrite, 3, l.window, l.isClaim},
+		{emulator.LateWrite503, 3, 2 * l.window, l.isClaim},
 		{emulator.LateWrite, 3, 4 * l.settle, l.isClaim},
 		{emulator.LateWrite, 4, time.Second, isEntry},
 		{emulator.LateWrite, 4, 8 * time.Second, isEntry},

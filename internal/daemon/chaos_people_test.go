@@ -98,7 +98,7 @@ func (p *people) work(ctx context.Context) {
 
 // lead sees to it that there is work, until ctx ends: reopens tasks that nobody works on.
 func (p *people) lead(ctx context.Context) {
-	for sleep(ctx, time.Duration(p.random.Int64N(int64(p.peopleEvery/4)))) {
+	for sleep(ctx, time.Duration(p.random.Int64N(int64(p.peopleEvery/6)))) {
 		page, _ := p.notion.Page(p.aTask(p.random))
 		if page.Select("status") == "IN_PROGRESS" || page.Select("status") == "OPEN" && page.Text("claimed_by") != "Maria" {
 			continue
