@@ -93,7 +93,9 @@ func newProcess(c *chaos, number int) *process {
 		number: number, host: server.Listener.Addr().String(), log: log,
 		socket: filepath.Join(sockets, "s"), state: filepath.Join(home, "state"), clocks: filepath.Join(home, "clocks"),
 	}
+	dbs := c.notion.Databases()
 	p.env = append(os.Environ(),
+		"DIBS_DATABASES_TASKS="+dbs.Tasks, "DIBS_DATABASES_TASK_LOG="+dbs.TaskLog, "DIBS_DATABASES_MESH_LOG="+dbs.MeshLog,
 		chaosDaemon+"="+p.clocks, "HOME="+home, "XDG_CONFIG_HOME="+home, "DIBS_STATE_DIR="+p.state, "DIBS_SOCKET="+p.socket,
 		"DIBS_NOTION_BASE_URL="+server.URL, "NOTION_TOKEN="+c.notion.Token(), "DIBS_NOTION_RATE=20", "DIBS_NOTION_BURST=40",
 		"DIBS_NOTION_TIMEOUT="+c.timeout.String(), "DIBS_CLAIM_TIMEOUT="+chaosLease.String(),
