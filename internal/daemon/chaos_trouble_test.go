@@ -27,6 +27,7 @@ func (m *misfortune) between(least, most time.Duration) time.Duration {
 // work has the daemon meet with misfortunes until ctx ends. Then it runs.
 func (m *misfortune) work(ctx context.Context) {
 	for sleep(ctx, m.between(m.calm, 3*m.calm)) {
+		from := m.now()
 		switch n := m.random.IntN(10); {
 		case n < 3:
 			m.count("kills")
@@ -57,6 +58,7 @@ func (m *misfortune) work(ctx context.Context) {
 			sleep(ctx, m.between(0, m.brief))
 			heal()
 		}
+		m.wasAway(m.daemon.number, from)
 	}
 }
 
@@ -113,9 +115,10 @@ func (w *weather) work(ctx context.Context) {
 		case n < 1:
 			w.count("outages")
 			f = emulator.Fault{Kind: []emulator.FaultKind{emulator.DropRequest, emulator.Error503, emulator.HTML502}[w.random.IntN(3)]}
-			end := w.notion.Inject(f)
+			from, end := w.now(), w.notion.Inject(f)
 			sleep(ctx, w.upTo(w.brief+w.long))
 			end()
+			w.wasAway(0, from)
 			continue
 		default:
 			f = storms[w.random.IntN(len(storms))]
