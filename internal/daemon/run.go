@@ -110,7 +110,9 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
 	var errs []error
-	for _, t := range r.Changed {
+	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
+	// the daemon, may have come upon the token and got no further.
+	for t := range d.mirror.Tasks() {
 		sighted, err := d.claimer.Sighted(ctx, t.Token)
 		if err != nil {
 			errs = append(errs, err)

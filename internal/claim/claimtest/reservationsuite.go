@@ -68,7 +68,7 @@ func (t *ledgerTest) refusal() {
 		want := claim.Event{
 			ID: got.ID, At: c.Reserved, Kind: claim.KindDenied, Code: claim.CodeHeld,
 			Task: c.Task.ID, Title: "Task 1", URL: "https://notion.example/t",
-			Agent: agent, Claim: c.ID, Holder: "Sandman", Against: holder.ID, Detail: got.Detail,
+			Agent: agent, Claim: c.ID, Holder: "Sandman", Against: holder.ID, Expires: holder.ExpiresAt(), Detail: got.Detail,
 		}
 		if diff := cmp.Diff(want, got); diff != "" || got.Detail == "" || got.ID == "" {
 			t.Errorf("event (-want +got):\n%s", diff)

@@ -1,0 +1,221 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+)
+
+// chaosAgent is an agent of one daemon, whose connection to it is cut now and then.
+type chaosAgent struct {
+	*chaos
+	name   string
+	daemon *process
+	random *rand.Rand
+	client *client.Client
+	asked  int // requests with a key
+	kept   []api.Claim
+}
+
+// patience is how long an agent waits for an answer before it asks again.
+const patience = 6 * time.Second
+
+func newAgent(c *chaos, p *process, number int) *chaosAgent {
+	a := &chaosAgent{chaos: c, daemon: p, name: fmt.Sprintf("agent-%d-%d", p.number, number), random: c.stream(100*p.number + number + 1)}
+	var d net.Dialer
+	a.client = client.Over(p.socket, func(ctx context.Context) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, "unix", p.socket)
+		if err == nil && a.chance(10) {
+			c.count("cut connections")
+			time.AfterFunc(a.upTo(3*time.Second), func() { conn.Close() })
+		}
+		return conn, err
+	})
+	return a
+}
+
+// chance is true that many times of a hundred.
+func (a *chaosAgent) chance(percent int) bool { return a.random.IntN(100) < percent }
+
+func (a *chaosAgent) upTo(d time.Duration) time.Duration {
+	return time.Duration(a.random.Int64N(int64(d)))
+}
+
+// key is a new idempotency key.
+func (a *chaosAgent) key() string {
+	a.asked++
+	return fmt.Sprint(a.name, "-", a.asked)
+}
+
+// work has the agent claim tasks, and do with them what agents do, until ctx ends. Then
+// it gives back what it has.
+func (a *chaosAgent) work(ctx context.Context) {
+	for sleep(ctx, a.upTo(500*time.Millisecond)) {
+		cl, ok := a.claim(ctx)
+		if !ok {
+			continue
+		}
+		switch {
+		case a.chance(8):
+			a.kept = append(a.kept, cl) // forgotten, for now
+		default:
+			a.hold(ctx, cl)
+			a.end(cl)
+		}
+	}
+	for _, cl := range a.kept {
+		a.end(cl)
+	}
+}
+
+// claim asks for a task until it is told that it has it, or has not.
+func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
+	body := api.ClaimRequest{Agent: a.name}
+	switch {
+	case a.chance(75):
+		sleep(ctx, rush-a.now()%rush+a.upTo(a.window/4))
+		body.Task = a.wanted()
+	case a.chance(20):
+		body.Task = a.aTask(a.random)
+	default:
+		body.WaitSeconds = a.upTo(2 * time.Second).Seconds()
+	}
+	key, call := a.key(), a.now()
+	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, func() bool {
+		return ctx.Err() == nil && a.chance(70) // Notion does not answer: the key may be used once more
+	})
+	if err != nil {
+		a.refused(key, err)
+		return cl, false
+	}
+	a.granted(a, key, call, cl)
+	a.count("grants")
+	if a.chance(10) {
+		again, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, nil)
+		if err != nil || again.ID != cl.ID {
+			a.complain("%s was granted %s, and under the same key %s: %s, %v", a.name, cl.ID, key, again.ID, err)
+		}
+	}
+	return cl, true
+}
+
+// refused notes what an agent is told instead of a claim.
+func (a *chaosAgent) refused(key string, err error) {
+	p, ok := errors.AsType[*api.Problem](err)
+	if !ok {
+		a.complain("%s was not answered to the end: %v", a.name, err)
+		return
+	}
+	a.count("refusals: " + string(p.Code))
+	switch p.Code {
+	case api.CodeClaimLost:
+		// The claim was granted while nobody listened, and is over.
+		if p.Claim == nil {
+			a.complain("%s is told that a claim was lost, and not which: %v", a.name, err)
+			return
+		}
+		a.bound(key, p.Claim.ID)
+	case api.CodeInternal, api.CodeKeyReused, api.CodeInvalidRequest, api.CodeForbiddenAgent, api.CodeNotionRefused:
+		a.complain("%s is told: %v", a.name, err)
+	}
+}
+
+// hold has the agent work at its task for a while, and say that it is alive.
+func (a *chaosAgent) hold(ctx context.Context, cl api.Claim) {
+	for until := a.now() + a.upTo(a.atWork); a.now() < until && a.trusted(cl.ID); {
+		sleep(ctx, 200*time.Millisecond+a.upTo(2*time.Second))
+		if ctx.Err() != nil {
+			return
+		}
+		if !a.chance(30) {
+			continue
+		}
+		off, call := a.daemon.off(), a.now()
+		asking, cancel := context.WithTimeout(a.Context(), patience)
+		renewed, err := a.client.Renew(asking, string(cl.ID), api.RenewRequest{Agent: a.name}, "")
+		cancel()
+		if lost(err) {
+			a.ended(cl.ID, call, "a renewal was refused: %v", err)
+		} else if err == nil && a.daemon.off() == off {
+			a.count("renewals")
+			a.renewed(cl.ID, renewed.ExpiresAt.Add(-off))
+		}
+	}
+}
+
+// end has the agent say what became of its task.
+func (a *chaosAgent) end(cl api.Claim) {
+	id, key := string(cl.ID), a.key()
+	verbs := []struct {
+		percent int
+		kind    claim.Kind
+		say     func(context.Context) (api.Claim, error)
+	}{
+		{50, claim.KindCompleted, func(ctx context.Context) (api.Claim, error) {
+			return a.client.Complete(ctx, id, api.CompleteRequest{Agent: a.name, Summary: "done"}, key)
+		}},
+		{30, claim.KindReleased, func(ctx context.Context) (api.Claim, error) {
+			return a.client.Release(ctx, id, api.StopRequest{Agent: a.name}, key)
+		}},
+		{10, claim.KindBlocked, func(ctx context.Context) (api.Claim, error) {
+			return a.client.Block(ctx, id, api.StopRequest{Agent: a.name, Reason: "no access"}, key)
+		}},
+		{10, claim.KindFailed, func(ctx context.Context) (api.Claim, error) {
+			return a.client.Fail(ctx, id, api.FailRequest{Agent: a.name, Reason: "it does not work", Reopen: true}, key)
+		}},
+	}
+	roll := a.random.IntN(100)
+	verb := verbs[0]
+	for _, v := range verbs {
+		if verb = v; roll < v.percent {
+			break
+		}
+		roll -= v.percent
+	}
+	a.ended(cl.ID, a.now(), "it is to be %s", verb.kind)
+	_, err := persist(a, verb.say, func() bool { return true })
+	switch p, _ := errors.AsType[*api.Problem](err); {
+	case err == nil:
+		a.finished(cl.ID, verb.kind)
+		a.count(string(verb.kind))
+	case lost(err):
+		a.count("finishes too late")
+	case p != nil && p.Code == api.Code(claim.CodeNotionUnavailable):
+		a.count("finishes given up")
+	default:
+		a.complain("%s could not say that %s was %s: %v", a.name, cl.ID, verb.kind, err)
+	}
+}
+
+// lost reports whether an agent is told that its claim is over.
+func lost(err error) bool {
+	p, ok := errors.AsType[*api.Problem](err)
+	return ok && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim)
+}
+
+// persist asks until the daemon answers, however often it is killed meanwhile. again
+// says whether to ask once more if Notion cannot be reached; nil for always.
+func persist(a *chaosAgent, ask func(context.Context) (api.Claim, error), again func() bool) (cl api.Claim, err error) {
+	for a.Context().Err() == nil {
+		ctx, cancel := context.WithTimeout(a.Context(), patience)
+		cl, err = ask(ctx)
+		cancel()
+		p, answered := errors.AsType[*api.Problem](err)
+		switch {
+		case err == nil:
+			return cl, nil
+		case !answered, p.Code == api.CodeStopping, p.Code == api.CodeBusy: // ask again
+		case p.Code != api.Code(claim.CodeNotionUnavailable), again != nil && !again(), a.ending():
+			return cl, err
+		}
+		sleep(a.Context(), 50*time.Millisecond+a.upTo(500*time.Millisecond))
+	}
+	return cl, err
+}

@@ -1,0 +1,192 @@
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/daemon"
+	"dibs/internal/journal"
+)
+
+// chaosDaemon is the environment variable that makes the test binary a daemon; its value
+// is the file that says by how much its clocks are wrong.
+const chaosDaemon = "CHAOS_DAEMON_CLOCKS"
+
+// serveChaos is the main function of a daemon: what dibs serve does, but for its flags.
+func serveChaos() int {
+	if err := bendClocks(os.Getenv(chaosDaemon)); err != nil {
+		fmt.Fprintln(os.Stderr, "the clocks stay right:", err)
+	}
+	c, err := config.Load(config.Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	go func() { // the test ends before it could kill its daemons
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	d, err := daemon.Start(ctx, daemon.Options{Config: c, Version: "chaos", Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(d.Addr())
+	if err := d.Run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// process is a daemon that runs as a process of its own. What is done to it is done by
+// one goroutine; clocks may be asked by any.
+type process struct {
+	number int
+	socket string
+	host   string // of the requests that it sends to Notion
+	state  string
+	clocks string // the file, see bendClocks
+	env    []string
+	log    *os.File
+	cmd    *exec.Cmd
+	stdin  io.Closer
+
+	mu         sync.Mutex
+	wall, mono time.Duration // what its clocks are off by
+}
+
+// newProcess makes a daemon on c's board, which start starts.
+func newProcess(c *chaos, number int) *process {
+	c.Helper()
+	server := httptest.NewServer(c.notion)
+	c.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	home := c.TempDir()
+	sockets, err := os.MkdirTemp("", "dibs") // TempDir is too long for a socket's path
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { os.RemoveAll(sockets) })
+	log, err := os.Create(filepath.Join(home, "log"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	p := &process{
+		number: number, host: server.Listener.Addr().String(), log: log,
+		socket: filepath.Join(sockets, "s"), state: filepath.Join(home, "state"), clocks: filepath.Join(home, "clocks"),
+	}
+	dbs := c.notion.Databases()
+	p.env = append(os.Environ(),
+		"DIBS_DATABASES_TASKS="+dbs.Tasks, "DIBS_DATABASES_TASK_LOG="+dbs.TaskLog, "DIBS_DATABASES_MESH_LOG="+dbs.MeshLog,
+		chaosDaemon+"="+p.clocks, "HOME="+home, "XDG_CONFIG_HOME="+home, "DIBS_STATE_DIR="+p.state, "DIBS_SOCKET="+p.socket,
+		"DIBS_NOTION_BASE_URL="+server.URL, "NOTION_TOKEN="+c.notion.Token(), "DIBS_NOTION_RATE=20", "DIBS_NOTION_BURST=40",
+		"DIBS_NOTION_TIMEOUT="+c.timeout.String(), "DIBS_CLAIM_TIMEOUT="+chaosLease.String(),
+		"DIBS_CLAIM_WRITE_WINDOW="+c.window.String(), "DIBS_CLAIM_SETTLE="+c.settle.String(),
+		"DIBS_SYNC_INTERVAL="+c.interval.String(), "DIBS_SCHEDULE_SWEEP=@every 5s", "DIBS_SCHEDULE_FULL_SYNC=@every 20s")
+	c.Cleanup(func() {
+		p.kill()
+		log.Close()
+		c.attach(log.Name(), fmt.Sprint("the log of daemon ", number))
+	})
+	return p
+}
+
+// start starts the daemon, and waits until it serves.
+func (p *process) start(t testing.TB) {
+	t.Helper()
+	if err := setClocks(p.clocks, p.wall, p.mono); err != nil {
+		t.Error(err)
+		return
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = p.env, p.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return
+	}
+	p.cmd, p.stdin = cmd, stdin
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Errorf("daemon %d did not come up: it said %q, %v", p.number, line, err)
+	}
+}
+
+// kill kills the daemon with SIGKILL, stopped or not.
+func (p *process) kill() { p.end(syscall.SIGKILL) }
+
+func (p *process) end(s syscall.Signal) {
+	if p.cmd != nil {
+		p.cmd.Process.Signal(s)
+		p.cmd.Wait() // says that it was killed
+		p.stdin.Close()
+		p.cmd = nil
+	}
+}
+
+// stop has the daemon stand still for d. With its clocks, that is what a paused virtual
+// machine does; without, what a laptop does whose lid is closed.
+func (p *process) stop(ctx context.Context, d time.Duration, clocksToo bool) {
+	p.cmd.Process.Signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	sleep(ctx, d)
+	if clocksToo {
+		stood := time.Since(stopped).Truncate(time.Second)
+		p.jump(-stood, -stood)
+	}
+	p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// jump sets the clocks of the daemon, by that much.
+func (p *process) jump(wall, mono time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wall, p.mono = p.wall+wall, p.mono+mono
+	return setClocks(p.clocks, p.wall, p.mono)
+}
+
+// off is by how much the wall clock of the daemon is wrong.
+func (p *process) off() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wall
+}
+
+func (p *process) journal() string { return filepath.Join(p.state, journal.FileName) }
+
+// sleep sleeps for d, or until ctx ends, and reports whether it has not.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -1,0 +1,278 @@
+package daemon_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/oklog/ulid/v2"
+)
+
+// history is what agents and people know of the claims in a run. Its times are counted
+// from the beginning of the run, by this process's clock, which is Notion's.
+type history struct {
+	began time.Time
+
+	mu    sync.Mutex
+	holds map[claim.ID]*hold
+	keys  map[string]claim.ID
+	// takings are the moments, by task, at which people changed what a claim rests on.
+	takings map[string][]time.Duration
+	// late are the moments, by task, at which a claim write was held up to land later.
+	late map[string][]time.Duration
+	// aways are when daemons could do nothing.
+	aways []away
+	bad   []string // what must not be, found at once
+}
+
+// hold is a claim as its agent knows it.
+type hold struct {
+	id          claim.ID
+	task, agent string
+	daemon      int
+	call, told  time.Duration // when the agent asked first, and was answered
+	expires     time.Duration // as it was told last
+	ends        []end
+	finished    claim.Kind // what the agent was told that became of it; empty if it was not
+}
+
+// away is a time in which a daemon, 0 for all of them, was not there or not through to Notion.
+type away struct {
+	daemon   int
+	from, to time.Duration
+}
+
+// end is the earliest moment at which the agent stopped trusting its claim.
+type end struct {
+	at  time.Duration
+	why string
+}
+
+func newHistory() *history {
+	return &history{
+		began: time.Now(), holds: make(map[claim.ID]*hold), keys: make(map[string]claim.ID),
+		takings: make(map[string][]time.Duration), late: make(map[string][]time.Duration),
+	}
+}
+
+func (h *history) now() time.Duration { return time.Since(h.began) }
+
+func (h *history) complain(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bad = append(h.bad, fmt.Sprintf(format, args...))
+}
+
+// bound notes that the request under a key was answered with a claim.
+func (h *history) bound(key string, id claim.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if other, ok := h.keys[key]; ok && other != id {
+		h.bad = append(h.bad, fmt.Sprintf("the key %s was given two claims, %s and %s", key, other, id))
+	}
+	h.keys[key] = id
+}
+
+// granted notes that an agent was told of its claim, for which it asked first at call.
+func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.Claim) {
+	h.bound(key, cl.ID)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.holds[cl.ID]; known != nil {
+		if known.agent != a.name {
+			h.bad = append(h.bad, fmt.Sprintf("claim %s was given to %s and to %s", cl.ID, known.agent, a.name))
+		}
+		return
+	}
+	// What the agent is told is by the clock of its machine, which may be wrong, and
+	// may have been another one when the answer was made. The id was minted at the
+	// beginning of the attempt by Notion's time.
+	minted := ulid.Time(ulid.MustParse(string(cl.ID)).Time()).Sub(h.began)
+	minted = min(max(minted, call), h.now())
+	h.holds[cl.ID] = &hold{
+		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number,
+		call: call, told: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
+	}
+}
+
+// renewed notes that an agent was told that its claim lasts longer.
+func (h *history) renewed(id claim.ID, expires time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hd := h.holds[id]; hd != nil {
+		hd.expires = max(hd.expires, expires.Sub(h.began))
+	}
+}
+
+// ended notes that an agent trusts its claim no longer, from that moment on.
+func (h *history) ended(id claim.ID, at time.Duration, format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hd := h.holds[id]; hd != nil {
+		hd.ends = append(hd.ends, end{at, fmt.Sprintf(format, args...)})
+	}
+}
+
+// finished notes that what an agent made of its task was accepted.
+func (h *history) finished(id claim.ID, as claim.Kind) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hd := h.holds[id]; hd != nil {
+		hd.finished = as
+	}
+}
+
+// trusted reports whether the agent has no reason yet to think that its claim is over.
+func (h *history) trusted(id claim.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hd := h.holds[id]
+	return hd != nil && len(hd.ends) == 0 && h.now() < hd.expires
+}
+
+// taken notes that a person changes what the claim on a task rests on.
+func (h *history) taken(task string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.takings[task] = append(h.takings[task], h.now())
+}
+
+// touched reports whether a person changed what a claim on the task rested on.
+func (h *history) touched(task string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.takings[task]) > 0
+}
+
+// heldUp notes that a claim write is held up on its way to the task.
+func (h *history) heldUp(task string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late[task] = append(h.late[task], h.now())
+}
+
+// wasAway notes that a daemon, 0 for all of them, could do nothing from then until now.
+func (h *history) wasAway(daemon int, from time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.aways = append(h.aways, away{daemon, from, time.Since(h.began)})
+}
+
+// over is the earliest moment at which the hold's agent stopped trusting its claim.
+func (h *history) over(hd *hold) end {
+	first := end{hd.expires, "its lease was over"}
+	for _, e := range hd.ends {
+		if e.at < first.at {
+			first = e
+		}
+	}
+	for _, at := range h.takings[hd.task] {
+		if at >= hd.call && at < first.at {
+			first = end{at, "a person took it"}
+		}
+	}
+	return first
+}
+
+// lockStep is one operation of the lock that a task is.
+type lockStep struct {
+	claim claim.ID
+	ends  bool
+}
+
+// lock is a task as those who hold it see it: it can be taken while nobody has it, and
+// whoever has it has it until he stops trusting that, or somewhat longer.
+var lock = porcupine.Model{
+	Init: func() any { return claim.ID("") },
+	Step: func(state, input, _ any) (bool, any) {
+		holder, op := state.(claim.ID), input.(lockStep)
+		if op.ends {
+			return holder == op.claim, claim.ID("")
+		}
+		return holder == "", op.claim
+	},
+}
+
+// excused reports whether package claim leaves it possible that b was granted while a was
+// trusted: a late claim covered a's, and its holder did not get through to repair that.
+func (h *history) excused(a, b *hold) bool {
+	return slices.ContainsFunc(h.late[a.task], func(late time.Duration) bool {
+		return late > a.call && late < b.told && slices.ContainsFunc(h.aways, func(w away) bool {
+			return (w.daemon == 0 || w.daemon == a.daemon) && w.from < b.told && w.to > late
+		})
+	})
+}
+
+// check returns the tasks whose history cannot be that of a lock, with that history, but
+// for those, which it counts, where that can be.
+func (h *history) check() (stories map[string]string, excused int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	byTask := make(map[string][]*hold)
+	for _, hd := range h.holds {
+		byTask[hd.task] = append(byTask[hd.task], hd)
+	}
+	stories = make(map[string]string)
+	for task, holds := range byTask {
+		var ops []porcupine.Operation
+		for i, hd := range holds {
+			ops = append(ops,
+				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id}, Call: int64(hd.call), Return: int64(hd.told)},
+				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, ends: true}, Call: int64(max(h.over(hd).at, hd.call)), Return: math.MaxInt64})
+		}
+		if porcupine.CheckOperations(lock, ops) {
+			continue
+		}
+		var doubles, fine int
+		for _, a := range holds {
+			for _, b := range holds {
+				if a.told < b.told && h.over(a).at > b.told && h.over(b).at > b.told {
+					doubles++
+					if h.excused(a, b) {
+						fine++
+					}
+				}
+			}
+		}
+		if excused += fine; doubles == 0 || fine < doubles {
+			stories[task] = h.tell(task, holds)
+		}
+	}
+	return stories, excused
+}
+
+// tell tells the history of a task.
+func (h *history) tell(task string, holds []*hold) string {
+	type line struct {
+		at   time.Duration
+		text string
+	}
+	var lines []line
+	for _, hd := range holds {
+		over := h.over(hd)
+		lines = append(lines,
+			line{hd.call, fmt.Sprintf("%s asks, at daemon %d, for %s", hd.agent, hd.daemon, hd.id)},
+			line{hd.told, fmt.Sprintf("%s is told of %s, until %v", hd.agent, hd.id, hd.expires)},
+			line{over.at, fmt.Sprintf("%s trusts %s no longer: %s", hd.agent, hd.id, over.why)})
+	}
+	for _, at := range h.takings[task] {
+		lines = append(lines, line{at, "a person takes it"})
+	}
+	for _, at := range h.late[task] {
+		lines = append(lines, line{at, "a claim write is held up"})
+	}
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	var out strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&out, "%8.3fs  %s\n", l.at.Seconds(), l.text)
+	}
+	return out.String()
+}

@@ -1,0 +1,217 @@
+package daemon_test
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/journal"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// afterwards kills the daemons, and gives the next ones half an hour, in virtual time. Then
+// all that was owed is delivered, and whatever was claimed is free again.
+func (c *chaos) afterwards() {
+	for _, p := range c.daemons {
+		p.kill()
+	}
+	if err := c.notion.Close(); err != nil {
+		c.Fatal(err)
+	}
+	left := time.Now()
+	synctest.Test(c.T, func(t *testing.T) {
+		time.Sleep(time.Until(left)) // the bubble's time begins long ago
+		notion, err := emulator.New(emulator.Options{StateFile: c.state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer notion.Close()
+		w := &world{T: t, notion: notion, tasks: c.tasks}
+		var nodes []*node
+		for _, p := range c.daemons {
+			nodes = append(nodes, w.daemon(func(cfg *config.Config) {
+				cfg.StateDir = p.state
+				cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
+				cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
+			}))
+			defer nodes[len(nodes)-1].stop()
+		}
+		// Soon, what was given up is cleared away; after a while, all is.
+		time.Sleep(soon)
+		c.cleared(w, nodes)
+		time.Sleep(30 * time.Minute)
+		for _, n := range nodes {
+			if left := unquiet(n); len(left) > 0 {
+				t.Errorf("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
+			}
+		}
+		for _, page := range notion.Pages(c.tasks) {
+			if page.Select("status") == "IN_PROGRESS" && !page.Trashed {
+				t.Errorf("task %s is %s, by %q since %s, with the token %q:\n%s", page.ID, page.Select("status"),
+					page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), c.requestsTo(page.ID))
+			}
+		}
+	})
+	// What the logs have is looked at outside, where the journals can be.
+	var err error
+	if c.notion, err = emulator.New(emulator.Options{StateFile: c.state}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// soon is when what was given up lately has been cleared away: longer than any grace.
+const soon = time.Minute
+
+// lately is how old an attempt may be, when the troubles end, that has to be cleared away
+// soon: what has failed for longer is tried less often, and then its lease is over.
+const lately = 20 * time.Second
+
+// cleared checks, soon after the troubles have ended, that the board shows no attempt of
+// which nothing came.
+func (c *chaos) cleared(w *world, nodes []*node) {
+	for _, page := range w.notion.Pages(c.tasks) {
+		token := claim.ParseToken(page.Text("claim_token"))
+		if token.ID == "" || token.Done || page.Trashed || c.meddled(page) {
+			continue
+		}
+		var known, granted bool
+		for _, n := range nodes {
+			log, err := n.Log(w.Context(), api.LogFilter{Claim: token.ID})
+			if err != nil {
+				w.Error(err)
+			}
+			for _, e := range log.Entries {
+				known, granted = true, granted || e.Kind == claim.KindGranted
+			}
+		}
+		age := time.Since(ulid.Time(ulid.MustParse(string(token.ID)).Time()))
+		if age < soon || age > soon+lately {
+			continue
+		}
+		if token.Void || known && !granted {
+			w.Errorf("after %v, task %s is %s, by %q, with the token %q:\n%s", soon, page.ID, page.Select("status"),
+				page.Text("claimed_by"), page.Text("claim_token"), c.requestsTo(page.ID))
+		}
+	}
+}
+
+// meddled reports whether a person took the task away or finished it whatever it showed:
+// then nobody else takes off what a claim left there.
+func (c *chaos) meddled(page emulator.Page) bool {
+	status := page.Select("status")
+	return c.touched(page.ID) && (page.Text("claimed_by") == "Maria" || status != "OPEN" && status != "IN_PROGRESS")
+}
+
+// unquiet says what a daemon has left to do.
+func unquiet(n *node) []string {
+	status, err := n.Status(n.w.Context())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var left []string
+	if status.Outbox.Depth > 0 {
+		left = append(left, fmt.Sprintf("%s: %s", status.Outbox.Owed(), status.Outbox.LastError))
+	}
+	claims, err := n.Claims(n.w.Context(), "")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, held := range claims.Claims {
+		left = append(left, fmt.Sprintf("claim %s of %s on %s is %s", held.ID, held.Agent, held.Task.ID, held.State))
+	}
+	return left
+}
+
+// checkLogs compares what agents know, what the journals of the stopped daemons say, and
+// what the logs have. It returns when the daemons found claims lost.
+func (c *chaos) checkLogs() {
+	want, granted := make(map[string]claim.Event), make(map[claim.ID]bool)
+	for _, p := range c.daemons {
+		for _, e := range c.events(p) {
+			for _, log := range e.Logs() {
+				want[fmt.Sprint(log, " ", e.ID)] = e
+			}
+			switch e.Kind {
+			case claim.KindGranted:
+				granted[e.Claim] = true
+			case claim.KindLost, claim.KindSwept:
+				c.ended(e.Claim, e.At.Truncate(time.Second).Sub(c.began), "daemon %d found it %s", p.number, e.Kind)
+			}
+		}
+	}
+	rows, grants, finishes := make(map[string]int), make(map[string]int), make(map[string]int)
+	for log, db := range map[claim.Log]string{claim.MeshLog: c.notion.Databases().MeshLog, claim.TaskLog: c.notion.Databases().TaskLog} {
+		for _, row := range c.notion.Pages(db) {
+			key := fmt.Sprint(log, " ", row.Text("entry_id"))
+			if rows[key]++; rows[key] == 2 {
+				c.Errorf("the %s log has an entry twice: %s", log, describe(row))
+			}
+			if _, ok := want[key]; !ok {
+				c.Errorf("the %s log has an entry that no journal has: %s", log, describe(row))
+			}
+			if log == claim.TaskLog {
+				finishes[row.Text("claim_id")]++
+			} else if row.Select("event") == string(claim.KindGranted) {
+				grants[row.Text("claim_id")]++
+			}
+		}
+	}
+	for key, e := range want {
+		if rows[key] == 0 {
+			c.Errorf("there is no entry %s of %+v", key, e)
+		}
+	}
+	c.counts["log entries"] += len(rows)
+	for id := range granted {
+		if !slices.ContainsFunc(c.bindings(), func(known claim.ID) bool { return known == id }) {
+			c.Errorf("claim %s was granted, and nobody was told", id)
+		}
+	}
+	for id, h := range c.holds {
+		if n := grants[string(id)]; n != 1 {
+			c.Errorf("the grant of %s to %s has %d entries in the mesh log", id, h.agent, n)
+		}
+		if n := finishes[string(id)]; n != 1 && h.finished == claim.KindCompleted || n > 1 {
+			c.Errorf("the work of %s under %s, which is %q, has %d entries in the task log", h.agent, id, h.finished, n)
+		}
+	}
+}
+
+func describe(row emulator.Page) string {
+	return fmt.Sprintf("%q, claim %s", row.Title(), row.Text("claim_id"))
+}
+
+// events are what the journal of a stopped daemon says, which must be sound.
+func (c *chaos) events(p *process) []claim.Event {
+	c.Helper()
+	db, err := sql.Open("sqlite", p.journal())
+	if err != nil {
+		c.Fatal(err)
+	}
+	var sound string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
+		c.Errorf("the journal of daemon %d: %s, %v", p.number, sound, err)
+	}
+	if err := db.Close(); err != nil {
+		c.Error(err)
+	}
+	j, err := journal.Open(c.Context(), p.journal())
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer j.Close()
+	events, err := j.Events(c.Context(), journal.EventFilter{})
+	if err != nil {
+		c.Error(err)
+	}
+	return events
+}

@@ -1,0 +1,251 @@
+package daemon_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+)
+
+var chaosSeed = flag.Uint64("seed", 0, "the seed of the chaos; 0 for one that nobody had before")
+
+// chaosLease is how long a claim lasts: there is no shorter one.
+const chaosLease = time.Minute
+
+// season is what a run is like.
+type season struct {
+	name   string
+	length time.Duration
+	// calm is about how long nothing befalls a daemon, brief the longest that it is away
+	// then. long is how long it stands still now and then, 0 for never.
+	calm, brief, long time.Duration
+	// The daemons' settings: request timeout, write window, settle and sync interval.
+	timeout, window, settle, interval time.Duration
+	peopleEvery                       time.Duration // at the most, between their edits
+	atWork                            time.Duration // that an agent works on a task, at the most
+	tasks                             int
+	// least is how many grants a run has that tests something. A short one has none on a
+	// machine that is busy enough.
+	least int
+}
+
+// TestChaos has three daemons, each a process of its own, work on one board while they are
+// killed, stand still and have wrong clocks, Notion fails, and people edit the tasks. No
+// two agents may ever trust that they have the same task, but where the documentation of
+// package claim says so; and when all is over, the journals are sound, every log entry is
+// there once, and nothing is left on the board.
+//
+// The protocol's times are as short as they can be, so that much happens at once. Real
+// processes take real time: how a run goes cannot be repeated, but its seed decides what
+// befalls whom when.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	busy := season{
+		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
+		timeout: 4 * time.Second, window: 700 * time.Millisecond, settle: 800 * time.Millisecond, interval: 3 * time.Second,
+		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14,
+	}
+	seasons := []season{busy}
+	if *long {
+		busy.length, busy.least = 4*time.Minute, 10
+		slow := busy
+		slow.least = 10
+		slow.name, slow.length, slow.long = "standing still", 8*time.Minute, 70*time.Second
+		slow.peopleEvery, slow.atWork = 20*time.Second, 3*time.Minute
+		seasons = []season{busy, slow}
+	}
+	for _, s := range seasons {
+		t.Run(s.name, func(t *testing.T) {
+			seed := *chaosSeed
+			if seed == 0 {
+				seed = rand.Uint64()
+			}
+			newChaos(t, s, seed).run()
+		})
+	}
+}
+
+// chaos is one run.
+type chaos struct {
+	*testing.T
+	season
+	*history
+	seed     uint64
+	state    string // the file with Notion's state
+	notion   *emulator.Emulator
+	tasks    string
+	daemons  []*process
+	requests []emulator.Request // in the end
+	over     time.Time          // when troubles have ended; zero before
+
+	counting sync.Mutex
+	counts   map[string]int
+}
+
+func newChaos(t *testing.T, s season, seed uint64) *chaos {
+	t.Logf("-seed %d", seed)
+	state := filepath.Join(t.TempDir(), "notion.json")
+	notion, err := emulator.New(emulator.Options{StateFile: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { notion.Close() })
+	dbs, err := notion.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: state, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
+	for i := range s.tasks {
+		if _, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": text("title", fmt.Sprint("Task ", i+1))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	slow := c.stream(1)
+	notion.SetLatency(func(*http.Request) (before, after time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(slow.Int64N(int64(s.window / 4))), time.Duration(slow.Int64N(int64(s.window / 4)))
+	})
+	for i := range 3 {
+		c.daemons = append(c.daemons, newProcess(c, i+1))
+	}
+	return c
+}
+
+// stream is the randomness of one of those who take part.
+func (c *chaos) stream(number int) *rand.Rand { return rand.New(rand.NewPCG(c.seed, uint64(number))) }
+
+// aTask is a task of the board.
+func (c *chaos) aTask(random *rand.Rand) string {
+	pages := c.notion.Pages(c.tasks)
+	return pages[random.IntN(len(pages))].ID
+}
+
+// rush is how long everybody rushes at the same task.
+const rush = 500 * time.Millisecond
+
+// wanted is the task that everybody rushes at now: one that can be had, if there is any.
+func (c *chaos) wanted() string {
+	pages := c.notion.Pages(c.tasks)
+	now := int(c.now() / rush)
+	for i := range pages {
+		p := pages[(now+i)%len(pages)]
+		if p.Select("status") == "OPEN" && p.Text("claimed_by") == "" || p.Select("status") == "IN_PROGRESS" && p.Text("claimed_by") == "Ghost" {
+			return p.ID
+		}
+	}
+	return pages[now%len(pages)].ID
+}
+
+// count counts what happened.
+func (c *chaos) count(what string) {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	c.counts[what]++
+}
+
+// ending reports whether all should have worked for long.
+func (c *chaos) ending() bool {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	return !c.over.IsZero() && time.Since(c.over) > time.Minute
+}
+
+// run lets everything happen, and then looks at what came of it.
+func (c *chaos) run() {
+	var coming sync.WaitGroup
+	for _, p := range c.daemons {
+		coming.Go(func() { p.start(c) })
+	}
+	coming.Wait()
+	if c.Failed() {
+		return
+	}
+	working, stopWork := context.WithCancel(c.Context())
+	defer stopWork()
+	troubled, cancel := context.WithTimeout(c.Context(), c.length)
+	defer cancel()
+
+	lots := &lots{chaos: c, random: c.stream(2)}
+	lots.begin()
+	var troubles, workers sync.WaitGroup
+	var standing sync.Mutex
+	for i, p := range c.daemons {
+		m := &misfortune{chaos: c, random: c.stream(10 + i), daemon: p, standing: &standing}
+		troubles.Go(func() { m.work(troubled) })
+		for n := range 4 {
+			a := newAgent(c, p, n)
+			workers.Go(func() { a.work(working) })
+		}
+	}
+	troubles.Go(func() { (&weather{c, c.stream(20)}).work(troubled) })
+	workers.Go(func() { (&people{c, c.stream(30)}).work(troubled) })
+	workers.Go(func() { (&people{c, c.stream(31)}).lead(troubled) })
+
+	troubles.Wait()
+	c.counting.Lock()
+	c.over = time.Now()
+	c.counting.Unlock()
+	stopWork()
+	workers.Wait()
+	c.requests = c.notion.Requests()
+	c.afterwards()
+	c.checkLogs()
+	stories, excused := c.check()
+	c.counts["doubles that package claim leaves possible"] = excused
+	for task, story := range stories {
+		c.Errorf("two agents had task %s at the same time:\n%s%s", task, story, c.requestsTo(task))
+	}
+	for _, what := range c.bad {
+		c.Error(what)
+	}
+	var did []string
+	for _, what := range slices.Sorted(maps.Keys(c.counts)) {
+		did = append(did, fmt.Sprint(c.counts[what], " ", what))
+	}
+	c.Logf("%s", strings.Join(did, ", "))
+	if n := len(c.holds); n < c.least {
+		c.Errorf("%d claims were granted: they test nothing", n)
+	}
+}
+
+// bindings are the claims that the agents were told of.
+func (h *history) bindings() []claim.ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.keys))
+}
+
+// requestsTo tells what was written to a page, and what it was answered.
+func (c *chaos) requestsTo(id string) string {
+	var out strings.Builder
+	for _, r := range c.requests {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.Path, id) {
+			fmt.Fprintf(&out, "%8.3fs  %d %s\n", r.Time.Sub(c.began).Seconds(), r.Status, r.Body)
+		}
+	}
+	return out.String()
+}
+
+// attach shows the end of a file if the test failed.
+func (c *chaos) attach(file, name string) {
+	data, err := os.ReadFile(file)
+	if err == nil && c.Failed() {
+		c.Logf("%s:\n%s", name, data[max(0, len(data)-20_000):])
+	}
+}
