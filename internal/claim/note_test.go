@@ -100,7 +100,7 @@ func TestSweepNamesTheClaim(t *testing.T) {
 		w.ok(err)
 		events := d.Ledger.Events()
 		last := events[len(events)-1]
-		want := "its lease ran out at 1999-12-31T22:31:00Z; it was claimed or last renewed at 1999-12-31 22:00 UTC"
+		want := "its lease ran out at 22:31 UTC on Dec 31; it was claimed or last renewed at 1999-12-31 22:00 UTC"
 		if !swept || last.Claim != ghost || last.Holder != "Ghost" || last.Detail != want {
 			t.Errorf("claim %s of %s, %q; want %s of Ghost, %q", last.Claim, last.Holder, last.Detail, ghost, want)
 		}

@@ -75,7 +75,7 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 			cl.Sweep, cl.Detail = nil, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
 		}
 	}
-	if cl.Sweep != nil {
+	if cl.Sweep != nil && cl.Sweep.Of == "" {
 		w.Note = c.sweptNote(cl, v.At)
 	}
 	cl.State = Clearing

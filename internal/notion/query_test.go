@@ -74,7 +74,7 @@ func TestQuery(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if n := len(sent["filter_properties"]); n != 9 {
+		if n := len(sent["filter_properties"]); n != 10 {
 			w.Errorf("the query asked for %d properties: %v", n, sent)
 		}
 	})
