@@ -188,7 +188,7 @@ func TestDenials(t *testing.T) {
 		{
 			name:   "assigned, and waiting for another task",
 			change: func(t *task.Task) { t.ClaimedBy, t.DependsOn = "Sandman", []task.ID{otherPage} },
-			code:   claim.CodeBlockedByDependency, says: string(otherPage), requests: 1,
+			code:   claim.CodeBlockedByDependency, says: "waits for another task", requests: 1,
 		},
 		{
 			name:   "trashed",

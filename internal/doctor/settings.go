@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/notion"
 )
@@ -58,6 +59,7 @@ const (
 func (e *examination) rate() {
 	const means = "whatever is beyond that Notion answers with a pause, in which nothing is claimed"
 	switch rate := e.Config.Notion.Rate; {
+	case e.Config.Notion.BaseURL != config.Default().Notion.BaseURL: // what another server allows is not known
 	case rate > businessRate:
 		e.warn("rate", fmt.Sprintf("notion.rate is %g requests a second, and Notion allows %d, or %d in Business and Enterprise: %s", rate, usualRate, businessRate, means),
 			fmt.Sprintf("set it to %d, or to %d in such a workspace", usualRate, businessRate))
