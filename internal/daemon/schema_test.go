@@ -210,7 +210,7 @@ func TestQueriesAskForWhatIsInUse(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, r := range w.notion.Requests() {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/query") {
-				if got := strings.Count(r.RawQuery, "filter_properties="); got != 9 {
+				if got := strings.Count(r.RawQuery, "filter_properties="); got != 10 {
 					w.Errorf("a query asks for %d properties: %s", got, r.RawQuery)
 				}
 			}

@@ -86,7 +86,7 @@ func sorted(e *APIError) (kind claim.StoreErrorKind, advice string) {
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && otherKind.MatchString(e.Message):
 		return claim.Refused, "that is the id of something else, not of a database: open the database as a page of its own, and copy the id from its URL"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && badID.MatchString(e.Message):
-		return claim.Refused, "that is no id of Notion's, though it looks like one: copy it anew from the URL of the database or page"
+		return claim.NotFound, "that is no id of Notion's, though it looks like one: copy it anew from the URL of the database or page"
 	case e.Status == http.StatusBadRequest && e.Code == codeValidation && inTrash.MatchString(e.Message):
 		return claim.Trashed, ""
 	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.RateLimited(), e.Status >= 500:
