@@ -18,11 +18,20 @@ type ClaimRequest struct {
 	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
+	Keeper
+}
+
+// Keeper is a process of this machine that keeps a claim alive while it lives, up to
+// claim.max_lifetime.
+type Keeper struct {
+	PID          int     `json:"pid,omitempty" minimum:"1" doc:"A process of the caller's on this machine: while it lives, the claim is renewed, and once it is gone, given back"`
+	GraceSeconds float64 `json:"grace_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long the claim is kept after that, for another process to take over"`
 }
 
 // RenewRequest asks for a fresh lease.
 type RenewRequest struct {
 	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Keeper
 }
 
 // SyncRequest asks for the daemon's copy of the tasks to be brought up to date.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
@@ -62,6 +63,8 @@ type Config struct {
 	Mirror  Mirror
 	Journal Journal
 	Feed    Feed
+	// Alive looks after claims that have keepers.
+	Alive *alive.Watch
 	// Now is Notion's time.
 	Now func() time.Time
 	// Back returns a channel that is closed when Notion is next found to be back; nil
@@ -82,6 +85,7 @@ type Broker struct {
 	ready   *ready.View
 	journal Journal
 	feed    Feed
+	alive   *alive.Watch
 	now     func() time.Time
 	back    func() <-chan struct{}
 	report  func(context.Context, *api.Status) error
@@ -106,7 +110,7 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now, back: c.Back,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, now: c.Now, back: c.Back,
 		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),

@@ -254,7 +254,21 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 			return claim.Claim{}, err
 		}
 	}
+	kept := r.Keeper.Process.ID != 0
+	if kept {
+		// Before the attempt, so that no crash leaves a claim that nobody looks after.
+		if err := b.alive.Keep(ctx, id, r.Keeper); err != nil {
+			return claim.Claim{}, err
+		}
+	}
 	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != "", Quiet: r.Task == ""})
+	if kept && err == nil {
+		b.alive.Granted(id)
+	} else if kept {
+		if ferr := b.alive.Forget(context.WithoutCancel(ctx), id); ferr != nil {
+			b.log.Error("who was to keep a claim alive could not be forgotten", "claim", id, "error", ferr)
+		}
+	}
 	var denied *claim.Denied
 	if !errors.As(err, &denied) || !denied.Local && !denied.Page { // else it would wake who asked
 		b.Changed()

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -34,6 +35,8 @@ type Request struct {
 	// it is, -1 for an unknown one.
 	Key string
 	UID int
+	// Keeper, if its process is one, keeps the claim alive.
+	Keeper alive.Keeper
 }
 
 // Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the

@@ -16,6 +16,8 @@ type change struct {
 	verb, short, long string
 	// flags adds the flags of its own.
 	flags func(*cobra.Command)
+	// check, if set, looks at them.
+	check func(*cobra.Command) error
 	// do asks the daemon for it.
 	do func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error)
 	// done says in a line what has been done.
@@ -40,6 +42,11 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			}
 			if err := requestID.check(); err != nil {
 				return err
+			}
+			if c.check != nil {
+				if err := c.check(cmd); err != nil {
+					return err
+				}
 			}
 			daemon, err := a.daemon()
 			if err != nil {

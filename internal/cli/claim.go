@@ -38,25 +38,45 @@ func (a *app) claimCommand() *cobra.Command {
 type claimFlags struct {
 	wait, timeout time.Duration
 	key           key
+	keeper        keeperFlags
 }
 
 func (f *claimFlags) add(cmd *cobra.Command) {
+	f.addWait(cmd)
+	f.key.add(cmd)
+	f.keeper.add(cmd)
+}
+
+func (f *claimFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for a task, at most 1h")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the lease lasts, in whole minutes (default: as the task or the daemon says)")
-	f.key.add(cmd)
+}
+
+// claimRequest is what the flags ask for: a claim on a task or, if the id is empty, on
+// the next ready one.
+func (a *app) claimRequest(cmd *cobra.Command, id string, flags claimFlags) (api.ClaimRequest, error) {
+	agent, err := a.claimer()
+	if err != nil {
+		return api.ClaimRequest{}, err
+	}
+	if flags.wait < 0 || flags.wait > api.MaxWait {
+		return api.ClaimRequest{}, usagef("--wait %v: want a time from 0s to %v", flags.wait, api.MaxWait)
+	}
+	if given := cmd.Flags().Changed("timeout"); given && (flags.timeout < time.Minute || flags.timeout%time.Minute != 0) {
+		return api.ClaimRequest{}, usagef("--timeout %v: want whole minutes, at least 1m", flags.timeout)
+	}
+	keeper, err := flags.keeper.keeper(cmd)
+	return api.ClaimRequest{
+		Agent: agent, Task: id, Keeper: keeper,
+		TimeoutMinutes: int(flags.timeout / time.Minute), WaitSeconds: flags.wait.Seconds(),
+	}, err
 }
 
 // claim asks for a claim on a task, or, if the id is empty, on the next ready one.
 func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
-	agent, err := a.claimer()
+	request, err := a.claimRequest(cmd, string(id), flags)
 	if err != nil {
 		return err
-	}
-	if flags.wait < 0 || flags.wait > api.MaxWait {
-		return usagef("--wait %v: want a time from 0s to %v", flags.wait, api.MaxWait)
-	}
-	if given := cmd.Flags().Changed("timeout"); given && (flags.timeout < time.Minute || flags.timeout%time.Minute != 0) {
-		return usagef("--timeout %v: want whole minutes, at least 1m", flags.timeout)
 	}
 	if err := flags.key.check(); err != nil {
 		return err
@@ -65,10 +85,7 @@ func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
 	if err != nil {
 		return err
 	}
-	c, err := daemon.Claim(cmd.Context(), api.ClaimRequest{
-		Agent: agent, Task: string(id),
-		TimeoutMinutes: int(flags.timeout / time.Minute), WaitSeconds: flags.wait.Seconds(),
-	}, flags.key.value)
+	c, err := daemon.Claim(cmd.Context(), request, flags.key.value)
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return notClaimed{p}
 	}

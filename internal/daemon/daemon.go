@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/alive"
 	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -63,6 +64,7 @@ type Daemon struct {
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
+	alive      *alive.Watch
 	server     *server.Server
 	metrics    *metrics.Metrics
 	listen     net.Listener
@@ -231,8 +233,15 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		}
 		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
+	d.alive, err = alive.New(ctx, alive.Config{
+		Storage: d.journal, Claims: d.claimer, Lives: alive.Lives, Log: d.log,
+		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
+	})
+	if err != nil {
+		return err
+	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Now: d.notion.Now, Back: d.notion.Back,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Now: d.notion.Now, Back: d.notion.Back,
 		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{

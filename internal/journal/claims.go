@@ -123,14 +123,14 @@ func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Claim, error) {
 	return c, j.failed(err, "reading claim %s", id)
 }
 
-// alive is a condition on rows of claims. It is also that of their index, so every
+// unended is a condition on rows of claims. It is also that of their index, so every
 // statement about claims that have not ended spells it this way.
-const alive = "state <> 'ended'"
+const unended = "state <> 'ended'"
 
 // Live returns the claims that have not ended, oldest first, which is the order
 // of their ids.
 func (j *Journal) Live(ctx context.Context) ([]claim.Claim, error) {
-	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+alive+" ORDER BY id")
+	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
 	return claims, j.failed(err, "reading the live claims")
 }
 
@@ -152,7 +152,7 @@ func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, err
 		query, args = query+" AND agent = ?", append(args, f.Agent)
 	}
 	if !f.IncludeEnded {
-		query += " AND " + alive
+		query += " AND " + unended
 	}
 	query, args = query+" ORDER BY id DESC LIMIT ?", append(args, atMost(f.Limit))
 	claims, err := collect(ctx, j.readers, scanClaim, query, args...)

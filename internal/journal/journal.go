@@ -177,7 +177,7 @@ func (j *Journal) check(ctx context.Context) error {
 // recover puts right what the last process left half done.
 func (j *Journal) recover(ctx context.Context) error {
 	return j.writeAlone(ctx, func(tx *tx) error {
-		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+alive+" AND state = ?", claim.Reserved)
+		reserved, err := collect(ctx, tx, scanClaim, "SELECT body FROM claims WHERE "+unended+" AND state = ?", claim.Reserved)
 		if err != nil {
 			return err
 		}

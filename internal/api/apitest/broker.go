@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -98,6 +99,15 @@ func (b *Broker) Claim(ctx context.Context, r broker.Request) (claim.Claim, erro
 
 func (b *Broker) Renew(ctx context.Context, r broker.Ref) (claim.Claim, error) {
 	return answer[claim.Claim](ctx, b, "Renew", r)
+}
+
+func (b *Broker) Keep(ctx context.Context, r broker.Ref, k alive.Keeper) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Keep", r, k)
+}
+
+func (b *Broker) Connect(ctx context.Context, r broker.Ref, grace time.Duration) (claim.Claim, func(), error) {
+	c, err := answer[claim.Claim](ctx, b, "Connect", r, grace)
+	return c, func() { _, _ = answer[claim.Claim](context.Background(), b, "leave", c.ID) }, err
 }
 
 func (b *Broker) Finish(ctx context.Context, r broker.Ref, f claim.Finish) (claim.Claim, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -21,6 +22,13 @@ type Broker interface {
 	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError,
 	// *broker.OwedError or *claim.StoreError.
 	Renew(context.Context, broker.Ref) (claim.Claim, error)
+
+	// Keep has a process keep a claim alive. It fails as Renew does.
+	Keep(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+
+	// Connect has a connection keep a claim alive until leave is called, and for its
+	// grace. It fails as Renew does.
+	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c claim.Claim, leave func(), err error)
 
 	// Finish fails as Renew does. A claim returned in state Finishing was
 	// accepted and is owed to Notion.

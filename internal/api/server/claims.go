@@ -50,7 +50,15 @@ func (s *Server) claimRoutes(o operations) {
 
 	add(o, changeBy(o, "renew", "Begin the lease anew"), func(ctx context.Context, in *changeInput[api.RenewRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
-		return s.change(ctx, in.ID, body.Agent, s.broker.Renew)
+		keeper, err := keeperOf(ctx, body.Keeper)
+		if err != nil {
+			return nil, err
+		}
+		renew := s.broker.Renew
+		if body.PID != 0 {
+			renew = func(ctx context.Context, r broker.Ref) (claim.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
+		}
+		return s.change(ctx, in.ID, body.Agent, renew)
 	})
 	add(o, changeBy(o, "complete", "The work is done"), func(ctx context.Context, in *changeInput[api.CompleteRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
@@ -93,11 +101,14 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
 		Key:     in.Key,
 	}
+	var err error
+	if request.Keeper, err = keeperOf(ctx, in.Body.Keeper); err != nil {
+		return nil, err
+	}
 	if in.Key != "" {
 		request.UID = caller(ctx)
 	}
 	if in.Body.Task != "" {
-		var err error
 		if request.Task, err = s.named(ctx, "body.task", in.Body.Task); err != nil {
 			return nil, err
 		}

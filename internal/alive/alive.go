@@ -1,0 +1,288 @@
+// Package alive keeps claims alive for agents that forget to: as long as a process or
+// a connection lives that was named as a claim's keeper, signs of life are given in the
+// agent's name, and once the last of them is gone, the claim is given back.
+package alive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// Keeper is what keeps a claim alive.
+type Keeper struct {
+	// Process is a process of this machine; zero for a connection.
+	Process Process
+	// Grace is how long the claim is kept after its last keeper is gone, for another
+	// to take the keeper's place.
+	Grace time.Duration
+}
+
+// Storage is where keepers survive the daemon. Its methods are safe for concurrent use.
+type Storage interface {
+	// Keepers returns all that are stored.
+	Keepers(ctx context.Context) (map[claim.ID][]Keeper, error)
+	// SetKeepers stores who keeps a claim, in place of who did; nobody, if there are none.
+	SetKeepers(ctx context.Context, id claim.ID, keepers []Keeper) error
+}
+
+// Claims is what is done to claims. Its methods are safe for concurrent use.
+type Claims interface {
+	Find(ctx context.Context, id claim.ID) (claim.Claim, error)
+	Renew(ctx context.Context, id claim.ID) (claim.Claim, error)
+	Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Claim, error)
+}
+
+// Config is what a Watch is made of.
+type Config struct {
+	Storage Storage
+	Claims  Claims
+	// Lives reports whether a process is alive, and still the one that was named.
+	Lives func(Process) bool
+	// Ended, if set, is told of claims that were given back.
+	Ended func(claim.Claim)
+	Log   *slog.Logger
+}
+
+// look is how often processes are looked at.
+const look = time.Second
+
+// Watch looks after the claims that have keepers. It is safe for concurrent use.
+type Watch struct {
+	config Config
+	wake   chan struct{}
+
+	mu   sync.Mutex
+	kept map[claim.ID]*kept
+}
+
+// kept is a claim that has keepers, or had them.
+type kept struct {
+	// granted is set once there is a claim; until then it is being made.
+	granted bool
+	stored  []Keeper
+	// connections counts those that are open now.
+	connections int
+	// grace is that of the keeper that left last, and left when that was; zero while
+	// one is there.
+	grace time.Duration
+	left  time.Time
+	why   string
+	beat  time.Time // when the next sign of life is due
+}
+
+// New returns a watch of the claims whose keepers are stored. A connection has to come
+// again within its grace.
+func New(ctx context.Context, c Config) (*Watch, error) {
+	w := &Watch{config: c, wake: make(chan struct{}, 1), kept: make(map[claim.ID]*kept)}
+	stored, err := c.Storage.Keepers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id, keepers := range stored {
+		w.kept[id] = &kept{granted: true, stored: keepers}
+	}
+	return w, nil
+}
+
+// Keep has a process keep a claim alive, one that is about to be made perhaps, see
+// Granted and Forget.
+func (w *Watch) Keep(ctx context.Context, id claim.ID, k Keeper) error {
+	return w.change(ctx, id, func(c *kept) {
+		c.stored = slices.DeleteFunc(c.stored, func(other Keeper) bool { return other.Process == k.Process })
+		c.stored = append(c.stored, k)
+	})
+}
+
+// Granted says that the claim of Keep has been made.
+func (w *Watch) Granted(id claim.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, ok := w.kept[id]; ok {
+		c.granted = true
+	}
+	w.rouse()
+}
+
+// Forget says that there is nothing to be kept any more.
+func (w *Watch) Forget(ctx context.Context, id claim.ID) error {
+	w.mu.Lock()
+	_, known := w.kept[id]
+	delete(w.kept, id)
+	w.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return w.config.Storage.SetKeepers(ctx, id, nil)
+}
+
+// Connect has a connection keep a claim alive until leave is called.
+func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (leave func(), err error) {
+	err = w.change(ctx, id, func(c *kept) {
+		// One row stands for all connections: after a restart, any will do.
+		c.stored = slices.DeleteFunc(c.stored, func(k Keeper) bool { return k.Process == Process{} })
+		c.stored = append(c.stored, Keeper{Grace: grace})
+		c.granted = true
+		c.connections++
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if c, ok := w.kept[id]; ok {
+			c.connections--
+		}
+		w.rouse()
+	}, nil
+}
+
+// change changes who keeps a claim, and stores it.
+func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := kept{}
+	if c, ok := w.kept[id]; ok {
+		next = *c
+		next.stored = slices.Clone(c.stored)
+	}
+	change(&next)
+	if err := w.config.Storage.SetKeepers(ctx, id, next.stored); err != nil {
+		return err
+	}
+	next.left, next.beat = time.Time{}, time.Time{}
+	w.kept[id] = &next
+	w.rouse()
+	return nil
+}
+
+// rouse has the loop look at once.
+func (w *Watch) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks after the claims until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	for {
+		wait := look
+		if !w.RunOnce(ctx) {
+			wait = time.Hour // whoever adds a keeper rouses the loop
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-w.wake:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// RunOnce looks at every keeper, gives the signs of life that are due, and gives back the
+// claims that have been without a keeper for their grace. It reports whether there is
+// anything to look after.
+func (w *Watch) RunOnce(ctx context.Context) bool {
+	w.mu.Lock()
+	ids := slices.Sorted(maps.Keys(w.kept))
+	w.mu.Unlock()
+	for _, id := range ids {
+		if err := w.lookAfter(ctx, id); err != nil && ctx.Err() == nil {
+			w.config.Log.Warn("a claim could not be looked after; it is tried again", "claim", id, "error", err)
+		}
+	}
+	return len(ids) > 0
+}
+
+// lookAfter looks after one claim.
+func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
+	now := time.Now()
+	over, beat, why := w.standing(id, now)
+	switch {
+	case over:
+		cl, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
+		if err != nil && !gone(err) {
+			return err
+		}
+		if err == nil && w.config.Ended != nil {
+			w.config.Ended(cl)
+		}
+		return w.Forget(ctx, id)
+	case !beat:
+		return nil
+	}
+	cl, err := w.config.Claims.Find(ctx, id)
+	if err == nil && cl.State != claim.Held {
+		return w.Forget(ctx, id) // its agent is done
+	}
+	if err == nil {
+		w.beaten(id, now.Add(pulse(cl.Timeout)))
+		_, err = w.config.Claims.Renew(ctx, id)
+	}
+	if gone(err) {
+		return w.Forget(ctx, id)
+	}
+	return err
+}
+
+// standing says whether the claim is to be given back, and why, or whether a sign of life
+// is due.
+func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.kept[id]
+	if !ok || !c.granted {
+		return false, false, ""
+	}
+	lives := c.connections > 0
+	grace, who := time.Duration(0), "nobody"
+	for _, k := range c.stored {
+		grace = max(grace, k.Grace)
+		switch {
+		case k.Process == (Process{}):
+			who = "the connection"
+		case w.config.Lives(k.Process):
+			lives = true
+		default:
+			who = fmt.Sprintf("process %d", k.Process.ID)
+		}
+	}
+	if lives {
+		c.left = time.Time{}
+		return false, !now.Before(c.beat), ""
+	}
+	if c.left.IsZero() {
+		c.left, c.grace, c.why = now, grace, fmt.Sprintf("given back: %s that kept it alive is gone", who)
+	}
+	return now.Sub(c.left) >= c.grace, false, c.why
+}
+
+func (w *Watch) beaten(id claim.ID, next time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, ok := w.kept[id]; ok {
+		c.beat = next
+	}
+}
+
+// pulse is how often a sign of life is given: often enough for leases to be written
+// anew at half their time. None of them costs a request by itself.
+func pulse(lease time.Duration) time.Duration { return min(lease/4, time.Minute) }
+
+// gone reports whether there is no claim left to be kept.
+func gone(err error) bool {
+	var lost *claim.Lost
+	return errors.As(err, &lost) || errors.Is(err, claim.ErrUnknownClaim)
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+func (s *Server) aliveRoutes(o operations) {
+	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Claim](), true, "Claim")
+	add(o, huma.Operation{
+		OperationID: "keep-alive", Method: http.MethodGet, Path: "/v1/claims/{id}/alive",
+		Summary: "Keep a claim alive for as long as the connection is open",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "A stream of server-sent events: claim, with the claim as it is, at first and whenever something happens to it; it ends with the claim",
+			Content:     map[string]*huma.MediaType{api.EventStream: {Schema: event}},
+		}},
+	}, s.keepAlive)
+}
+
+// keeperOf reads which process is to keep a claim alive, which has to be one of the
+// caller's.
+func keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
+	keeper := alive.Keeper{Grace: time.Duration(k.GraceSeconds * float64(time.Second))}
+	switch {
+	case k.PID == 0 && k.GraceSeconds != 0:
+		return keeper, invalid("body.grace_seconds", errors.New("a grace is for the end of a process: name that in pid"))
+	case k.PID == 0:
+		return keeper, nil
+	}
+	p, err := alive.Of(k.PID)
+	if err != nil {
+		return keeper, invalid("body.pid", fmt.Errorf("a process of this machine is wanted: %w", err))
+	}
+	if uid := caller(ctx); uid > 0 && p.UID != uid {
+		return keeper, invalid("body.pid", fmt.Errorf("process %d is another user's", k.PID))
+	}
+	keeper.Process = p
+	return keeper, nil
+}
+
+// longestGrace is how long a claim is kept for a connection to come again.
+const longestGrace = time.Hour
+
+func (s *Server) keepAlive(ctx context.Context, in *struct {
+	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent string `query:"agent" doc:"Whose claim it must be"`
+	Grace string `query:"grace" default:"10s" doc:"How long the claim is kept once the connection is gone, such as 60s, for another one"`
+}) (*huma.StreamResponse, error) {
+	grace, err := time.ParseDuration(in.Grace)
+	if err != nil || grace < 0 || grace > longestGrace {
+		return nil, invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
+	}
+	var leave func()
+	out, err := s.change(ctx, in.ID, in.Agent, func(ctx context.Context, r broker.Ref) (c claim.Claim, err error) {
+		c, leave, err = s.broker.Connect(ctx, r, grace)
+		return c, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if leave == nil { // the renewal is owed
+		return nil, api.NewProblem(api.Code(claim.CodeNotionUnavailable), out.Body.Detail)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer leave()
+		r, w := humago.Unwrap(c)
+		w.Header().Set("Content-Type", api.EventStream)
+		w.Header().Set("Cache-Control", "no-store")
+		stream := &eventStream{w: w, connection: http.NewResponseController(w)}
+		if err := s.tellOf(r.Context(), stream, out.Body); err != nil && r.Context().Err() == nil {
+			s.log.Info("a connection that kept a claim alive is gone", "claim", out.Body.ID, "error", err)
+		}
+	}}, nil
+}
+
+// tellOf tells of one claim until it has ended, the reader goes or the daemon stops.
+func (s *Server) tellOf(ctx context.Context, out *eventStream, c api.Claim) error {
+	after := int64(api.EventsFuture)
+	for {
+		if err := out.claim(c); err != nil || c.State == claim.Ended {
+			return err
+		}
+		for {
+			cl, event, err := s.broker.Watch(ctx, broker.Ref{Claim: string(c.ID)}, after, heartbeat)
+			if errors.Is(err, broker.ErrStopping) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			c = s.claimOf(cl)
+			if event != nil {
+				c.Event, after = new(s.eventOf(*event)), event.ID
+			}
+			if event != nil || cl.State == claim.Ended {
+				break
+			}
+			if err := out.comment("alive"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// claim sends a claim as it is.
+func (o *eventStream) claim(c api.Claim) error {
+	o.pending.WriteString("event: claim\ndata: ")
+	if err := encode(&o.pending, c); err != nil { // one line, with its end
+		return err
+	}
+	o.pending.WriteByte('\n')
+	return o.flush()
+}
+
+// comment shows that the stream is alive.
+func (o *eventStream) comment(text string) error {
+	fmt.Fprintf(&o.pending, ": %s\n\n", text)
+	return o.flush()
+}

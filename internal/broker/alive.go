@@ -1,0 +1,29 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/claim"
+)
+
+// Keep has a process keep the claim that r means alive from now on, and notes that its
+// agent is, see Renew.
+func (b *Broker) Keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Claim, error) {
+	cl, err := b.Renew(ctx, r)
+	if err != nil {
+		return cl, err
+	}
+	return cl, b.alive.Keep(ctx, cl.ID, k)
+}
+
+// Connect has a connection keep the claim that r means alive until leave is called, and
+// then for its grace. The error is one of Renew's.
+func (b *Broker) Connect(ctx context.Context, r Ref, grace time.Duration) (cl claim.Claim, leave func(), err error) {
+	if cl, err = b.Renew(ctx, r); err != nil {
+		return cl, nil, err
+	}
+	leave, err = b.alive.Connect(ctx, cl.ID, grace)
+	return cl, leave, err
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/runner"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var flags claimFlags
+	var taskArg string
+	var loop bool
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND…",
+		Short: "Claim a task and run a command for it",
+		Long: "Claim the next ready task, or the one that --task names, and run a command for it. The command\n" +
+			"finds the task in DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what it says in the file\n" +
+			"DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT. While it runs the claim is renewed.\n" +
+			"When it ends with 0 the task is completed; with 75, given back; with anything else it failed, for\n" +
+			"the reason that it printed last on stderr. If the claim is lost, the command is stopped; if dibs\n" +
+			"run is stopped or killed, the command is too, and the task is given back.\n\n" +
+			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
+			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
+		Example: "  dibs run --agent Sandman -- make deploy\n" +
+			"  dibs run --agent Sandman --loop --wait 1h -- ./work.sh",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("dibs run wants a command, behind --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := ""
+			if taskArg != "" {
+				parsed, err := taskID(taskArg)
+				if err != nil {
+					return usagef("--task: %w", err)
+				}
+				id = string(parsed)
+			}
+			if loop && id != "" {
+				return usagef("--loop goes on with whatever is ready: leave out --task")
+			}
+			if patience < 0 {
+				return usagef("--patience %v: want a time from 0s", patience)
+			}
+			request, err := a.claimRequest(cmd, id, flags)
+			if err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			code, err := runner.Run(cmd.Context(), runner.Options{
+				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
+				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
+				Guard: []string{self, guardCommand}, Brief: brief, Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
+			})
+			switch p, refused := errors.AsType[*api.Problem](err); {
+			case errors.Is(err, runner.ErrLost):
+				a.say("dibs: %s", clean(err.Error()))
+				return ended{api.ExitLost}
+			case refused:
+				return notClaimed{p}
+			case err != nil:
+				return err
+			case code != 0:
+				return ended{code}
+			}
+			return nil
+		},
+	}
+	flags.addWait(cmd)
+	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
+	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
+	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once its claim is lost")
+	return cmd
+}
+
+// brief writes what a command is told of its task.
+func brief(_ context.Context, w io.Writer, c api.Claim) error {
+	_, err := fmt.Fprintf(w, "# %s\n\n%s\n", c.Task.Title, c.Task.URL)
+	return err
+}
+
+// guardCommand is a hidden command: the process that takes a command along when dibs run
+// is killed.
+const guardCommand = "run-guard"
+
+func (a *app) guardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: guardCommand, Short: "Part of dibs run", Hidden: true,
+		Args: arguments(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runner.Guard(cmd.InOrStdin()) },
+	}
+}

@@ -1,0 +1,186 @@
+// Package runner runs a command for each task that it claims: it looks after the claim
+// while the command runs, stops the command when the claim is lost, and says in the end
+// what became of the task.
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Options say what to run, and for which tasks.
+type Options struct {
+	Daemon *client.Client
+	// Claim is what is asked for; the process that keeps the claim alive is this one.
+	Claim api.ClaimRequest
+	// Loop goes on with further tasks until none is ready or, if the request waits for
+	// one, until the context ends.
+	Loop bool
+	// Command is what is run, and its arguments.
+	Command []string
+	// Patience is how long a command has after SIGTERM, before SIGKILL.
+	Patience time.Duration
+	// Stdin, Stdout and Stderr are the command's. Of a file it gets the file itself.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Guard is a command that runs Guard, for this process's end, see there.
+	Guard []string
+	// Brief writes what the command is told of the task.
+	Brief func(context.Context, io.Writer, api.Claim) error
+	// Say tells people how things go.
+	Say func(format string, args ...any)
+}
+
+// Codes that commands end with, beside 0.
+const (
+	// TryLater is that of a command that wants its task to be given back, EX_TEMPFAIL
+	// of sysexits.h.
+	TryLater = 75
+	// Signalled is added to the number of the signal that a command died of.
+	Signalled = 128
+)
+
+// ErrLost says that the claim was lost while the command ran.
+var ErrLost = errors.New("the claim was lost")
+
+const (
+	// again is how long until a daemon that cannot be reached is asked again.
+	again = time.Second
+	// insist is for how long it is told what became of a task.
+	insist = time.Minute
+	// longestPause is the longest pause after commands that wanted to be tried later.
+	longestPause = 5 * time.Minute
+)
+
+// Run claims and runs. It returns the code that the command ended with; with Loop, 0 if
+// there was anything to do at all. The error is that of the claim if none was granted,
+// wraps ErrLost, or says that the daemon could not be told what became of the task.
+//
+// When ctx ends, nothing more is claimed. A command that runs by then is left to the
+// signals that came, which it gets too.
+func Run(ctx context.Context, o Options) (code int, err error) {
+	o.Claim.PID = os.Getpid()
+	for done, later := 0, 0; ; done++ {
+		cl, err := o.claim(ctx)
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		job := &job{Options: o, claim: cl}
+		code, err := job.run(ctx)
+		switch {
+		case !o.Loop || job.stopped:
+			return code, err
+		case errors.Is(err, ErrLost):
+			o.Say("%v; going on with the next task", err)
+		case err != nil:
+			return code, err
+		case ctx.Err() != nil:
+			return code, nil
+		}
+		if later++; code != TryLater {
+			later = 0
+			continue
+		}
+		// The task is ready again, and the next one to be had.
+		if !pause(ctx, min(longestPause, 5*time.Second<<min(later-1, 10))) {
+			return code, nil
+		}
+	}
+}
+
+// claim asks for a task. One who wants to wait for ever waits for a daemon, too.
+func (o Options) claim(ctx context.Context) (api.Claim, error) {
+	// A daemon that goes away without an answer may have granted a claim.
+	key := "run " + ulid.Make().String()
+	for said := false; ; {
+		cl, err := o.Daemon.Claim(ctx, o.Claim, key)
+		wait := again
+		p, refused := errors.AsType[*api.Problem](err)
+		_, away := errors.AsType[*client.UnreachableError](err)
+		switch {
+		case err == nil || !o.Loop || o.Claim.WaitSeconds == 0 || ctx.Err() != nil:
+			return cl, err
+		case refused && p.Code == api.Code(claim.CodeNothingReady):
+			wait = 0
+		case refused && p.Code == api.Code(claim.CodeNotionUnavailable):
+			wait = max(again, time.Duration(p.RetryAfter)*time.Second)
+		case refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy), away:
+		default:
+			return cl, err
+		}
+		if wait > 0 && !said {
+			o.Say("%v; trying again", err)
+		}
+		said = wait > 0
+		if !pause(ctx, wait) {
+			return api.Claim{}, context.Cause(ctx)
+		}
+	}
+}
+
+// pause waits, and reports whether ctx is still going.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// finish tells the daemon what became of the task, as the command's code says, and goes
+// on trying while there is no daemon: asked again under its key, it does nothing twice.
+func (j *job) finish(code int, tail string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), insist)
+	defer cancel()
+	id, agent, took := string(j.claim.ID), j.claim.Agent, time.Since(j.began).Round(time.Second)
+	key := "run " + id
+	tell := func() error {
+		switch {
+		case j.stopped:
+			_, err := j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: fmt.Sprintf("%s was stopped", j.Command[0])}, key)
+			return err
+		case code == 0:
+			_, err := j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: fmt.Sprintf("%s ended well after %s", j.Command[0], took)}, key)
+			return err
+		case code == TryLater:
+			_, err := j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s wants to be tried later", j.Command[0]))}, key)
+			return err
+		}
+		_, err := j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s ended with %d", j.Command[0], code))}, key)
+		return err
+	}
+	for said := false; ; {
+		err := tell()
+		_, away := errors.AsType[*client.UnreachableError](err)
+		p, refused := errors.AsType[*api.Problem](err)
+		if refused && p.Code == api.CodeClaimLost {
+			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
+		}
+		if !away && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
+			return err
+		}
+		if !said {
+			j.Say("%v; trying again for a minute", err)
+			said = true
+		}
+		if !pause(ctx, again) {
+			return err
+		}
+	}
+}
