@@ -37,7 +37,8 @@ var allowed = map[string][]string{
 	"internal/metrics": {"internal/api", "internal/claim"},
 	"internal/ready":   {"internal/agenda", "internal/task"},
 	"internal/service": {},
-	"internal/broker":  {"internal/api", "internal/claim", "internal/feed", "internal/mirror", "internal/ready", "internal/task"},
+	"internal/alive":   {"internal/claim"},
+	"internal/broker":  {"internal/alive", "internal/api", "internal/claim", "internal/feed", "internal/mirror", "internal/ready", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
 	"internal/notion/transport":               {"internal/claim", "internal/clock", "internal/task"},
@@ -45,16 +46,16 @@ var allowed = map[string][]string{
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/claim", "internal/feed", "internal/ownfile", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/alive", "internal/claim", "internal/feed", "internal/ownfile", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/task"},
 	"internal/api/peer":    {},
-	"internal/api/server":  {"internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/ownfile", "internal/task"},
+	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/feed", "internal/keylock", "internal/ownfile", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/task"},
-	"internal/api/apitest": {"internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
+	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/task"},
 
 	"internal/daemon": {
-		"config", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
+		"config", "internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/journal",
 		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
@@ -69,10 +70,11 @@ var allowed = map[string][]string{
 	"internal/demo": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/emulator", "internal/task", "internal/trial",
 	},
+	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/task"},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/runner", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 	},
 }
 

@@ -2,14 +2,17 @@ package cli_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"dibs/internal/emulator"
 
@@ -29,6 +32,9 @@ import (
 //	property DB NAME TYPE   give a property of a database another type; - removes it
 //	source DB NAME          give a database another data source, with a title and a status
 //	unshare DB              take the connection's access to a database away
+//	waitfor FILE            wait until there is such a file
+//	waittask TASK STATUS    wait until a task has that status
+//	gone FILE               wait until the process whose id the file holds has ended
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
@@ -57,7 +63,7 @@ func TestEndToEnd(t *testing.T) {
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
-			"shows": shows,
+			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone,
 		},
 	})
 }
@@ -201,4 +207,35 @@ func shows(ts *testscript.TestScript, _ bool, args []string) {
 	if got, want := p.Select("status")+" "+p.Text("claimed_by"), strings.Join(args[1:], " "); !ok || strings.TrimSpace(got) != want {
 		ts.Fatalf("task %s shows %q, want %q", args[0], got, want)
 	}
+}
+
+// until waits, a bounded number of times, for something that another process does.
+func until(ts *testscript.TestScript, what string, done func() bool) {
+	for range 1000 {
+		if done() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	ts.Fatalf("%s: not within twenty seconds", what)
+}
+
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[0], func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+func waitTask(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[0]+" is "+args[1], func() bool {
+		p, ok := boardOf(ts).notion.Page(args[0])
+		return ok && p.Select("status") == args[1]
+	})
+}
+
+func gone(ts *testscript.TestScript, _ bool, args []string) {
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
+	ts.Check(err)
+	until(ts, "the end of process "+args[0], func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 }

@@ -1,0 +1,298 @@
+package alive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/claim"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// world is a machine with processes, a store of keepers and the claims of a daemon.
+type world struct {
+	*testing.T
+	stored map[claim.ID][]alive.Keeper
+	claims map[claim.ID]*claim.Claim
+	dead   map[int]bool
+	beats  []time.Duration // since the start
+	ended  []string
+	began  time.Time
+	fails  error
+}
+
+func (w *world) Keepers(context.Context) (map[claim.ID][]alive.Keeper, error) { return w.stored, nil }
+
+func (w *world) SetKeepers(_ context.Context, id claim.ID, k []alive.Keeper) error {
+	if w.fails != nil {
+		return w.fails
+	}
+	w.stored[id] = k
+	if len(k) == 0 {
+		delete(w.stored, id)
+	}
+	return nil
+}
+
+func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+	if c, ok := w.claims[id]; ok {
+		return *c, nil
+	}
+	return claim.Claim{}, claim.ErrUnknownClaim
+}
+
+func (w *world) Renew(ctx context.Context, id claim.ID) (claim.Claim, error) {
+	w.beats = append(w.beats, time.Since(w.began))
+	return w.Find(ctx, id)
+}
+
+func (w *world) Finish(_ context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+	if w.fails != nil {
+		return claim.Claim{}, w.fails
+	}
+	w.ended = append(w.ended, fmt.Sprintf("%v %s %s", time.Since(w.began), f.As, f.Summary))
+	w.claims[id].State = claim.Ended
+	return *w.claims[id], nil
+}
+
+const id claim.ID = "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"
+
+// inWorld runs a test with a claim that is held for ten minutes.
+func inWorld(t *testing.T, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		test(&world{
+			T: t, began: time.Now(), stored: make(map[claim.ID][]alive.Keeper), dead: make(map[int]bool),
+			claims: map[claim.ID]*claim.Claim{id: {ID: id, State: claim.Held, Lease: claim.Lease{Timeout: 2 * time.Minute}}},
+		})
+	})
+}
+
+// watch starts a watch, and returns how to stop it.
+func (w *world) watch() (*alive.Watch, func()) {
+	watch, err := alive.New(w.Context(), alive.Config{
+		Storage: w, Claims: w, Lives: func(p alive.Process) bool { return !w.dead[p.ID] },
+		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		watch.Run(ctx)
+	}()
+	return watch, func() {
+		stop()
+		<-done
+	}
+}
+
+func process(n int) alive.Process { return alive.Process{ID: n, Began: "now"} }
+
+func (w *world) keep(watch *alive.Watch, k alive.Keeper) {
+	w.Helper()
+	if err := watch.Keep(w.Context(), id, k); err != nil {
+		w.Fatal(err)
+	}
+	watch.Granted(id)
+}
+
+func (w *world) wantEnds(want ...string) {
+	w.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, w.ended); diff != "" {
+		w.Errorf("claims were ended (-want +got):\n%s", diff)
+	}
+}
+
+func TestAProcessKeepsItsClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		w.keep(watch, alive.Keeper{Process: process(7)})
+		time.Sleep(100*time.Second + time.Millisecond)
+		synctest.Wait()
+		want := []time.Duration{0, 30 * time.Second, time.Minute, 90 * time.Second}
+		if diff := cmp.Diff(want, w.beats); diff != "" {
+			t.Errorf("signs of life (-want +got):\n%s", diff)
+		}
+		w.wantEnds()
+		w.dead[7] = true
+		time.Sleep(time.Second)
+		w.wantEnds("1m41s released given back: process 7 that kept it alive is gone")
+		if len(w.stored) > 0 {
+			t.Errorf("still stored: %v", w.stored)
+		}
+		time.Sleep(time.Hour)
+		w.wantEnds(w.ended...) // once
+	})
+}
+
+func TestAnotherTakesThePlace(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		w.keep(watch, alive.Keeper{Process: process(7), Grace: time.Minute})
+		w.dead[7] = true
+		time.Sleep(59 * time.Second)
+		w.wantEnds()
+		w.keep(watch, alive.Keeper{Process: process(8)})
+		time.Sleep(time.Hour)
+		w.wantEnds()
+		w.dead[8] = true
+		time.Sleep(59 * time.Second)
+		w.wantEnds() // the longest grace of all
+		time.Sleep(3 * time.Second)
+		if len(w.ended) != 1 {
+			t.Errorf("ended: %v, want it given back once", w.ended)
+		}
+	})
+}
+
+func TestConnections(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		first, err := watch.Connect(t.Context(), id, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := watch.Connect(t.Context(), id, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first()
+		time.Sleep(time.Minute)
+		w.wantEnds()
+		second()
+		synctest.Wait()
+		time.Sleep(9 * time.Second)
+		w.wantEnds()
+		time.Sleep(2 * time.Second)
+		w.wantEnds("1m10s released given back: the connection that kept it alive is gone")
+	})
+}
+
+// What kept a claim before the daemon was killed keeps it afterwards, if it is still there.
+func TestAfterARestart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keeper alive.Keeper
+		dead   bool
+		want   []string
+	}{
+		"a process that lives": {alive.Keeper{Process: process(7)}, false, nil},
+		"one that ended":       {alive.Keeper{Process: process(7)}, true, []string{"0s released given back: process 7 that kept it alive is gone"}},
+		"a connection":         {alive.Keeper{Grace: 20 * time.Second}, false, []string{"20s released given back: the connection that kept it alive is gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.stored[id], w.dead[7] = []alive.Keeper{tt.keeper}, tt.dead
+				_, stop := w.watch()
+				defer stop()
+				time.Sleep(time.Minute)
+				w.wantEnds(tt.want...)
+			})
+		})
+	}
+}
+
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"finished": func(w *world) { w.claims[id].State = claim.Ended },
+		"unknown":  func(w *world) { delete(w.claims, id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				watch, stop := w.watch()
+				defer stop()
+				w.keep(watch, alive.Keeper{Process: process(7)})
+				time.Sleep(time.Second)
+				end(w)
+				time.Sleep(time.Minute)
+				w.wantEnds()
+				if len(w.stored) > 0 {
+					t.Errorf("still stored: %v", w.stored)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is still being made is left alone, and one that was not granted forgotten.
+func TestBeforeTheGrant(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		if err := watch.Keep(t.Context(), id, alive.Keeper{Process: process(7)}); err != nil {
+			t.Fatal(err)
+		}
+		w.dead[7] = true
+		time.Sleep(time.Minute)
+		w.wantEnds()
+		if err := watch.Forget(t.Context(), id); err != nil || len(w.stored) > 0 {
+			t.Errorf("err = %v, stored %v", err, w.stored)
+		}
+	})
+}
+
+func TestAJournalThatFails(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		w.fails = errors.New("the disk is full")
+		if err := watch.Keep(t.Context(), id, alive.Keeper{Process: process(7)}); !errors.Is(err, w.fails) {
+			t.Errorf("err = %v", err)
+		}
+		w.fails = nil
+		w.keep(watch, alive.Keeper{Process: process(7)})
+		w.fails = errors.New("the disk is full again")
+		w.dead[7] = true
+		time.Sleep(time.Minute)
+		w.wantEnds()
+		w.fails = nil
+		time.Sleep(time.Second)
+		if len(w.ended) != 1 || !strings.Contains(w.ended[0], "released") {
+			t.Errorf("ended: %v, want it given back once the journal works", w.ended)
+		}
+	})
+}
+
+func TestProcesses(t *testing.T) {
+	if _, err := alive.Of(0); !errors.Is(err, alive.ErrNoProcess) {
+		t.Errorf("of 0: %v", err)
+	}
+	me, err := alive.Of(os.Getpid())
+	if err != nil || me.UID != os.Getuid() || !alive.Lives(me) {
+		t.Fatalf("this process: %+v, %v, lives: %v", me, err, alive.Lives(me))
+	}
+	other := me
+	other.Began += " and later"
+	if alive.Lives(other) {
+		t.Error("another process of that number passes for this one")
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child, err := alive.Of(cmd.Process.Pid)
+	if err != nil || !alive.Lives(child) {
+		t.Errorf("a child: %+v, %v", child, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if alive.Lives(child) {
+		t.Error("a process that was killed lives")
+	}
+}
