@@ -41,9 +41,9 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			over := time.Now().Add(cmp.Or(wait, 1<<62))
+			over := time.Now().Add(cmp.Or(wait, 1<<62)) // for ever
 			for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
-				found, err = daemon.Watch(cmd.Context(), string(found.ID), "", api.EventsFuture, min(time.Minute, time.Until(over)))
+				found, err = daemon.Watch(cmd.Context(), string(found.ID), "", api.EventsFuture, min(api.MaxWait, time.Until(over)))
 				if err != nil {
 					return err
 				}

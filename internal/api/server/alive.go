@@ -87,7 +87,11 @@ func (s *Server) keepAlive(ctx context.Context, in *struct {
 
 // tellOf tells of one claim until it has ended, the reader goes or the daemon stops.
 func (s *Server) tellOf(ctx context.Context, out *eventStream, c api.Claim) error {
-	after := int64(api.EventsFuture)
+	now, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0)
+	if err != nil {
+		return err
+	}
+	after := now.Next // so that nothing is missed between two looks
 	for {
 		if err := out.claim(c); err != nil || c.State == claim.Ended {
 			return err

@@ -276,7 +276,7 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/sweep", "POST /v1/sync",
 		}
