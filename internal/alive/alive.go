@@ -264,7 +264,7 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 		return false, !now.Before(c.beat), ""
 	}
 	if c.left.IsZero() {
-		c.left, c.grace, c.why = now, grace, fmt.Sprintf("given back: %s that kept it alive is gone", who)
+		c.left, c.grace, c.why = now, grace, fmt.Sprintf("%s, which kept the claim alive, is gone", who)
 	}
 	return now.Sub(c.left) >= c.grace, false, c.why
 }

@@ -129,7 +129,7 @@ func TestAProcessKeepsItsClaim(t *testing.T) {
 		w.wantEnds()
 		w.dead[7] = true
 		time.Sleep(time.Second)
-		w.wantEnds("1m41s released given back: process 7 that kept it alive is gone")
+		w.wantEnds("1m41s released process 7, which kept the claim alive, is gone")
 		if len(w.stored) > 0 {
 			t.Errorf("still stored: %v", w.stored)
 		}
@@ -179,7 +179,7 @@ func TestConnections(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		w.wantEnds()
 		time.Sleep(2 * time.Second)
-		w.wantEnds("1m10s released given back: the connection that kept it alive is gone")
+		w.wantEnds("1m10s released the connection, which kept the claim alive, is gone")
 	})
 }
 
@@ -191,8 +191,8 @@ func TestAfterARestart(t *testing.T) {
 		want   []string
 	}{
 		"a process that lives": {alive.Keeper{Process: process(7)}, false, nil},
-		"one that ended":       {alive.Keeper{Process: process(7)}, true, []string{"0s released given back: process 7 that kept it alive is gone"}},
-		"a connection":         {alive.Keeper{Grace: 20 * time.Second}, false, []string{"20s released given back: the connection that kept it alive is gone"}},
+		"one that ended":       {alive.Keeper{Process: process(7)}, true, []string{"0s released process 7, which kept the claim alive, is gone"}},
+		"a connection":         {alive.Keeper{Grace: 20 * time.Second}, false, []string{"20s released the connection, which kept the claim alive, is gone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -260,7 +260,7 @@ func TestAJournalThatFails(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.wantEnds()
 		w.fails = nil
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		if len(w.ended) != 1 || !strings.Contains(w.ended[0], "released") {
 			t.Errorf("ended: %v, want it given back once the journal works", w.ended)
 		}

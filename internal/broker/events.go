@@ -117,7 +117,8 @@ func (b *Broker) gap(after, last, pruned int64) feed.Event {
 
 // Watch waits until the claim that r means has ended, or the feed has an event of it, other
 // than that it was claimed, with an id above after. It returns the claim and that event,
-// or no event if the wait was over before. The error is one of Lookup's, or ErrStopping.
+// or no event if the wait was over before. An agent that names itself is told of the
+// claim's loss by that. The error is one of Lookup's, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
 	if after == api.EventsFuture {
 		last, _, err := b.feed.FeedBounds(ctx)
@@ -149,6 +150,9 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		}
 		return event != nil, nil
 	})
+	if err == nil && r.Agent == cl.Agent && cl.Taken() {
+		b.tellOf(ctx, cl.ID)
+	}
 	return cl, event, err
 }
 

@@ -49,8 +49,12 @@ func (b *Broker) tell(ctx context.Context, err error) {
 	if !ok {
 		return
 	}
-	if err := b.journal.Told(context.WithoutCancel(ctx), lost.Claim.ID); err != nil {
-		b.log.Error("that an agent was told of a loss could not be journalled", "claim", lost.Claim.ID, "error", err)
+	b.tellOf(ctx, lost.Claim.ID)
+}
+
+func (b *Broker) tellOf(ctx context.Context, id claim.ID) {
+	if err := b.journal.Told(context.WithoutCancel(ctx), id); err != nil {
+		b.log.Error("that an agent was told of a loss could not be journalled", "claim", id, "error", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func (a *app) waitCommand() *cobra.Command {
 			}
 			over := time.Now().Add(cmp.Or(wait, 1<<62)) // for ever
 			for found.Event == nil && found.State != claim.Ended && time.Now().Before(over) {
-				found, err = daemon.Watch(cmd.Context(), string(found.ID), "", api.EventsFuture, min(api.MaxWait, time.Until(over)))
+				found, err = daemon.Watch(cmd.Context(), string(found.ID), found.Agent, api.EventsFuture, min(api.MaxWait, time.Until(over)))
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/journal"
@@ -72,6 +73,8 @@ var inUse = []string{
 	7: ``,
 	8: ``,
 	9: ``,
+	10: `
+	INSERT INTO keepers VALUES ('01KAFQZ0000000000000000001', '[{"Process":{"ID":7,"Began":"boot 12","UID":1000},"Grace":60000000000}]');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -151,6 +154,13 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 	} else if version >= 2 { // all that is known has yet to be taken note of
 		if got, err := j.Untold(ctx, "", 0); err != nil || !cmp.Equal([]task.ID{"a"}, got) {
 			t.Errorf("Untold = %v, %v; want a", got, err)
+		}
+	}
+	if version >= 10 {
+		kept, err := j.Keepers(ctx)
+		want := map[claim.ID][]alive.Keeper{held.ID: {{Process: alive.Process{ID: 7, Began: "boot 12", UID: 1000}, Grace: time.Minute}}}
+		if diff := cmp.Diff(want, kept); err != nil || diff != "" {
+			t.Errorf("keepers: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)
