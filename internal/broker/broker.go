@@ -62,6 +62,7 @@ type Config struct {
 	Mirror  Mirror
 	Journal Journal
 	Feed    Feed
+	Inbox   InboxConfig
 	// Now is Notion's time.
 	Now func() time.Time
 	// Back returns a channel that is closed when Notion is next found to be back; nil
@@ -82,6 +83,7 @@ type Broker struct {
 	ready   *ready.View
 	journal Journal
 	feed    Feed
+	inbox   InboxConfig
 	now     func() time.Time
 	back    func() <-chan struct{}
 	report  func(context.Context, *api.Status) error
@@ -106,7 +108,7 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, now: c.Now, back: c.Back,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, inbox: c.Inbox, now: c.Now, back: c.Back,
 		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),

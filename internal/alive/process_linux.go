@@ -1,0 +1,47 @@
+package alive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// boot identifies the run of the machine: processes begin anew with it.
+var boot = sync.OnceValue(func() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+})
+
+// processOf reads /proc/PID/stat, see proc_pid_stat(5): behind the name, which may hold
+// anything and is in parentheses, the first field is the state and the twentieth when
+// the process began, in ticks since the machine did.
+func processOf(id int) (Process, error) {
+	dir := fmt.Sprintf("/proc/%d", id)
+	stat, err := os.ReadFile(dir + "/stat")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
+	}
+	if err != nil {
+		return Process{}, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return Process{}, fmt.Errorf("%s/stat has %d fields behind the name", dir, len(fields))
+	}
+	if state := fields[0][0]; state == 'Z' || state == 'X' { // ended, and not waited for
+		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
+	}
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Process{}, fmt.Errorf("%d: %w", id, ErrNoProcess)
+	}
+	if err != nil {
+		return Process{}, err
+	}
+	return Process{ID: id, Began: boot() + " " + string(fields[19]), UID: int(info.Sys().(*syscall.Stat_t).Uid)}, nil
+}
