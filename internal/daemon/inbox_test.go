@@ -59,7 +59,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 }
 
 // wantTold checks what an agent is told.
-func (n *node) wantTold(agent string, wait time.Duration, want ...string) {
+func (n *node) wantInbox(agent string, wait time.Duration, want ...string) {
 	n.w.Helper()
 	if diff := cmp.Diff(want, n.react(agent, wait)); diff != "" {
 		n.w.Errorf("%s is told (-want +got):\n%s", agent, diff)
@@ -71,11 +71,11 @@ func TestTriggersOfTasks(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) { c.Agents = nil })
 		n := w.start(o)
-		n.wantTold("Oracle", 0)
+		n.wantInbox("Oracle", 0)
 		a := w.add("Alpha", nil)
 		b := w.add("Beta", nil)
-		n.wantTold("Oracle", time.Minute, "tasks_available one one")
-		n.wantTold("Oracle", time.Minute)
+		n.wantInbox("Oracle", time.Minute, "tasks_available one one")
+		n.wantInbox("Oracle", time.Minute)
 		// A lead asks for what is finished.
 		if _, err := n.Poll(w.Context(), "Lead", api.PollRequest{Finished: true}, ""); err != nil {
 			w.Fatal(err)
@@ -87,7 +87,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		}
 		n.stop()
 		n = w.start(o)
-		n.wantTold("Lead", 0, "task_finished Alpha from Sandman: done")
+		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
 
 		// A person takes the name off a task that is held, and puts another on it.
 		cl = n.mustClaim("Sandman", b)
@@ -96,14 +96,14 @@ func TestTriggersOfTasks(t *testing.T) {
 		if len(lost) == 0 || !strings.HasPrefix(lost[0], "claim_lost Beta from Maria: ") {
 			w.Errorf("told %q, want the loss of Beta", lost)
 		}
-		n.wantTold("Oracle", 0)
+		n.wantInbox("Oracle", 0)
 		c := w.add("Gamma", map[string]any{"claimed_by": text("rich_text", "Oracle")})
-		n.wantTold("Oracle", time.Minute, "task_assigned Gamma")
+		n.wantInbox("Oracle", time.Minute, "task_assigned Gamma")
 		// There were no tasks, and now there is one again.
 		w.add("Delta", nil)
-		n.wantTold("Oracle", time.Minute, "tasks_available one one") // Gamma, too
+		n.wantInbox("Oracle", time.Minute, "tasks_available one one") // Gamma, too
 		n.mustClaim("Oracle", c)
-		n.wantTold("Oracle", time.Minute)
+		n.wantInbox("Oracle", time.Minute)
 		n.stop()
 	})
 }
@@ -124,7 +124,7 @@ func TestMessages(t *testing.T) {
 		write("@Oracle the plan has changed", nil)
 		o := w.options(nil)
 		n := w.start(o)
-		n.wantTold("Oracle", 0, "message: @Oracle the plan has changed")
+		n.wantInbox("Oracle", 0, "message: @Oracle the plan has changed")
 
 		send := func(n *node, from, to, said string) api.Message {
 			w.Helper()
@@ -135,24 +135,24 @@ func TestMessages(t *testing.T) {
 			return m
 		}
 		send(n, "Sandman", "Oracle", "hello\nthere")
-		n.wantTold("Oracle", 0, "message from Sandman: hello\nthere")
-		n.wantTold("Merlin", 0)
+		n.wantInbox("Oracle", 0, "message from Sandman: hello\nthere")
+		n.wantInbox("Merlin", 0)
 		if m := send(n, "Sandman", "all", "to everybody"); !slices.Equal(m.Agents, []string{"Merlin", "Oracle"}) {
 			w.Errorf("sent to %q", m.Agents)
 		}
-		n.wantTold("Oracle", 0, "message from Sandman: to everybody")
-		n.wantTold("Merlin", 0, "message from Sandman: to everybody")
+		n.wantInbox("Oracle", 0, "message from Sandman: to everybody")
+		n.wantInbox("Merlin", 0, "message from Sandman: to everybody")
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff([]string{"message: ", "message: "}, slices.DeleteFunc(w.mesh(), func(s string) bool { return s == ": " })); diff != "" {
 			w.Errorf("mesh log (-want +got):\n%s", diff)
 		}
 
 		write("from another program", map[string]any{"from": text("rich_text", "cron"), "to": text("rich_text", "Oracle; Merlin"), "message": text("rich_text", "backup done")})
-		n.wantTold("Oracle", time.Minute, "message from cron: backup done")
-		n.wantTold("Merlin", time.Minute, "message from cron: backup done")
+		n.wantInbox("Oracle", time.Minute, "message from cron: backup done")
+		n.wantInbox("Merlin", time.Minute, "message from cron: backup done")
 		n.stop()
 		n = w.start(o)
-		n.wantTold("Oracle", 2*time.Minute) // each once, restarts or not
+		n.wantInbox("Oracle", 2*time.Minute) // each once, restarts or not
 
 		// Another daemon's messages arrive, and what it says of claims does not.
 		id := w.add("ask @Oracle about it", nil)
@@ -162,8 +162,8 @@ func TestMessages(t *testing.T) {
 		if err := other.complete(cl); err != nil {
 			w.Error(err)
 		}
-		n.wantTold("Oracle", 10*time.Minute, "message from Ghost: from afar")
-		n.wantTold("Oracle", 10*time.Minute)
+		n.wantInbox("Oracle", 10*time.Minute, "message from Ghost: from afar")
+		n.wantInbox("Oracle", 10*time.Minute)
 		other.stop()
 		n.stop()
 	})
@@ -184,16 +184,16 @@ func TestOffers(t *testing.T) {
 				w.Errorf("%s: err = %v, want reserved", agent, err)
 			}
 		}
-		n.wantTold("Oracle", 0, "tasks_available one")
+		n.wantInbox("Oracle", 0, "tasks_available one")
 
 		// One that is open, and accepted.
 		if err := offer(a); err != nil {
 			w.Fatal(err)
 		}
-		if p := w.page(a); p.Select("status") != "OPEN" && p.Status("status") != "OPEN" || p.Text("claimed_by") != "Oracle" {
+		if p := w.page(a); p.Text("claimed_by") != "Oracle" {
 			w.Errorf("the page shows %q", p.Text("claimed_by"))
 		}
-		n.wantTold("Oracle", 0, "task_offered Alpha from Sandman: you know this")
+		n.wantInbox("Oracle", 0, "task_offered Alpha from Sandman: you know this")
 		refused("Sandman", a)
 		refused("Merlin", a)
 		seen, err := n.Task(w.Context(), task.ID(a))
@@ -207,7 +207,7 @@ func TestOffers(t *testing.T) {
 		if seen, _ := n.Task(w.Context(), task.ID(a)); seen.Offer != nil {
 			w.Errorf("the offer is there after it was accepted: %+v", seen.Offer)
 		}
-		n.wantTold("Oracle", time.Minute)
+		n.wantInbox("Oracle", time.Minute)
 
 		// One that is held, and declined, by somebody who has as many as it may.
 		b := w.add("Beta", nil)
@@ -220,7 +220,7 @@ func TestOffers(t *testing.T) {
 		if err := offer(b); err != nil {
 			w.Fatal(err)
 		}
-		n.wantTold("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
+		n.wantInbox("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
 		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Merlin"}, ""); code(err) != denied(claim.CodeReserved) {
 			w.Errorf("err = %v, want reserved", err)
 		}
@@ -242,7 +242,7 @@ func TestOffers(t *testing.T) {
 		if p := w.page(b); p.Text("claimed_by") != "" {
 			w.Errorf("the page shows %q after the offer ended", p.Text("claimed_by"))
 		}
-		n.wantTold("Sandman", 0, "message Beta from Oracle: not answered in time; the task is open to all again")
+		n.wantInbox("Sandman", 0, "message Beta from Oracle: not answered in time; the task is open to all again", "tasks_available one")
 		for _, line := range n.react("Oracle", 0) {
 			if strings.HasPrefix(line, "task_") && !strings.HasPrefix(line, "tasks_available") {
 				w.Errorf("Oracle is told %q of an offer that is over", line)
@@ -310,7 +310,9 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			w.notion.ResetRequests()
 			do()
 			time.Sleep(10 * time.Second)
-			if diff := cmp.Diff(want, w.requests()); diff != "" {
+			got := w.requests()
+			slices.Sort(got) // the log entries come when they come
+			if diff := cmp.Diff(want, got); diff != "" {
 				w.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -321,7 +323,11 @@ func TestWhatTheInboxCosts(t *testing.T) {
 		}
 		cost("a poll that finds something", func() { n.react("Oracle", 0) })
 		cost("the first poll that does not", func() { n.react("Oracle", 0) }, "POST query")
-		cost("others in the same interval", func() { n.react("Oracle", 30*time.Minute); n.react("Merlin", time.Minute); n.react("Merlin", time.Minute) })
+		cost("others in the same interval", func() {
+			n.react("Oracle", 30*time.Minute)
+			n.react("Merlin", time.Minute)
+			n.react("Merlin", time.Minute)
+		})
 		cost("a message", func() {
 			if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
 				w.Error(err)
@@ -329,12 +335,12 @@ func TestWhatTheInboxCosts(t *testing.T) {
 			n.react("Oracle", 0)
 		}, "POST pages")
 		cost("an offer of an open task", hand,
-			"GET page", "PATCH page", "GET page", "GET page", "PATCH page", "POST pages", "POST pages")
+			"GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
 		cost("its refusal", func() {
 			if _, err := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
 				w.Error(err)
 			}
-		}, "GET page", "PATCH page", "GET page", "GET page", "PATCH page", "POST pages", "POST pages")
+		}, "GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
 		n.mustClaim("Sandman", id)
 		time.Sleep(10 * time.Second)
 		cost("an offer of a held task", hand, "GET page", "PATCH page", "POST pages")

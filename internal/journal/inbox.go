@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -116,8 +117,8 @@ func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, err
 		var pending bool
 		var kind inbox.Type
 		var process string
-		var taken, n int64
-		if err := row.Scan(&pending, &kind, &process, &taken, &n); err != nil {
+		var taken int64
+		if err := row.Scan(&pending, &kind, &process, &taken); err != nil {
 			return struct{}{}, err
 		}
 		switch {
@@ -126,7 +127,7 @@ func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, err
 		case pending:
 			w.Pending = true
 		default:
-			if process != "" {
+			if process != "" && !slices.Contains(w.Processes, process) {
 				w.Processes = append(w.Processes, process)
 			}
 			if at := moment(taken); w.Oldest.IsZero() || at.Before(w.Oldest) {
@@ -135,8 +136,7 @@ func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, err
 		}
 		return struct{}{}, nil
 	}, `
-		SELECT state = 'pending', type, process, min(taken), count(*) AS waiting
-		  FROM triggers WHERE agent = ? AND state <> 'acknowledged' GROUP BY state, type, process`, agent)
+		SELECT state = 'pending', type, process, taken FROM triggers WHERE agent = ? AND state <> 'acknowledged'`, agent)
 	return w, j.failed(err, "reading the inbox of %s", agent)
 }
 
