@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
+	"dibs/internal/task"
 	"dibs/internal/worklog"
 )
 
@@ -35,29 +38,101 @@ type ears struct {
 	daemon *Daemon
 	mesh   messages // nil if the mesh log cannot be asked
 
-	mu     sync.Mutex // held while Notion is asked
-	asked  time.Time  // when that was last begun
-	failed bool       // the last time
+	mu      sync.Mutex             // held while Notion is asked
+	asked   time.Time              // when that was last begun for messages
+	failed  bool                   // the last time
+	looked  map[claim.ID]time.Time // when the comments on whose task were last asked for
+	refused time.Time              // until when comments are not asked for, because Notion refuses that
 }
 
-// listen is broker.Listen: one query an interval for everybody who polls.
-func (e *ears) listen(ctx context.Context, _ string) (added int, next time.Duration) {
-	interval := e.daemon.interval()
-	if e.mesh == nil || e.daemon.notion.Down() != nil {
-		return 0, interval
+// listen is broker.Listen: one query an interval for the messages to everybody who polls,
+// and one in inbox.comments for the comments on each task that the agent holds.
+func (e *ears) listen(ctx context.Context, agent string) (added int, next time.Duration) {
+	next = e.daemon.interval()
+	if e.daemon.notion.Down() != nil {
+		return 0, next
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if since := time.Since(e.asked); since < interval {
-		return 0, interval - since
+	if since := time.Since(e.asked); e.mesh != nil && since < next {
+		next -= since
+	} else if e.mesh != nil {
+		e.asked = time.Now()
+		var err error
+		added, err = e.read(ctx)
+		if err != nil && ctx.Err() == nil && !e.failed {
+			e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", "error", err)
+		}
+		e.failed = err != nil
 	}
-	e.asked = time.Now()
-	added, err := e.read(ctx)
-	if err != nil && ctx.Err() == nil && !e.failed {
-		e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", "error", err)
+	commented, again := e.comments(ctx, agent)
+	return added + commented, min(next, again)
+}
+
+// refusedFor is how long comments are not asked for once Notion has refused to show them.
+const refusedFor = time.Hour
+
+// comments stores the comments on the tasks that an agent holds, and returns when to ask
+// again. What it reads twice is known by its id.
+func (e *ears) comments(ctx context.Context, agent string) (added int, next time.Duration) {
+	d := e.daemon
+	every := d.config.Inbox.Comments
+	next = every
+	held := d.claimer.Claims(agent)
+	for id, at := range e.looked {
+		if time.Since(at) > every {
+			delete(e.looked, id)
+		}
 	}
-	e.failed = err != nil
-	return added, interval
+	for _, cl := range held {
+		if at, ok := e.looked[cl.ID]; ok {
+			next = min(next, max(time.Second, every-time.Since(at)))
+			continue
+		}
+		if cl.State != claim.Held || time.Now().Before(e.refused) || ctx.Err() != nil {
+			continue
+		}
+		if e.looked == nil {
+			e.looked = make(map[claim.ID]time.Time)
+		}
+		e.looked[cl.ID] = time.Now()
+		n, err := e.comment(ctx, cl)
+		added += n
+		var failed *claim.StoreError
+		if errors.As(err, &failed) && failed.Kind == claim.Refused {
+			e.refused = time.Now().Add(refusedFor)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.Info("the comments on a task could not be read", "task", cl.Task.Title, "error", err)
+		}
+	}
+	return added, next
+}
+
+// comment stores the comments that were made on a task since it is held. Those under the
+// name of an agent were written by a daemon.
+func (e *ears) comment(ctx context.Context, cl claim.Claim) (added int, err error) {
+	found, err := e.daemon.notion.Comments(ctx, cl.Task.ID)
+	if err != nil {
+		return 0, err
+	}
+	known, err := e.daemon.broker.Known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var triggers []inbox.Trigger
+	for _, c := range found {
+		if c.At.Before(cl.Started.Truncate(time.Minute)) || c.Named && slices.Contains(known, c.By) {
+			continue
+		}
+		triggers = append(triggers, inbox.Trigger{
+			Type: inbox.Comment, Agent: cl.Agent, At: c.At, Task: cl.Task, From: task.OneLine(c.By, -1), Text: c.Text, Key: "comment " + c.ID,
+		})
+	}
+	if len(triggers) == 0 {
+		return 0, nil
+	}
+	return e.daemon.journal.AddTriggers(ctx, triggers...)
 }
 
 // read stores the messages that were written since it was last called. What it reads

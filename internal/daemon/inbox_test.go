@@ -1,6 +1,9 @@
 package daemon_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -346,4 +349,73 @@ func TestWhatTheInboxCosts(t *testing.T) {
 		cost("an offer of a held task", hand, "GET page", "PATCH page", "POST pages")
 		n.stop()
 	})
+}
+
+// Comments on a task are told to who holds it, while that one polls, and at most once a
+// minute Notion is asked for them.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		o := w.options(quiet)
+		n := w.start(o)
+		n.react("Sandman", 0)
+		say := func(text, name string) {
+			w.Helper()
+			body := map[string]any{
+				"parent": map[string]any{"page_id": id}, "rich_text": []any{map[string]any{"text": map[string]any{"content": text}}},
+			}
+			if name != "" {
+				body["display_name"] = map[string]any{"type": "custom", "custom": map[string]any{"name": name}}
+			}
+			w.post("/v1/comments", body)
+		}
+		say("long ago", "Maria")
+		time.Sleep(2 * time.Minute)
+		n.mustClaim("Sandman", id)
+		n.wantInbox("Sandman", 0)
+		say("look at page 2", "Maria")
+		say("as I said", "Sandman") // which a daemon wrote
+		n.wantInbox("Sandman", 2*time.Minute, "comment Alpha from Maria: look at page 2")
+		n.stop()
+		n = w.start(o)
+		n.wantInbox("Sandman", 2*time.Minute)
+		w.notion.ResetRequests()
+		n.react("Sandman", 10*time.Minute)
+		n.react("Oracle", 10*time.Minute)
+		asked := 0
+		for _, r := range w.notion.Requests() {
+			if strings.Contains(r.Path, "comments") {
+				asked++
+			}
+		}
+		if asked < 9 || asked > 11 {
+			w.Errorf("asked for comments %d times in ten minutes", asked)
+		}
+		n.stop()
+	})
+}
+
+// post sends a request of another program's to Notion.
+func (w *world) post(path string, body any) {
+	w.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "https://api.notion.com"+path, bytes.NewReader(data))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.notion.Token())
+	r.Header.Set("Notion-Version", "2022-06-28")
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := w.notion.Client().Transport.RoundTrip(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		w.Fatalf("%s: %s", path, resp.Status)
+	}
 }
