@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -93,7 +94,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
 
 		// A person takes the name off a task that is held, and puts another on it.
-		cl = n.mustClaim("Sandman", b)
+		n.mustClaim("Sandman", b)
 		w.edit(b, map[string]any{"claimed_by": text("rich_text", "Maria")})
 		lost := n.react("Sandman", time.Minute)
 		if len(lost) == 0 || !strings.HasPrefix(lost[0], "claim_lost Beta from Maria: ") {
@@ -294,6 +295,16 @@ func TestVisibility(t *testing.T) {
 				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
 			}
 		}
+		// Who goes away while it waits takes nothing along.
+		waiting, leave := context.WithTimeout(w.Context(), time.Minute)
+		if _, err := n.Poll(waiting, "Oracle", api.PollRequest{WaitSeconds: 3600}, ""); err == nil {
+			w.Error("a poll that nobody waits for was answered")
+		}
+		leave()
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "again"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		n.wantInbox("Oracle", 0, "message: again")
 		time.Sleep(time.Hour)
 		if got := poll(""); len(got) != 0 {
 			w.Errorf("handed out after it was acknowledged: %+v", got)
