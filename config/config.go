@@ -17,6 +17,7 @@ type Config struct {
 	// Agents lists who may claim; empty means any name.
 	Agents   []Agent  `key:"agents"`
 	Claim    Claim    `key:"claim"`
+	Inbox    Inbox    `key:"inbox"`
 	Sync     Sync     `key:"sync"`
 	Schedule Schedule `key:"schedule"`
 	Events   Events   `key:"events"`
@@ -108,6 +109,8 @@ type Agent struct {
 	// NotionUser is the id of the agent's Notion user. It is needed only where
 	// claimed_by is a property of type people.
 	NotionUser string
+	// Lead has the agent told of every task that is finished.
+	Lead bool
 }
 
 // Override says which stale claims may be taken over.
@@ -131,6 +134,17 @@ type Claim struct {
 	Exclusive   bool          `key:"exclusive"`
 	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
 	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
+}
+
+// Inbox sets how triggers reach agents.
+type Inbox struct {
+	// Visibility is how long a trigger that was taken may stay unacknowledged before
+	// another poll gets it.
+	Visibility time.Duration `key:"visibility"`
+	// Comments is the least time between two looks at the comments of a held task.
+	Comments time.Duration `key:"comments"`
+	// Offer is how long an offer waits for an answer before it is taken back.
+	Offer time.Duration `key:"offer"`
 }
 
 // Sync sets how fresh the mirror is.
@@ -207,6 +221,7 @@ func Default() Config {
 			Override:    OverrideAny,
 			MaxLifetime: 24 * time.Hour,
 		},
+		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},

@@ -29,6 +29,7 @@ func (c Config) Validate() error {
 	errs = append(errs, validateAgents(c.Agents)...)
 	errs = append(errs, c.Claim.validate()...)
 	errs = append(errs, c.validateTimeout()...)
+	errs = append(errs, c.Inbox.validate()...)
 	if c.Sync.Interval < time.Second {
 		errs = append(errs, fmt.Errorf("sync.interval: %v is too short: want at least 1s", c.Sync.Interval))
 	}
@@ -251,6 +252,23 @@ func (c Claim) validate() []error {
 	}
 	if c.MaxPerAgent < 0 {
 		errs = append(errs, fmt.Errorf("claim.max_per_agent: want 0 (any number) or more, got %d", c.MaxPerAgent))
+	}
+	return errs
+}
+
+func (i Inbox) validate() []error {
+	var errs []error
+	for _, wait := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"inbox.visibility", i.Visibility},
+		{"inbox.comments", i.Comments},
+		{"inbox.offer", i.Offer},
+	} {
+		if wait.value < time.Second {
+			errs = append(errs, fmt.Errorf("%s: %v is too short: want at least 1s", wait.key, wait.value))
+		}
 	}
 	return errs
 }

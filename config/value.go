@@ -141,7 +141,7 @@ func asList(raw any, spelled bool) ([]any, error) {
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }
 
-// asAgent accepts a plain name, or a section {name, uids, notion_user}.
+// asAgent accepts a plain name, or a section {name, uids, notion_user, lead}.
 func asAgent(raw any) (Agent, error) {
 	section, ok := raw.(map[string]any)
 	if !ok {
@@ -157,10 +157,15 @@ func asAgent(raw any) (Agent, error) {
 			err = setText(&a.Name, value)
 		case "notion_user":
 			err = setText(&a.NotionUser, value)
+		case "lead":
+			var ok bool
+			if a.Lead, ok = value.(bool); !ok {
+				err = fmt.Errorf("want true or false, got %v", value)
+			}
 		case "uids":
 			a.UIDs, err = asUIDs(value)
 		default:
-			err = errors.New("unknown key: an agent has name, uids and notion_user")
+			err = errors.New("unknown key: an agent has name, uids, notion_user and lead")
 		}
 		if err != nil {
 			return Agent{}, fmt.Errorf("%s: %w", key, err)

@@ -86,7 +86,7 @@ func written(value any) (string, error) {
 
 // written is the agent as the file says it: by its name alone, or in full.
 func (a Agent) written() any {
-	if len(a.UIDs) == 0 && a.NotionUser == "" {
+	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead {
 		return a.Name
 	}
 	full := map[string]any{"name": a.Name}
@@ -95,6 +95,9 @@ func (a Agent) written() any {
 	}
 	if a.NotionUser != "" {
 		full["notion_user"] = a.NotionUser
+	}
+	if a.Lead {
+		full["lead"] = true
 	}
 	return full
 }

@@ -53,6 +53,7 @@ type Task struct {
 	LeaseUntil Time      `json:"lease_until,omitzero" doc:"The same as expires_at"`
 	AssignedTo string    `json:"assigned_to,omitempty" doc:"The only agent that may claim it"`
 	ClaimID    claim.ID  `json:"claim_id,omitempty" doc:"The claim, if it is held through this daemon"`
+	Offer      *Offer    `json:"offer,omitempty" doc:"The task is offered to assigned_to, who has yet to answer"`
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`

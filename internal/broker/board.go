@@ -8,6 +8,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/mirror"
 	"dibs/internal/ready"
 	"dibs/internal/task"
@@ -22,6 +23,17 @@ type board struct {
 	claimer  *claim.Claimer
 	now      time.Time
 	policy   claim.Policy
+	offers   map[task.ID]inbox.Offer // loaded with load
+}
+
+// load reads what the views of tasks show beside the mirror and the claims.
+func (bd *board) load(ctx context.Context, kept Inbox) error {
+	offers, err := kept.Offers(ctx)
+	bd.offers = make(map[task.ID]inbox.Offer, len(offers))
+	for _, o := range offers {
+		bd.offers[o.Task] = o
+	}
+	return err
 }
 
 func (b *Broker) board() *board {
@@ -90,6 +102,9 @@ func (bd *board) view(t task.Task, agent string) View {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
 	} else if !ok {
 		v.AssignedTo = claim.Assignee(t)
+		if o, offered := bd.offers[t.ID]; offered && o.To == v.AssignedTo {
+			v.Offer = &o
+		}
 	}
 	return v
 }
@@ -99,6 +114,9 @@ func (bd *board) view(t task.Task, agent string) View {
 func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	bd := b.board()
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
+	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
+		return out, err
+	}
 	var selected []task.Task
 	if f.Ready {
 		if out.LimitReached = bd.atLimit(f.Agent); out.LimitReached {
@@ -154,6 +172,9 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 	t, ok := bd.Task(id)
 	if !ok {
 		return View{}, ErrNoTask
+	}
+	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
+		return View{}, err
 	}
 	return bd.view(t, ""), nil
 }

@@ -65,6 +65,7 @@ type Config struct {
 	Feed    Feed
 	// Alive looks after claims that have keepers.
 	Alive *alive.Watch
+	Inbox InboxConfig
 	// Now is Notion's time.
 	Now func() time.Time
 	// Back returns a channel that is closed when Notion is next found to be back; nil
@@ -86,6 +87,7 @@ type Broker struct {
 	journal Journal
 	feed    Feed
 	alive   *alive.Watch
+	inbox   InboxConfig
 	now     func() time.Time
 	back    func() <-chan struct{}
 	report  func(context.Context, *api.Status) error
@@ -110,7 +112,7 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, now: c.Now, back: c.Back,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
 		agents: c.Agents, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),

@@ -19,6 +19,7 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -68,6 +69,8 @@ type View struct {
 	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
 	// the task is an assignment.
 	LeaseUntil time.Time
+	// Offer is the offer that AssignedTo has yet to answer, if it is one.
+	Offer *inbox.Offer
 }
 
 // Listing is what a question about tasks is answered with.

@@ -29,6 +29,9 @@ type Request struct {
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, see PassedOver.
 	Quiet bool
+	// Unlimited grants the claim also to an agent that has as many tasks as it may: one
+	// that is over as soon as it is granted.
+	Unlimited bool
 }
 
 // attempt is one run of the protocol, from the reservation to a verdict.
@@ -52,7 +55,11 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	}
 	c.underway.Store(cl.ID, nil)
 	defer c.underway.Delete(cl.ID)
-	refusal, err := c.ledger.Reserve(ctx, cl, now, c.policy.MaxPerAgent)
+	limit := c.policy.MaxPerAgent
+	if r.Unlimited {
+		limit = 0
+	}
+	refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if err != nil {
 		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
 	}

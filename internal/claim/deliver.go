@@ -131,6 +131,9 @@ func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 	d.cl.Task = t
 	e := d.cl.event(finishKinds[d.cl.Finish.As], d.store.Now())
 	e.Remote, e.Started, e.Finished, e.Summary = true, d.cl.Started, d.cl.Finish.At, d.cl.Finish.Summary
+	if f := d.cl.Finish; f.To != "" {
+		e.Holder, e.Expires = f.To, e.At.Add(f.For)
+	}
 	return d.end(ctx, d.cl, d.cl.Finish.As, "", e)
 }
 

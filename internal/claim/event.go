@@ -29,6 +29,7 @@ const (
 	KindContested  Kind = "contested"  // the refusals decided here against one claim, summed up at its end
 	KindExpiring   Kind = "expiring"   // the lease is about to end, and was not renewed
 	KindCleared    Kind = "cleared"    // what a page still showed of a claim that is over was taken off it
+	KindMessage    Kind = "message"    // from Agent to Holder, or to all: Detail says what
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the
@@ -63,7 +64,7 @@ type Event struct {
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
-	// attempt was denied for.
+	// attempt was denied for, or the offer that a release makes.
 	Expires time.Time `json:"expires_at,omitzero"`
 
 	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is

@@ -52,7 +52,11 @@ func (c Claim) note() *string {
 	if c.Finish.As == EndFailed && c.Finish.Reopen {
 		what = noteTryAgain
 	}
-	return new(noteLine(what, c.Finish.Summary, c.Agent, c.Finish.At))
+	why := c.Finish.Summary
+	if to := c.Finish.To; to != "" {
+		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
+	}
+	return new(noteLine(what, why, c.Agent, c.Finish.At))
 }
 
 // sweptNote is the line that the page is to show once the stale claim that cl, the mark

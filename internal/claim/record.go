@@ -14,6 +14,11 @@ type Finish struct {
 	Summary string `json:"summary,omitempty"`
 	// Reopen puts a failed task back to OPEN instead of BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
+	// To, of a release, is the agent that the task is offered to: it stays assigned to
+	// that one.
+	To string `json:"to,omitempty"`
+	// For is how long the offer waits for an answer.
+	For time.Duration `json:"for,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }

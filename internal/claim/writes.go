@@ -49,6 +49,7 @@ func clearWrite(s task.Status) Write {
 // of them say in the note what became of the task.
 func finishWrite(cl Claim) Write {
 	w := clearWrite(task.Open)
+	w.ClaimedBy = new(cl.Finish.To)
 	switch {
 	case cl.Finish.As == EndCompleted:
 		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(donePrefix + string(cl.ID))}

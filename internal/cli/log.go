@@ -82,7 +82,14 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 	if text == "" {
 		text = strings.ReplaceAll(string(e.Code), "_", " ")
 	}
-	if text = withHolder(text, e.Holder, "from "); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
+	whose := "from "
+	switch e.Kind {
+	case claim.KindReleased:
+		whose = "offered to "
+	case claim.KindMessage:
+		whose = "to "
+	}
+	if text = withHolder(text, e.Holder, whose); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
 		text += " until " + clock(e.Expires.Time, now)
 	}
 	if text != "" {

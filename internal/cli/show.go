@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -54,7 +55,9 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	line("url", clean(t.URL))
 	line("status", clean(string(t.Status)))
 	line("priority", clean(t.Priority))
-	if t.AssignedTo != "" {
+	if o := t.Offer; o != nil {
+		line("offered to", fmt.Sprintf("%s, who is %s it, by %s%s", clean(o.To), o.State, clean(o.From), lasting(o.ExpiresAt, now)))
+	} else if t.AssignedTo != "" {
 		line("assigned to", clean(t.AssignedTo))
 	} else {
 		line("holder", holder(t, now))

@@ -157,6 +157,8 @@ func holder(t api.Task, now time.Time) string {
 	switch {
 	case t.ClaimedBy == "":
 		return "-"
+	case t.Offer != nil:
+		return fmt.Sprintf("%s (%s)", clean(t.Offer.To), t.Offer.State)
 	case t.AssignedTo != "":
 		return "assigned to " + clean(t.AssignedTo)
 	case t.LeaseUntil.IsZero():

@@ -69,6 +69,7 @@ type Daemon struct {
 	metrics    *metrics.Metrics
 	listen     net.Listener
 	scrapes    net.Listener // for metrics alone; nil without one
+	ears       ears
 
 	reloading sync.Mutex // guards jobs, and one reload at a time
 	live      atomic.Pointer[config.Config]
@@ -76,8 +77,8 @@ type Daemon struct {
 	logLevel  *slog.LevelVar
 
 	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
-	// othersLoop, synced checkHeld, and untidy tidyLoop.
-	due, news, leases, strangers, synced, untidy chan struct{}
+	// othersLoop, synced checkHeld, untidy tidyLoop, and offers offersLoop.
+	due, news, leases, strangers, synced, untidy, offers chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -93,7 +94,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced, &d.untidy} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced, &d.untidy, &d.offers} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
@@ -221,6 +222,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
 			wake(d.leases)
+			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+				wake(d.offers)
+			}
 		},
 		Log: d.log,
 	})
@@ -233,6 +237,11 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		}
 		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
+	d.ears.daemon = d
+	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
+	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
+		return err
+	}
 	d.alive, err = alive.New(ctx, alive.Config{
 		Storage: d.journal, Claims: d.claimer, Lives: alive.Lives, Log: d.log,
 		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
@@ -241,7 +250,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		return err
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Now: d.notion.Now, Back: d.notion.Back,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Now: d.notion.Now, Back: d.notion.Back,
 		Agents: agentsOf(d.config), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{

@@ -74,7 +74,7 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				if tt.withoutText {
-					if err := w.notion.EditSchema(w.notion.Databases().MeshLog, map[string]any{"detail": nil}); err != nil {
+					if err := w.notion.EditSchema(w.notion.Databases().MeshLog, map[string]any{"detail": nil, "message": nil}); err != nil {
 						w.Fatal(err)
 					}
 				}

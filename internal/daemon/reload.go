@@ -55,6 +55,9 @@ func (d *Daemon) Reload(c config.Config) error {
 	if err := d.renameStatuses(before, c); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
 	}
+	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
+		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
+	}
 	d.broker.SetAgents(agentsOf(c))
 	if d.logLevel != nil {
 		d.logLevel.Set(c.Log.Severity())

@@ -44,6 +44,9 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
 				return err
 			}
+			if _, err := d.journal.PruneInbox(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
+				return err
+			}
 			return d.journal.Compact(ctx)
 		},
 	} {

@@ -127,6 +127,7 @@ func meshLogSchema() map[string]any {
 		"event": map[string]any{"select": options("granted", "denied", "released", "blocked", "lost", "overridden", "swept")},
 		"agent": of("rich_text"), "task": of("rich_text"), "task_id": of("rich_text"), "claim_id": of("rich_text"),
 		"holder": of("rich_text"), "code": of("rich_text"), "detail": of("rich_text"), "at": of("date"), "count": of("number"),
+		"from": of("rich_text"), "to": of("rich_text"), "message": of("rich_text"),
 	}
 }
 

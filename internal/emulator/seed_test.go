@@ -42,6 +42,7 @@ func TestSeedSchemas(t *testing.T) {
 		dbs.MeshLog: {
 			"Name": "title", "entry_id": "rich_text", "event": "select", "agent": "rich_text", "task": "rich_text", "task_id": "rich_text",
 			"claim_id": "rich_text", "holder": "rich_text", "code": "rich_text", "detail": "rich_text", "at": "date", "count": "number",
+			"from": "rich_text", "to": "rich_text", "message": "rich_text",
 		},
 		dbs.TaskLog: {
 			"Name": "title", "entry_id": "rich_text", "agent": "rich_text", "task": "rich_text", "task_id": "rich_text", "outcome": "select",

@@ -11,6 +11,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -148,7 +149,15 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 	if !begun || !settled {
 		news = nil
 	}
-	if err := insertFeed(ctx, tx, at, feed.Tell(before, news, record...)); err != nil {
+	events := feed.Tell(before, news, record...)
+	if err := insertFeed(ctx, tx, at, events); err != nil {
+		return false, err
+	}
+	known := after
+	if !settled {
+		known = nil
+	}
+	if err := triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Events: events}, known, record); err != nil {
 		return false, err
 	}
 	switch {
@@ -278,9 +287,16 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if err != nil {
 		return false, err
 	}
+	if err := available(ctx, tx, at, before, after); err != nil {
+		return false, err
+	}
+	ready := 0
+	if after.Ready {
+		ready = 1
+	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO told (task_id, at, body) VALUES (?, ?, ?)
-		    ON CONFLICT (task_id) DO UPDATE SET at = excluded.at, body = excluded.body`, after.ID, millis(at), string(body))
+		INSERT INTO told (task_id, at, ready, body) VALUES (?, ?, ?, ?)
+		    ON CONFLICT (task_id) DO UPDATE SET at = excluded.at, ready = excluded.ready, body = excluded.body`, after.ID, millis(at), ready, string(body))
 	if err != nil {
 		return false, err
 	}

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/inbox"
 	"dibs/internal/journal"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -75,6 +76,12 @@ var inUse = []string{
 	9: ``,
 	10: `
 	INSERT INTO keepers VALUES ('01KAFQZ0000000000000000001', '[{"Process":{"ID":7,"Began":"boot 12","UID":1000},"Grace":60000000000}]');`,
+	11: `
+	INSERT INTO triggers (id, agent, key, type, rank, at, body) VALUES
+		('01KAFQZ0000000000000000021', 'Oracle', 'row a', 'message', 3, 1795165200000,
+			'{"id":"01KAFQZ0000000000000000021","type":"message","agent":"Oracle","at":"2026-11-20T09:00:00Z","from":"Sandman","text":"hello","task":{"id":"","status":"","priority":"none"}}');
+	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
+	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -161,6 +168,18 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		want := map[claim.ID][]alive.Keeper{held.ID: {{Process: alive.Process{ID: 7, Began: "boot 12", UID: 1000}, Grace: time.Minute}}}
 		if diff := cmp.Diff(want, kept); err != nil || diff != "" {
 			t.Errorf("keepers: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 11 {
+		got, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Oracle", Taker: "poll", Now: t0, At: t0, Visibility: time.Minute})
+		want := []inbox.Trigger{{ID: "01KAFQZ0000000000000000021", Type: inbox.Message, Agent: "Oracle", At: t0, From: "Sandman", Text: "hello"}}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("triggers: %v (-want +got):\n%s", err, diff)
+		}
+		offers, err := j.Offers(ctx)
+		wantOffers := []inbox.Offer{{ID: "01KAFQZ0000000000000000022", Task: "e", From: "Sandman", To: "Oracle", At: t0, Until: t0.Add(10 * time.Minute)}}
+		if diff := cmp.Diff(wantOffers, offers); err != nil || diff != "" {
+			t.Errorf("offers: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)

@@ -279,7 +279,7 @@ func TestNoBlocksLeft(t *testing.T) {
 func TestLogAdaptsToItsDatabase(t *testing.T) {
 	inWorld(t, func(w *world) {
 		log := w.log(w.databases.MeshLog)
-		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "entry_id": nil}); err != nil {
+		if err := w.emulator.EditSchema(w.databases.MeshLog, props{"agent": nil, "from": nil, "entry_id": nil}); err != nil {
 			w.Fatal(err)
 		}
 		entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)

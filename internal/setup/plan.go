@@ -338,6 +338,11 @@ func (p *Plan) planLog(k kind, db notion.Database) {
 		}
 		missing = append(missing, notion.NewColumn{Name: name, Type: columnType(f)})
 	}
+	if k.log == claim.MeshLog && db.ID == "" {
+		for _, name := range worklog.MessageColumns {
+			missing = append(missing, notion.NewColumn{Name: name, Type: "rich_text"})
+		}
+	}
 	p.make(k, db, missing)
 	if _, ok := db.Similar("task"); !ok {
 		p.special(k, notion.NewColumn{Name: "task", Type: "relation"})

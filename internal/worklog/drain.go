@@ -156,7 +156,7 @@ func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered
 
 // arrived notes that an item is in Notion.
 func (d *Drainer) arrived(ctx context.Context, item Item) error {
-	d.taken(item.Entry.ID)
+	d.taken(entryID(item.Entry))
 	return d.outbox.Delivered(ctx, item, time.Now())
 }
 

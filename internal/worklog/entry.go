@@ -37,7 +37,7 @@ const EntryID = "entry_id"
 
 // NewEntry words an event for a log.
 func NewEntry(e claim.Event, log claim.Log) Entry {
-	entry := Entry{ID: e.ID, At: e.At, Title: title(e)}
+	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
 	add := func(value any, name string, aliases ...string) {
 		switch v := value.(type) {
 		case string:
@@ -52,7 +52,16 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 		entry.Fields = append(entry.Fields, Field{Name: name, Aliases: aliases, Value: value})
 	}
 
-	add(e.ID, EntryID)
+	if e.Kind == claim.KindMessage {
+		add(entry.ID, EntryID)
+		add(e.Agent, "from", "agent", "agent_name", "worker")
+		add(e.Holder, "to", "holder")
+		add(e.Detail, "message", "text", "detail", "details")
+		add(string(e.Kind), "event", "event_type", "type", "kind", "action")
+		add(e.At, "at", "time", "timestamp", "date")
+		return entry
+	}
+	add(entry.ID, EntryID)
 	add(e.Agent, "agent", "agent_name", "worker", "from")
 	add(e.Title, "task", "task_title", "task_name")
 	add(string(e.Task), "task_id", "page_id")

@@ -21,3 +21,11 @@ func Example(log claim.Log) Entry {
 		Started: at, Finished: at.Add(time.Minute), Summary: "a summary", Detail: "a detail",
 	}, log)
 }
+
+// MessageExample returns a message as an entry of the mesh log.
+func MessageExample() Entry {
+	return NewEntry(claim.Event{
+		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Kind: claim.KindMessage,
+		Agent: "Sandman", Holder: "Oracle", Detail: "a message",
+	}, claim.MeshLog)
+}

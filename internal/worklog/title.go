@@ -26,7 +26,12 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s was refused %s: %s", e.Agent, about, refusal(e))
 	case claim.KindWithdrawn:
 		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
+	case claim.KindMessage:
+		return messageTitle(e)
 	case claim.KindReleased:
+		if e.Holder != "" {
+			return fmt.Sprintf("%s offered %s to %s", e.Agent, about, e.Holder)
+		}
 		return fmt.Sprintf("%s released %s", e.Agent, about)
 	case claim.KindCompleted:
 		return fmt.Sprintf("%s completed %s", e.Agent, about)

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -163,6 +164,37 @@ type Watched struct {
 func (b *Broker) Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
 	w, err := answer[Watched](ctx, b, "Watch", r, after, wait)
 	return w.Claim, w.Event, err
+}
+
+func (b *Broker) Poll(ctx context.Context, p broker.Poll) ([]inbox.Trigger, error) {
+	return answer[[]inbox.Trigger](ctx, b, "Poll", p)
+}
+
+func (b *Broker) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
+	return answer[map[string]string](ctx, b, "TriggerAgents", ids)
+}
+
+func (b *Broker) Ack(ctx context.Context, agent string, ids []string) ([]string, error) {
+	return answer[[]string](ctx, b, "Ack", agent, ids)
+}
+
+func (b *Broker) Send(ctx context.Context, m broker.Message) (broker.Message, error) {
+	return answer[broker.Message](ctx, b, "Send", m)
+}
+
+// Offered is the result of Offer.
+type Offered struct {
+	Claim claim.Claim
+	Until time.Time
+}
+
+func (b *Broker) Offer(ctx context.Context, o broker.Offer) (claim.Claim, time.Time, error) {
+	out, err := answer[Offered](ctx, b, "Offer", o)
+	return out.Claim, out.Until, err
+}
+
+func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Decline", agent, id, reason)
 }
 
 func (b *Broker) Authorize(agent string, uid int) error {

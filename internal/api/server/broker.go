@@ -10,6 +10,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -65,6 +66,26 @@ type Broker interface {
 	// that one, or once the wait is over. It fails as Lookup does, and with
 	// broker.ErrStopping.
 	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error)
+
+	// Poll takes the triggers of an agent, after waiting for one if there are none. It
+	// fails with broker.ErrStopping.
+	Poll(context.Context, broker.Poll) ([]inbox.Trigger, error)
+
+	// TriggerAgents returns whose triggers these are; unknown ids are left out.
+	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
+
+	// Ack acknowledges triggers of an agent, and returns those that it has none of.
+	Ack(ctx context.Context, agent string, ids []string) (unknown []string, err error)
+
+	// Send fails with *broker.InvalidError.
+	Send(context.Context, broker.Message) (broker.Message, error)
+
+	// Offer fails as Claim and Finish do. A claim returned in state Finishing was
+	// accepted and is owed to Notion.
+	Offer(context.Context, broker.Offer) (c claim.Claim, until time.Time, err error)
+
+	// Decline fails as Claim and Finish do.
+	Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error)
 
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time

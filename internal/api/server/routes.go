@@ -47,6 +47,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.taskRoutes(own)
 	s.daemonRoutes(own)
 	s.eventRoutes(own)
+	s.inboxRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,16 @@ func TestRoutes(t *testing.T) {
 		`"claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","depends_on":["a","b"],"waits_for":["b"],` +
 		`"created_at":"2026-11-20T10:58:30.000Z","edited_at":"2026-11-20T11:57:30.000Z","trashed":true,"agent":"Sandman","expires_at":"2026-11-20T12:58:30.000Z"}`
 	byID := broker.Ref{Claim: string(claimID)}
+	owed := finishing
+	owed.Detail = "Notion is down"
+	triggers := []inbox.Trigger{
+		{ID: "a", Type: inbox.TaskOffered, Agent: "Sandman", At: noon, Task: held().Task, From: "Oracle", Text: "you\nknow <this>"},
+		{ID: "b", Type: inbox.TasksAvailable, Agent: "Sandman", At: noon, Count: 3},
+	}
+	const refJSON = `{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"}`
+	const triggersJSON = `{"triggers":[` +
+		`{"id":"a","type":"task_offered","agent":"Sandman","at":"2026-11-20T11:58:30.000Z","task":` + refJSON + `,"from":"Oracle","text":"you\nknow <this>"},` +
+		`{"id":"b","type":"tasks_available","agent":"Sandman","at":"2026-11-20T11:58:30.000Z","count":3}]}`
 
 	for _, tt := range []struct {
 		name, method, path, body string
@@ -65,6 +76,59 @@ func TestRoutes(t *testing.T) {
 			name: "claim the next task", method: "POST", path: "/v1/claims", body: `{"agent":"Sandman"}`,
 			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: taken}},
 			status: 201, want: strings.TrimSuffix(heldJSON, "}") + `,"override":true,"former":"Oracle"}`,
+		},
+		{
+			name: "poll", method: "POST", path: "/v1/agents/Sandman/poll", body: `{"wait_seconds":1.5,"limit":5,"finished":true}`,
+			calls: []apitest.Call{allowed("Sandman"), {
+				Method: "Poll", Args: []any{broker.Poll{Agent: "Sandman", Wait: 1500 * time.Millisecond, Limit: 5, Finished: true}}, Result: triggers,
+			}},
+			status: 200, want: triggersJSON,
+		},
+		{
+			name: "poll without a body", method: "POST", path: "/v1/agents/claude-chat%207K9X/poll",
+			calls: []apitest.Call{allowed("claude-chat 7K9X"), {
+				Method: "Poll", Args: []any{broker.Poll{Agent: "claude-chat 7K9X", Limit: 100}},
+			}},
+			status: 200, want: `{"triggers":[]}`,
+		},
+		{
+			name: "acknowledge", method: "POST", path: "/v1/agents/Sandman/ack", body: `{"ids":["a","b"]}`,
+			calls:  []apitest.Call{allowed("Sandman"), {Method: "Ack", Args: []any{"Sandman", []string{"a", "b"}}, Result: []string{"b"}}},
+			status: 200, want: `{"acknowledged":["a"],"unknown":["b"]}`,
+		},
+		{
+			name: "acknowledge for whoever it is", method: "POST", path: "/v1/ack", body: `{"ids":["a","b","c"]}`,
+			calls: []apitest.Call{
+				{Method: "TriggerAgents", Args: []any{[]string{"a", "b", "c"}}, Result: map[string]string{"a": "Sandman", "c": "Oracle"}},
+				allowed("Sandman"), allowed("Oracle"),
+				{Method: "Ack", Args: []any{"Sandman", []string{"a"}}}, {Method: "Ack", Args: []any{"Oracle", []string{"c"}}},
+			},
+			status: 200, want: `{"acknowledged":["a","c"],"unknown":["b"]}`,
+		},
+		{
+			name: "send", method: "POST", path: "/v1/messages", body: `{"from":"Sandman","to":"Oracle","text":"hello"}`,
+			calls: []apitest.Call{allowed("Sandman"), {
+				Method: "Send", Args: []any{broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}},
+				Result: broker.Message{ID: "m", At: noon, From: "Sandman", To: "Oracle", Text: "hello", Agents: []string{"Oracle"}},
+			}},
+			status: 201, want: `{"id":"m","at":"2026-11-20T11:58:30.000Z","from":"Sandman","to":"Oracle","text":"hello","agents":["Oracle"]}`,
+		},
+		{
+			name: "offer", method: "POST", path: "/v1/tasks/" + string(taskID) + "/offer", body: `{"agent":"Sandman","to":"Oracle","text":"yours"}`,
+			calls: []apitest.Call{allowed("Sandman"), {
+				Method: "Offer", Args: []any{broker.Offer{Agent: "Sandman", To: "Oracle", Task: taskID, Text: "yours"}}, Result: apitest.Offered{Claim: ended, Until: noon},
+			}},
+			status: 200, want: `{"task":` + refJSON + `,"offer":{"state":"reviewing","from":"Sandman","to":"Oracle","expires_at":"2026-11-20T11:58:30.000Z"}}`,
+		},
+		{
+			name: "accept", method: "POST", path: "/v1/tasks/" + string(taskID) + "/accept", body: `{"agent":"Sandman"}`,
+			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Task: taskID}}, Result: held()}},
+			status: 201, want: heldJSON,
+		},
+		{
+			name: "decline", method: "POST", path: "/v1/tasks/" + string(taskID) + "/decline", body: `{"agent":"Sandman","reason":"no time"}`,
+			calls:  []apitest.Call{allowed("Sandman"), {Method: "Decline", Args: []any{"Sandman", taskID, "no time"}, Result: owed}},
+			status: 202, want: `{"task":` + refJSON + `,"detail":"Notion is down"}`,
 		},
 		{
 			name: "claims", method: "GET", path: "/v1/claims",
@@ -277,8 +341,10 @@ func TestDescription(t *testing.T) {
 		slices.Sort(operations)
 		want := []string{
 			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"POST /v1/ack", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)
@@ -286,9 +352,10 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"Claim", "ClaimRequest", "Claims", "CompleteRequest", "Event", "Events", "FailRequest", "Fault", "FeedEvent", "MirrorStatus",
-			"NotionStatus", "OutboxStatus", "PolicyStatus", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept", "Sync",
-			"SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Waited",
+			"AcceptRequest", "AckRequest", "Acked", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
+			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
+			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("schemas (-want +got):\n%s", diff)

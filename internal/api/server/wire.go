@@ -86,6 +86,9 @@ func (s *Server) taskOf(v broker.View) api.Task {
 	if v.Claim != nil {
 		out.ClaimID = v.Claim.ID
 	}
+	if o := v.Offer; o != nil {
+		out.Offer = &api.Offer{State: api.Reviewing, From: o.From, To: o.To, ExpiresAt: s.localTime(o.Until)}
+	}
 	return out
 }
 

@@ -1,0 +1,243 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dibs/internal/alive"
+	"dibs/internal/claim"
+	"dibs/internal/inbox"
+	"dibs/internal/task"
+)
+
+// Inbox is where triggers are kept.
+type Inbox interface {
+	// TakeTriggers hands out triggers, each to one poll.
+	TakeTriggers(context.Context, inbox.Take) ([]inbox.Trigger, error)
+	// ReturnTriggers has what a poll took come back.
+	ReturnTriggers(ctx context.Context, taker string) error
+	Waiting(ctx context.Context, agent string) (inbox.Waiting, error)
+	// TriggerAgents returns whose triggers these are; unknown ids are left out.
+	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
+	AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error)
+	AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error)
+	// Send stores a message that is owed to the mesh log, and its triggers.
+	Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error
+	// Known returns the agents that poll or have a claim; some more than once.
+	Known(context.Context) ([]string, error)
+	Offers(context.Context) ([]inbox.Offer, error)
+	EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error
+}
+
+// Listen brings in what was written in Notion for agents, if it was not long ago that it
+// did. added is how many triggers that made, and next when to ask again, at the earliest.
+type Listen func(ctx context.Context, agent string) (added int, next time.Duration)
+
+// InboxConfig is what the inbox of a Broker is made of.
+type InboxConfig struct {
+	Inbox  Inbox
+	Listen Listen
+	// Lives reports whether a process is alive, and still the one that was named.
+	Lives func(alive.Process) bool
+	// Visibility and Offer are those of the configuration.
+	Visibility, Offer time.Duration
+}
+
+// Poll asks for an agent's triggers.
+type Poll struct {
+	Agent string
+	Wait  time.Duration
+	Limit int // how many at most, 0 for any number
+	// Finished has the agent told of every task that is finished, from now on.
+	Finished bool
+	// Process is the process that polls; zero for an unknown one. Once it is gone, what
+	// it took comes back.
+	Process alive.Process
+	// Key is the request's idempotency key, if it has one, and UID whose key that is.
+	Key string
+	UID int
+}
+
+// lookAgain is how often a poll that waits looks whether the processes that took
+// triggers before it are alive.
+const lookAgain = time.Second
+
+// listenTime is how long a poll waits at most for what was written in Notion.
+const listenTime = 5 * time.Second
+
+// Poll takes the triggers of an agent, after waiting for one if there are none. The
+// error is ErrStopping if the daemon stops meanwhile.
+func (b *Broker) Poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
+	deadline := time.Now().Add(p.Wait)
+	take := inbox.Take{
+		Agent: p.Agent, Taker: inbox.NewID(time.Now()), Limit: p.Limit, Visibility: b.inbox.Visibility, Finished: p.Finished,
+	}
+	if p.Key != "" {
+		take.Taker = fmt.Sprintf("%d %s", p.UID, p.Key)
+	}
+	if p.Process.ID != 0 {
+		take.Process = processName(p.Process)
+	}
+	for first := true; ; first = false {
+		more := b.told.next()
+		got, pause, err := b.take(ctx, take, first)
+		if err != nil || len(got) > 0 {
+			return got, err
+		}
+		listening, cancel := context.WithTimeout(ctx, listenTime)
+		added, next := b.inbox.Listen(listening, p.Agent)
+		cancel()
+		if added > 0 {
+			b.Told() // others may be meant
+			continue
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return nil, nil
+		}
+		select {
+		case <-more:
+		case <-time.After(min(left, pause, next)):
+		case <-b.closed:
+			return nil, ErrStopping
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// take takes what there is, or says how long to wait for what comes back by itself.
+func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbox.Trigger, pause time.Duration, err error) {
+	waiting, err := b.inbox.Inbox.Waiting(ctx, t.Agent)
+	if err != nil {
+		return nil, 0, err
+	}
+	t.Now, t.At, t.Available = time.Now(), b.now(), b.available(t.Agent)
+	pause = time.Hour
+	for _, name := range waiting.Processes {
+		var p alive.Process
+		if json.Unmarshal([]byte(name), &p) == nil && !b.inbox.Lives(p) {
+			t.Gone = append(t.Gone, name)
+		}
+		pause = lookAgain
+	}
+	back := !waiting.Oldest.IsZero() && t.Now.Sub(waiting.Oldest) >= t.Visibility
+	if !first && !waiting.Pending && !(waiting.Available && t.Available > 0) && len(t.Gone) == 0 && !back {
+		if !waiting.Oldest.IsZero() {
+			pause = min(pause, waiting.Oldest.Add(t.Visibility).Sub(t.Now))
+		}
+		return nil, pause, nil
+	}
+	if got, err = b.inbox.Inbox.TakeTriggers(ctx, t); err != nil {
+		return nil, 0, err
+	}
+	if ctx.Err() != nil && len(got) > 0 { // nobody hears the answer
+		err = b.inbox.Inbox.ReturnTriggers(context.WithoutCancel(ctx), t.Taker)
+		b.Told()
+		return nil, 0, errors.Join(context.Cause(ctx), err)
+	}
+	return got, pause, nil
+}
+
+// processName is how a process is stored.
+func processName(p alive.Process) string {
+	name, _ := json.Marshal(p) // cannot fail on texts and numbers
+	return string(name)
+}
+
+// available is how many tasks the agent could claim, whatever it has.
+func (b *Broker) available(agent string) int {
+	n := b.ready.Len()
+	for range b.ready.Assigned(agent) {
+		n++
+	}
+	return n
+}
+
+// TriggerAgents returns whose triggers these are; unknown ids are left out.
+func (b *Broker) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
+	return b.inbox.Inbox.TriggerAgents(ctx, ids)
+}
+
+// Ack says that an agent is done with triggers, once or again. It returns those of which
+// nothing is known.
+func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (unknown []string, err error) {
+	return b.inbox.Inbox.AckTriggers(ctx, agent, ids)
+}
+
+// Message is what one agent says to another.
+type Message struct {
+	ID   string
+	At   time.Time
+	From string // empty for somebody who is no agent
+	To   string // inbox.Everybody for all
+	Text string
+	// Agents are those for whom there is a trigger.
+	Agents []string
+}
+
+// Send sends m: its triggers are there at once, and its row of the mesh log follows.
+func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
+	if strings.TrimSpace(m.Text) == "" {
+		return m, &InvalidError{Detail: "the message is empty: say something"}
+	}
+	if len(m.Text) > inbox.MaxText || !utf8.ValidString(m.Text) {
+		return m, &InvalidError{Detail: fmt.Sprintf("the message has %d bytes: want text of at most %d KiB", len(m.Text), inbox.MaxText>>10)}
+	}
+	m.Agents = []string{m.To}
+	if m.To == inbox.Everybody {
+		known, err := b.Known(ctx)
+		if err != nil {
+			return m, err
+		}
+		m.Agents = slices.DeleteFunc(known, func(name string) bool { return name == m.From })
+	} else if err := b.checkName(m.To); err != nil {
+		return m, err
+	}
+	m.At = b.now()
+	m.ID = claim.NewEventID(m.At)
+	var triggers []inbox.Trigger
+	for _, name := range m.Agents {
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: "message " + m.ID})
+	}
+	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, Holder: m.To, Detail: m.Text}
+	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
+		return m, err
+	}
+	b.Told()
+	return m, nil
+}
+
+// Known returns the agents of the configuration, and those that poll or have a claim.
+func (b *Broker) Known(ctx context.Context) ([]string, error) {
+	known, err := b.inbox.Inbox.Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	for _, a := range b.agents {
+		known = append(known, a.Name)
+	}
+	b.mu.Unlock()
+	slices.Sort(known)
+	return slices.Compact(known), nil
+}
+
+// checkName reports a name that no agent of this daemon can have.
+func (b *Broker) checkName(name string) error {
+	if err := task.ValidateAgent(name); err != nil {
+		return &InvalidError{Detail: err.Error()}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.agents) > 0 && !slices.ContainsFunc(b.agents, func(a Agent) bool { return a.Name == name }) {
+		return &InvalidError{Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", name)}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/inbox"
+	"dibs/internal/task"
+)
+
+// Offer hands a task to another agent, which accepts or declines it.
+type Offer struct {
+	Agent string // who offers
+	To    string
+	Task  task.ID
+	Text  string // what the agent is told with it
+}
+
+// Offer offers a task that the agent holds, or that is open: that one is claimed first,
+// by the protocol, so that nobody else gets it meanwhile. Then the claim is given up and
+// the task assigned to r.To, in one write. It returns the claim, as Finish does, and when
+// the offer ends. The error is one of Claim's, or of Finish's.
+func (b *Broker) Offer(ctx context.Context, r Offer) (claim.Claim, time.Time, error) {
+	if err := b.checkName(r.To); err != nil {
+		return claim.Claim{}, time.Time{}, err
+	}
+	if r.To == r.Agent {
+		return claim.Claim{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
+	}
+	cl, taken := b.claimer.On(r.Task)
+	switch {
+	case taken && cl.Agent != r.Agent, taken && cl.State != claim.Held && cl.State != claim.Finishing:
+		return claim.Claim{}, time.Time{}, claim.Occupied(cl)
+	case taken && cl.State == claim.Finishing && cl.Finish.To == r.To:
+		return cl, b.now().Add(b.inbox.Offer), nil
+	case !taken:
+		var err error
+		if cl, err = b.claimBriefly(ctx, r.Agent, r.Task); err != nil {
+			return claim.Claim{}, time.Time{}, err
+		}
+	}
+	cl, err := b.claimer.Finish(context.WithoutCancel(ctx), cl.ID, claim.Finish{As: claim.EndReleased, Summary: r.Text, To: r.To, For: b.inbox.Offer})
+	b.Changed()
+	return cl, b.now().Add(b.inbox.Offer), err
+}
+
+// claimBriefly claims a task that is given up at once.
+func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (claim.Claim, error) {
+	t, known := b.mirror.Task(id)
+	if !known {
+		t = task.Task{ID: id}
+	}
+	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Unlimited: true})
+}
+
+// Decline has an agent refuse a task that is offered or assigned to it, which is open to
+// all then. Who offered it is told why.
+func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
+	o, err := b.offerOf(ctx, id)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	cl, taken := b.claimer.On(id)
+	if !taken || cl.Agent != agent || cl.State != claim.Held {
+		t, known := b.mirror.Task(id)
+		if !known {
+			return claim.Claim{}, ErrNoTask
+		}
+		if to := claim.Assignee(t); to != agent {
+			detail := fmt.Sprintf("%q is not offered or assigned to %s", t.Title, agent)
+			if to != "" {
+				detail += ", but to " + to
+			}
+			return claim.Claim{}, &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: to, Detail: detail}
+		}
+		if cl, err = b.claimBriefly(ctx, agent, id); err != nil {
+			return claim.Claim{}, err
+		}
+	}
+	return b.giveBack(ctx, cl, o, reason, "declined")
+}
+
+// giveBack opens a task to all, and tells who offered it.
+func (b *Broker) giveBack(ctx context.Context, cl claim.Claim, o inbox.Offer, reason, what string) (claim.Claim, error) {
+	ctx = context.WithoutCancel(ctx)
+	if reason != "" {
+		what += ": " + reason
+	}
+	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what})
+	b.Changed()
+	if err != nil || o.From == "" {
+		return cl, err
+	}
+	t := cl.Task
+	t.Status = task.Open
+	_, err = b.inbox.Inbox.AddTriggers(ctx, inbox.Trigger{
+		Type: inbox.Message, Agent: o.From, From: o.To, At: b.now(), Task: t, Text: what, Key: "answer " + o.ID,
+	})
+	b.Told()
+	return cl, err
+}
+
+// offerOf returns the offer of a task; one without an id if there is none.
+func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
+	offers, err := b.inbox.Inbox.Offers(ctx)
+	if i := slices.IndexFunc(offers, func(o inbox.Offer) bool { return o.Task == id }); i >= 0 {
+		return offers[i], err
+	}
+	return inbox.Offer{}, err
+}
+
+// TakeBackOffers opens the tasks to all whose offers nobody has answered in time. It
+// returns when the next offer ends; zero if there is none.
+func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error) {
+	offers, err := b.inbox.Inbox.Offers(ctx)
+	errs := []error{err}
+	for _, o := range offers {
+		if b.now().Before(o.Until) {
+			if next.IsZero() || o.Until.Before(next) {
+				next = o.Until
+			}
+			continue
+		}
+		if err := b.takeBack(ctx, o); err != nil {
+			errs = append(errs, fmt.Errorf("the offer of task %s to %s: %w", o.Task, o.To, err))
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
+	if t, known := b.mirror.Task(o.Task); known && claim.Assignee(t) != o.To {
+		return b.inbox.Inbox.EndOffer(ctx, o.Task) // somebody has changed it
+	}
+	// In the name of who did not answer: nobody else may claim the task.
+	cl, err := b.claimBriefly(ctx, o.To, o.Task)
+	var denied *claim.Denied
+	switch {
+	case errors.As(err, &denied) && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
+		return b.inbox.Inbox.EndOffer(ctx, o.Task)
+	case err != nil:
+		return err
+	}
+	_, err = b.giveBack(ctx, cl, o, "", "not answered in time; the task is open to all again")
+	return err
+}

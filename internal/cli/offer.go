@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) offerCommand() *cobra.Command {
+	var body api.OfferRequest
+	return a.handCommand("offer", "Hand a task to another agent",
+		"Hand a task to another agent, one that the agent holds or that is open. The claim is given up, and\n"+
+			"nobody but the other agent gets the task, until that one accepts or declines, or inbox.offer is over.",
+		func(cmd *cobra.Command) {
+			cmd.Flags().StringVar(&body.To, "to", "", "to whom, an `agent`")
+			cmd.Flags().StringVar(&body.Text, "text", "", "what to tell that agent with it, a `text`")
+		},
+		func(cmd *cobra.Command, h hand) error {
+			if body.To == "" {
+				return usagef("to whom? give --to AGENT")
+			}
+			body.Agent = h.agent
+			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, h.key)
+			if err != nil {
+				return denial(err)
+			}
+			return a.print(offered, func(w io.Writer) {
+				line := quoted(offered.Task) + " is offered to " + clean(body.To)
+				if offered.Offer != nil {
+					line += lasting(offered.Offer.ExpiresAt, time.Now())
+				}
+				row(w, line+owed(offered))
+			})
+		})
+}
+
+func (a *app) acceptCommand() *cobra.Command {
+	return a.handCommand("accept", "Claim a task that is offered",
+		"Claim a task that is offered to the agent, or assigned to it. Prints the claim, or the denial, as JSON\n"+
+			"on stdout. Exit code 3: not claimed.", nil,
+		func(cmd *cobra.Command, h hand) error {
+			a.document = true
+			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent}, h.key)
+			if err != nil {
+				return denial(err)
+			}
+			if err := writeJSON(a.stdout, c); err != nil {
+				return err
+			}
+			a.say("%s is %s's%s", quoted(c.Task), clean(c.Agent), lasting(c.ExpiresAt, time.Now()))
+			return nil
+		})
+}
+
+func (a *app) declineCommand() *cobra.Command {
+	var reason string
+	return a.handCommand("decline", "Give back a task that is offered",
+		"Give back a task that is offered to the agent, or assigned to it: it is open to all again, and who\n"+
+			"offered it is told why.",
+		func(cmd *cobra.Command) { cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`") },
+		func(cmd *cobra.Command, h hand) error {
+			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, h.key)
+			if err != nil {
+				return denial(err)
+			}
+			return a.print(done, func(w io.Writer) { row(w, "declined "+quoted(done.Task)+owed(done)) })
+		})
+}
+
+// hand is a task that is handed over, by or to an agent.
+type hand struct {
+	agent  string
+	task   task.ID
+	key    string
+	daemon *client.Client
+}
+
+// owed says that Notion has yet to be told.
+func owed(o api.Offered) string {
+	if o.Detail == "" {
+		return ""
+	}
+	return "; accepted, and written to Notion as soon as that works: " + clean(o.Detail)
+}
+
+// denial is the error of a task that could not be had.
+func denial(err error) error {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return notClaimed{p}
+	}
+	return err
+}
+
+// handCommand makes a command about one task that is handed over.
+func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), run func(*cobra.Command, hand) error) *cobra.Command {
+	var requestID key
+	cmd := &cobra.Command{
+		Use:               verb + " TASK",
+		Short:             short,
+		Long:              long,
+		Args:              arguments("TASK"),
+		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			agent, err := a.claimer()
+			if err != nil {
+				return err
+			}
+			id, err := taskID(args[0])
+			if err != nil {
+				return err
+			}
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			return run(cmd, hand{agent, id, requestID.value, daemon})
+		},
+	}
+	if flags != nil {
+		flags(cmd)
+	}
+	requestID.add(cmd)
+	return cmd
+}

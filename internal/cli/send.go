@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"dibs/internal/api"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) sendCommand() *cobra.Command {
+	var body api.MessageRequest
+	var requestID key
+	cmd := &cobra.Command{
+		Use:   "send TEXT",
+		Short: "Say something to an agent",
+		Long: "Say something to an agent, or to all: it is told at its next dibs poll, and the message becomes a\n" +
+			"row of the Mesh Communication Log.",
+		Example: "  dibs send --agent Sandman --to Oracle \"the API has changed\"\n" +
+			"  dibs send --agent Sandman --to all \"deploying at 5\"",
+		Args:              arguments("TEXT"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkAgent(); err != nil {
+				return err
+			}
+			if body.To == "" {
+				return usagef("to whom? give --to AGENT, or --to all")
+			}
+			if strings.TrimSpace(args[0]) == "" {
+				return usagef("the message is empty: say something")
+			}
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			body.From, body.Text = a.agent, args[0]
+			sent, err := daemon.Send(cmd.Context(), body, requestID.value)
+			if err != nil {
+				return err
+			}
+			return a.print(sent, func(w io.Writer) {
+				to := clean(strings.Join(sent.Agents, ", "))
+				if to == "" {
+					to = "nobody here, as no agent is known yet; it is in the Mesh Communication Log"
+				}
+				row(w, "sent to "+to)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&body.To, "to", "", "whom to tell, an `agent`, or all")
+	requestID.add(cmd)
+	return cmd
+}

@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/alive"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/inbox"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+)
+
+const (
+	// metaMessages is the key under which it is kept up to when the mesh log was read
+	// for messages, in Notion's time.
+	metaMessages = "inbox.messages"
+	// messagesOverlap is how much of what was read is read again: Notion keeps the time
+	// of a row to the minute, and its queries have been seen two minutes behind.
+	messagesOverlap = 5 * time.Minute
+	// messagesFirst is how far the very first look goes back.
+	messagesFirst = 24 * time.Hour
+)
+
+// messages is a mesh log that can be read for messages.
+type messages interface {
+	// Messages returns the rows made since then that may be messages, the oldest first.
+	Messages(ctx context.Context, since time.Time) ([]worklog.Row, error)
+}
+
+// ears bring in what was written in Notion for agents, while somebody polls.
+type ears struct {
+	daemon *Daemon
+	mesh   messages // nil if the mesh log cannot be asked
+
+	mu      sync.Mutex             // held while Notion is asked
+	asked   time.Time              // when that was last begun for messages
+	failed  bool                   // the last time
+	looked  map[claim.ID]time.Time // when the comments on whose task were last asked for
+	refused time.Time              // until when comments are not asked for, because Notion refuses that
+}
+
+// listen is broker.Listen: one query an interval for the messages to everybody who polls,
+// and one in inbox.comments for the comments on each task that the agent holds.
+func (e *ears) listen(ctx context.Context, agent string) (added int, next time.Duration) {
+	next = e.daemon.interval()
+	if e.daemon.notion.Down() != nil {
+		return 0, next
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if since := time.Since(e.asked); e.mesh != nil && since < next {
+		next -= since
+	} else if e.mesh != nil {
+		e.asked = time.Now()
+		var err error
+		added, err = e.read(ctx)
+		if err != nil && ctx.Err() == nil && !e.failed {
+			e.daemon.log.Warn("messages in the mesh log could not be read; they will be with a later poll", "error", err)
+		}
+		e.failed = err != nil
+	}
+	commented, again := e.comments(ctx, agent)
+	return added + commented, min(next, again)
+}
+
+// refusedFor is how long comments are not asked for once Notion has refused to show them.
+const refusedFor = time.Hour
+
+// comments stores the comments on the tasks that an agent holds, and returns when to ask
+// again. What it reads twice is known by its id.
+func (e *ears) comments(ctx context.Context, agent string) (added int, next time.Duration) {
+	d := e.daemon
+	every := d.config.Inbox.Comments
+	next = every
+	held := d.claimer.Claims(agent)
+	for id, at := range e.looked {
+		if time.Since(at) > every {
+			delete(e.looked, id)
+		}
+	}
+	for _, cl := range held {
+		if at, ok := e.looked[cl.ID]; ok {
+			next = min(next, max(time.Second, every-time.Since(at)))
+			continue
+		}
+		if cl.State != claim.Held || time.Now().Before(e.refused) || ctx.Err() != nil {
+			continue
+		}
+		if e.looked == nil {
+			e.looked = make(map[claim.ID]time.Time)
+		}
+		e.looked[cl.ID] = time.Now()
+		n, err := e.comment(ctx, cl)
+		added += n
+		var failed *claim.StoreError
+		if errors.As(err, &failed) && failed.Kind == claim.Refused {
+			e.refused = time.Now().Add(refusedFor)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.Info("the comments on a task could not be read", "task", cl.Task.Title, "error", err)
+		}
+	}
+	return added, next
+}
+
+// comment stores the comments that were made on a task since it is held. Those under the
+// name of an agent were written by a daemon.
+func (e *ears) comment(ctx context.Context, cl claim.Claim) (added int, err error) {
+	found, err := e.daemon.notion.Comments(ctx, cl.Task.ID)
+	if err != nil {
+		return 0, err
+	}
+	known, err := e.daemon.broker.Known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var triggers []inbox.Trigger
+	for _, c := range found {
+		if c.At.Before(cl.Started.Truncate(time.Minute)) || c.Named && slices.Contains(known, c.By) {
+			continue
+		}
+		triggers = append(triggers, inbox.Trigger{
+			Type: inbox.Comment, Agent: cl.Agent, At: c.At, Task: cl.Task, From: task.OneLine(c.By, -1), Text: c.Text, Key: "comment " + c.ID,
+		})
+	}
+	if len(triggers) == 0 {
+		return 0, nil
+	}
+	return e.daemon.journal.AddTriggers(ctx, triggers...)
+}
+
+// read stores the messages that were written since it was last called. What it reads
+// twice is known by its page.
+func (e *ears) read(ctx context.Context) (added int, err error) {
+	d := e.daemon
+	now := d.notion.Now()
+	since := now.Add(-messagesFirst)
+	last, err := d.journal.Meta(ctx, metaMessages)
+	if err != nil {
+		return 0, err
+	}
+	if t, err := time.Parse(time.RFC3339, last); err == nil {
+		since = t.Add(-messagesOverlap)
+	}
+	// What is older may have been forgotten, and would be told again.
+	if oldest := now.Add(-d.live.Load().Events.Keep + messagesOverlap); since.Before(oldest) {
+		since = oldest
+	}
+	rows, err := e.mesh.Messages(ctx, since)
+	if err != nil {
+		return 0, err
+	}
+	known, err := d.broker.Known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var triggers []inbox.Trigger
+	for _, row := range rows {
+		if event, ok := worklog.ParseMessageID(row.EntryID); ok {
+			ours, err := d.journal.Recorded(ctx, event)
+			if err != nil {
+				return 0, err
+			}
+			if ours {
+				continue // its triggers were there when it was sent
+			}
+		}
+		triggers = append(triggers, inbox.Messages(row, known)...)
+	}
+	if len(triggers) > 0 {
+		if added, err = d.journal.AddTriggers(ctx, triggers...); err != nil {
+			return 0, err
+		}
+	}
+	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
+}
+
+// offersLoop takes back the offers that nobody answers. It is woken by changes of claims.
+func (d *Daemon) offersLoop(ctx context.Context) {
+	for {
+		next, err := d.broker.TakeBackOffers(ctx)
+		wait := time.Hour // whoever makes an offer wakes the loop
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
+			}
+			wait = d.interval()
+		}
+		if !next.IsZero() {
+			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
+		}
+		if !await(ctx, d.offers, wait) {
+			return
+		}
+	}
+}
+
+// Send stores a message, and has it delivered to the mesh log.
+func (l ledger) Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error {
+	defer l.stored()
+	return l.Journal.Send(ctx, message, triggers...)
+}
+
+// inboxOf is the configuration of the inbox in the terms of the broker.
+func (d *Daemon) inboxOf(kept broker.Inbox) broker.InboxConfig {
+	return broker.InboxConfig{
+		Inbox: kept, Listen: d.ears.listen, Lives: alive.Lives,
+		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
+	}
+}
+
+// leads are the agents that the configuration has told what is finished.
+func leads(c config.Config) []string {
+	var names []string
+	for _, a := range c.Agents {
+		if a.Lead {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,432 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// poll takes an agent's triggers.
+func (n *node) poll(agent string, wait time.Duration) []api.Trigger {
+	n.w.Helper()
+	got, err := n.Poll(n.w.Context(), agent, api.PollRequest{WaitSeconds: wait.Seconds()}, "")
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return got.Triggers
+}
+
+// react takes an agent's triggers and acknowledges them, and returns them as "type from:
+// text", with the title of the task.
+func (n *node) react(agent string, wait time.Duration) []string {
+	n.w.Helper()
+	triggers := n.poll(agent, wait)
+	var said, ids []string
+	for _, t := range triggers {
+		line := string(t.Type)
+		if t.Task != nil {
+			line += " " + t.Task.Title
+		}
+		if t.From != "" {
+			line += " from " + t.From
+		}
+		if t.Text != "" {
+			line += ": " + t.Text
+		}
+		if t.Count > 0 {
+			line += strings.Repeat(" one", t.Count)
+		}
+		said, ids = append(said, line), append(ids, t.ID)
+		if t.Agent != agent || t.ID == "" || t.At.IsZero() {
+			n.w.Errorf("a trigger for %s: %+v", agent, t)
+		}
+	}
+	if len(ids) > 0 {
+		acked, err := n.Ack(n.w.Context(), agent, api.AckRequest{IDs: ids}, "")
+		if err != nil || len(acked.Unknown) > 0 || len(acked.Acknowledged) != len(ids) {
+			n.w.Errorf("ack: %+v, %v", acked, err)
+		}
+	}
+	return said
+}
+
+// wantTold checks what an agent is told.
+func (n *node) wantInbox(agent string, wait time.Duration, want ...string) {
+	n.w.Helper()
+	if diff := cmp.Diff(want, n.react(agent, wait)); diff != "" {
+		n.w.Errorf("%s is told (-want +got):\n%s", agent, diff)
+	}
+}
+
+func TestTriggersOfTasks(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		o := w.options(func(c *config.Config) { c.Agents = nil })
+		n := w.start(o)
+		n.wantInbox("Oracle", 0)
+		a := w.add("Alpha", nil)
+		b := w.add("Beta", nil)
+		n.wantInbox("Oracle", time.Minute, "tasks_available one one")
+		n.wantInbox("Oracle", time.Minute)
+		// A lead asks for what is finished.
+		if _, err := n.Poll(w.Context(), "Lead", api.PollRequest{Finished: true}, ""); err != nil {
+			w.Fatal(err)
+		}
+
+		cl := n.mustClaim("Sandman", a)
+		if err := n.complete(cl); err != nil {
+			w.Fatal(err)
+		}
+		n.stop()
+		n = w.start(o)
+		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
+
+		// A person takes the name off a task that is held, and puts another on it.
+		n.mustClaim("Sandman", b)
+		w.edit(b, map[string]any{"claimed_by": text("rich_text", "Maria")})
+		lost := n.react("Sandman", time.Minute)
+		if len(lost) == 0 || !strings.HasPrefix(lost[0], "claim_lost Beta from Maria: ") {
+			w.Errorf("told %q, want the loss of Beta", lost)
+		}
+		n.wantInbox("Oracle", 0)
+		c := w.add("Gamma", map[string]any{"claimed_by": text("rich_text", "Oracle")})
+		n.wantInbox("Oracle", time.Minute, "task_assigned Gamma")
+		// There were no tasks, and now there is one again.
+		w.add("Delta", nil)
+		n.wantInbox("Oracle", time.Minute, "tasks_available one one") // Gamma, too
+		n.mustClaim("Oracle", c)
+		n.wantInbox("Oracle", time.Minute)
+		n.stop()
+	})
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		mesh := w.notion.Databases().MeshLog
+		write := func(title string, props map[string]any) {
+			all := map[string]any{"Name": text("title", title)}
+			for name, value := range props {
+				all[name] = value
+			}
+			if _, err := w.notion.CreatePage(mesh, all); err != nil {
+				w.Fatal(err)
+			}
+		}
+		write("@Oracle the plan has changed", nil)
+		o := w.options(nil)
+		n := w.start(o)
+		n.wantInbox("Oracle", 0, "message: @Oracle the plan has changed")
+
+		send := func(n *node, from, to, said string) api.Message {
+			w.Helper()
+			m, err := n.Send(w.Context(), api.MessageRequest{From: from, To: to, Text: said}, "")
+			if err != nil {
+				w.Fatal(err)
+			}
+			return m
+		}
+		send(n, "Sandman", "Oracle", "hello\nthere")
+		n.wantInbox("Oracle", 0, "message from Sandman: hello\nthere")
+		n.wantInbox("Merlin", 0)
+		if m := send(n, "Sandman", "all", "to everybody"); !slices.Equal(m.Agents, []string{"Merlin", "Oracle"}) {
+			w.Errorf("sent to %q", m.Agents)
+		}
+		n.wantInbox("Oracle", 0, "message from Sandman: to everybody")
+		n.wantInbox("Merlin", 0, "message from Sandman: to everybody")
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"message: ", "message: "}, slices.DeleteFunc(w.mesh(), func(s string) bool { return s == ": " })); diff != "" {
+			w.Errorf("mesh log (-want +got):\n%s", diff)
+		}
+
+		write("from another program", map[string]any{"from": text("rich_text", "cron"), "to": text("rich_text", "Oracle; Merlin"), "message": text("rich_text", "backup done")})
+		n.wantInbox("Oracle", time.Minute, "message from cron: backup done")
+		n.wantInbox("Merlin", time.Minute, "message from cron: backup done")
+		n.stop()
+		n = w.start(o)
+		n.wantInbox("Oracle", 2*time.Minute) // each once, restarts or not
+
+		// Another daemon's messages arrive, and what it says of claims does not.
+		id := w.add("ask @Oracle about it", nil)
+		other := w.daemon(nil)
+		cl := other.mustClaim("Ghost", id)
+		send(other, "Ghost", "Oracle", "from afar")
+		if err := other.complete(cl); err != nil {
+			w.Error(err)
+		}
+		n.wantInbox("Oracle", 10*time.Minute, "message from Ghost: from afar")
+		n.wantInbox("Oracle", 10*time.Minute)
+		other.stop()
+		n.stop()
+	})
+}
+
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		a := w.add("Alpha", nil)
+		n := w.daemon(func(c *config.Config) { c.Claim.MaxPerAgent = 1 })
+		offer := func(id string) error {
+			_, err := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle", Text: "you know this"}, "")
+			return err
+		}
+		refused := func(agent, id string) {
+			w.Helper()
+			if _, err := n.claim(agent, id); code(err) != denied(claim.CodeReserved) {
+				w.Errorf("%s: err = %v, want reserved", agent, err)
+			}
+		}
+		n.wantInbox("Oracle", 0, "tasks_available one")
+
+		// One that is open, and accepted.
+		if err := offer(a); err != nil {
+			w.Fatal(err)
+		}
+		if p := w.page(a); p.Text("claimed_by") != "Oracle" {
+			w.Errorf("the page shows %q", p.Text("claimed_by"))
+		}
+		n.wantInbox("Oracle", 0, "task_offered Alpha from Sandman: you know this")
+		refused("Sandman", a)
+		refused("Merlin", a)
+		seen, err := n.Task(w.Context(), task.ID(a))
+		if err != nil || seen.Offer == nil || seen.Offer.State != "reviewing" || seen.Offer.From != "Sandman" || seen.Offer.To != "Oracle" {
+			w.Errorf("the task is shown as %+v, %v", seen.Offer, err)
+		}
+		cl, err := n.Accept(w.Context(), task.ID(a), api.AcceptRequest{Agent: "Oracle"}, "")
+		if err != nil || cl.Agent != "Oracle" {
+			w.Fatalf("accepted: %+v, %v", cl, err)
+		}
+		if seen, _ := n.Task(w.Context(), task.ID(a)); seen.Offer != nil {
+			w.Errorf("the offer is there after it was accepted: %+v", seen.Offer)
+		}
+		n.wantInbox("Oracle", time.Minute)
+
+		// One that is held, and declined, by somebody who has as many as it may.
+		b := w.add("Beta", nil)
+		time.Sleep(time.Minute)
+		n.react("Oracle", 0)
+		n.mustClaim("Sandman", b)
+		if err := offer(a); code(err) != denied(claim.CodeHeld) {
+			w.Errorf("err = %v, want held", err)
+		}
+		if err := offer(b); err != nil {
+			w.Fatal(err)
+		}
+		n.wantInbox("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
+		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Merlin"}, ""); code(err) != denied(claim.CodeReserved) {
+			w.Errorf("err = %v, want reserved", err)
+		}
+		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Oracle", Reason: "no time"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if told := n.react("Sandman", 0); !slices.Contains(told, "message Beta from Oracle: declined: no time") {
+			w.Errorf("Sandman is told %q", told)
+		}
+		if p := w.page(b); p.Text("claimed_by") != "" {
+			w.Errorf("the page shows %q", p.Text("claimed_by"))
+		}
+
+		// One that nobody answers.
+		if err := offer(b); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(config.Default().Inbox.Offer + time.Minute)
+		if p := w.page(b); p.Text("claimed_by") != "" {
+			w.Errorf("the page shows %q after the offer ended", p.Text("claimed_by"))
+		}
+		n.wantInbox("Sandman", 0, "message Beta from Oracle: not answered in time; the task is open to all again", "tasks_available one")
+		for _, line := range n.react("Oracle", 0) {
+			if strings.HasPrefix(line, "task_") && !strings.HasPrefix(line, "tasks_available") {
+				w.Errorf("Oracle is told %q of an offer that is over", line)
+			}
+		}
+		n.mustClaim("Merlin", b)
+		n.stop()
+	})
+}
+
+// What was taken and not acknowledged comes back, and a poll under the same key gets the
+// same.
+func TestVisibility(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		o := w.options(nil)
+		n := w.start(o)
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		poll := func(key string) []api.Trigger {
+			got, err := n.Poll(w.Context(), "Oracle", api.PollRequest{}, key)
+			if err != nil {
+				w.Fatal(err)
+			}
+			return got.Triggers
+		}
+		first := poll("k")
+		n.stop()
+		n = w.start(o)
+		if diff := cmp.Diff(first, poll("k")); diff != "" || len(first) != 1 {
+			w.Errorf("the same poll gets something else (-want +got):\n%s", diff)
+		}
+		if got := poll(""); len(got) != 0 {
+			w.Errorf("handed out twice: %+v", got)
+		}
+		began := time.Now()
+		again := n.poll("Oracle", time.Hour)
+		if took := time.Since(began); len(again) != 1 || again[0].ID != first[0].ID || took < 25*time.Minute || took > 31*time.Minute {
+			w.Errorf("after %v: %+v", took, again)
+		}
+		for range 2 {
+			acked, err := n.Ack(w.Context(), "", api.AckRequest{IDs: []string{first[0].ID, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}, "")
+			want := api.Acked{Acknowledged: []string{first[0].ID}, Unknown: []string{"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}
+			if diff := cmp.Diff(want, acked); err != nil || diff != "" {
+				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
+			}
+		}
+		// Who goes away while it waits takes nothing along.
+		waiting, leave := context.WithTimeout(w.Context(), time.Minute)
+		if _, err := n.Poll(waiting, "Oracle", api.PollRequest{WaitSeconds: 3600}, ""); err == nil {
+			w.Error("a poll that nobody waits for was answered")
+		}
+		leave()
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "again"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		n.wantInbox("Oracle", 0, "message: again")
+		time.Sleep(time.Hour)
+		if got := poll(""); len(got) != 0 {
+			w.Errorf("handed out after it was acknowledged: %+v", got)
+		}
+		n.stop()
+	})
+}
+
+// What the inbox costs: nothing while nobody polls, and one query an interval for all who do.
+func TestWhatTheInboxCosts(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		n := w.daemon(quiet) // an interval of an hour
+		cost := func(what string, do func(), want ...string) {
+			w.Helper()
+			w.notion.ResetRequests()
+			do()
+			time.Sleep(10 * time.Second)
+			got := w.requests()
+			slices.Sort(got) // the log entries come when they come
+			if diff := cmp.Diff(want, got); diff != "" {
+				w.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		hand := func() {
+			if _, err := n.Offer(w.Context(), task.ID(id), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+				w.Error(err)
+			}
+		}
+		cost("a poll that finds something", func() { n.react("Oracle", 0) })
+		cost("the first poll that does not", func() { n.react("Oracle", 0) }, "POST query")
+		cost("others in the same interval", func() {
+			n.react("Oracle", 30*time.Minute)
+			n.react("Merlin", time.Minute)
+			n.react("Merlin", time.Minute)
+		})
+		cost("a message", func() {
+			if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
+				w.Error(err)
+			}
+			n.react("Oracle", 0)
+		}, "POST pages")
+		cost("an offer of an open task", hand,
+			"GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
+		cost("its refusal", func() {
+			if _, err := n.Decline(w.Context(), task.ID(id), api.DeclineRequest{Agent: "Oracle"}, ""); err != nil {
+				w.Error(err)
+			}
+		}, "GET page", "GET page", "GET page", "PATCH page", "PATCH page", "POST pages", "POST pages")
+		n.mustClaim("Sandman", id)
+		time.Sleep(10 * time.Second)
+		cost("an offer of a held task", hand, "GET page", "PATCH page", "POST pages")
+		n.stop()
+	})
+}
+
+// Comments on a task are told to who holds it, while that one polls, and at most once a
+// minute Notion is asked for them.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("Alpha", nil)
+		o := w.options(quiet)
+		n := w.start(o)
+		n.react("Sandman", 0)
+		say := func(text, name string) {
+			w.Helper()
+			body := map[string]any{
+				"parent": map[string]any{"page_id": id}, "rich_text": []any{map[string]any{"text": map[string]any{"content": text}}},
+			}
+			if name != "" {
+				body["display_name"] = map[string]any{"type": "custom", "custom": map[string]any{"name": name}}
+			}
+			w.post("/v1/comments", body)
+		}
+		say("long ago", "Maria")
+		time.Sleep(2 * time.Minute)
+		n.mustClaim("Sandman", id)
+		n.wantInbox("Sandman", 0)
+		say("look at page 2", "Maria")
+		say("as I said", "Sandman") // which a daemon wrote
+		n.wantInbox("Sandman", 2*time.Minute, "comment Alpha from Maria: look at page 2")
+		n.stop()
+		n = w.start(o)
+		n.wantInbox("Sandman", 2*time.Minute)
+		w.notion.ResetRequests()
+		n.react("Sandman", 10*time.Minute)
+		n.react("Oracle", 10*time.Minute)
+		asked := 0
+		for _, r := range w.notion.Requests() {
+			if strings.Contains(r.Path, "comments") {
+				asked++
+			}
+		}
+		if asked < 9 || asked > 11 {
+			w.Errorf("asked for comments %d times in ten minutes", asked)
+		}
+		n.stop()
+	})
+}
+
+// post sends a request of another program's to Notion.
+func (w *world) post(path string, body any) {
+	w.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "https://api.notion.com"+path, bytes.NewReader(data))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.notion.Token())
+	r.Header.Set("Notion-Version", "2022-06-28")
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := w.notion.Client().Transport.RoundTrip(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		w.Fatalf("%s: %s", path, resp.Status)
+	}
+}

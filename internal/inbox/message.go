@@ -1,0 +1,94 @@
+package inbox
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+)
+
+// mention is a name behind an @ in a title, as people write it.
+var mention = regexp.MustCompile(`@[\p{L}\p{N}_][\p{L}\p{N}_.-]*`)
+
+// Addressed says for whom a row of the mesh log is, by the names of the agents known:
+// for those in its column "to", or else for those that its title names with an @. What a
+// daemon logs of claims is for nobody. everybody is set if it is for all.
+func Addressed(r worklog.Row, known []string) (names []string, everybody bool) {
+	if _, message := worklog.ParseMessageID(r.EntryID); r.EntryID != "" && !message {
+		return nil, false
+	}
+	add := func(name string) {
+		name = strings.TrimSpace(name)
+		if strings.EqualFold(name, Everybody) {
+			everybody = true
+		} else if task.ValidateAgent(name) == nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if to := strings.TrimSpace(r.To); to != "" {
+		if slices.Contains(known, to) {
+			add(to)
+			return names, everybody
+		}
+		for _, name := range strings.FieldsFunc(to, func(r rune) bool { return r == ',' || r == ';' || r == '\n' }) {
+			add(strings.TrimPrefix(strings.TrimSpace(name), "@"))
+		}
+		return names, everybody
+	}
+	for _, at := range mention.FindAllStringIndex(r.Title, -1) {
+		if before, _ := utf8.DecodeLastRuneInString(r.Title[:at[0]]); at[0] > 0 && (unicode.IsLetter(before) || unicode.IsDigit(before)) {
+			continue // an address, of mail
+		}
+		// A name that is known may have spaces in it.
+		rest := r.Title[at[0]+1:]
+		if name := longest(known, rest); name != "" {
+			add(name)
+			continue
+		}
+		add(strings.TrimRight(r.Title[at[0]+1:at[1]], ".-"))
+	}
+	return names, everybody
+}
+
+// longest returns the longest of the names that text begins with, and that ends there.
+func longest(names []string, text string) (found string) {
+	for _, name := range names {
+		rest, ok := strings.CutPrefix(text, name)
+		next, _ := utf8.DecodeRuneInString(rest)
+		if ok && len(name) > len(found) && (rest == "" || !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_') {
+			found = name
+		}
+	}
+	return found
+}
+
+// Messages are the triggers of a row of the mesh log: one for each agent that it is for,
+// but for who wrote it. known are the agents here.
+func Messages(r worklog.Row, known []string) []Trigger {
+	names, everybody := Addressed(r, known)
+	if everybody {
+		for _, name := range known {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	var out []Trigger
+	for _, name := range names {
+		if name == r.From {
+			continue
+		}
+		text := r.Text
+		if strings.TrimSpace(text) == "" {
+			text = r.Title
+		}
+		out = append(out, Trigger{
+			Type: Message, Agent: name, At: r.Created, From: task.OneLine(r.From, -1), Text: text, Key: "row " + string(r.Page),
+		})
+	}
+	return out
+}

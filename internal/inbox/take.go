@@ -1,0 +1,35 @@
+package inbox
+
+import "time"
+
+// Take asks for the triggers of an agent.
+type Take struct {
+	Agent string
+	// Taker is the poll that takes them. One that has taken some already, before a crash
+	// perhaps, gets the same.
+	Taker string
+	// Process is the process that polls, in a form of the caller's; empty for none.
+	Process string
+	Limit   int // how many at most, 0 for any number
+	// Now is this machine's time, and At Notion's.
+	Now, At time.Time
+	// Visibility is how long what was taken may stay unacknowledged, and Gone are the
+	// processes that have ended with what they took.
+	Visibility time.Duration
+	Gone       []string
+	// Available is how many tasks the agent could claim.
+	Available int
+	// Finished has the agent told what is finished, from now on.
+	Finished bool
+}
+
+// Waiting is what there is for an agent.
+type Waiting struct {
+	// Pending is whether there is a trigger to be taken, and Available whether there is
+	// one that tells of available tasks.
+	Pending, Available bool
+	// Processes have taken triggers and not acknowledged them, and Oldest is when the
+	// first of those that were taken, by anybody, was; zero if there is none.
+	Processes []string
+	Oldest    time.Time
+}

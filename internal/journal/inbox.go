@@ -1,0 +1,339 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/inbox"
+	"dibs/internal/task"
+)
+
+// TakeTriggers hands out triggers, in the order of their types and then of their age.
+// Nobody else gets them before they come back.
+func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigger, error) {
+	var out []inbox.Trigger
+	err := j.write(ctx, func(tx *tx) (err error) {
+		if err := poll(ctx, tx, t); err != nil {
+			return err
+		}
+		if out, err = collect(ctx, tx, scanTrigger, `
+			SELECT body FROM triggers WHERE taker = ? AND state = 'processing' ORDER BY seq`, t.Taker); err != nil || len(out) > 0 {
+			inbox.Sort(out)
+			return err
+		}
+		if err := comeBack(ctx, tx, t); err != nil {
+			return err
+		}
+		out, err = collect(ctx, tx, scanTrigger, `
+			SELECT body FROM triggers
+			 WHERE agent = ?1 AND state <> 'acknowledged' AND state = 'pending' AND (type <> ?2 OR ?3 > 0)
+			 ORDER BY rank, seq LIMIT ?4`, t.Agent, inbox.TasksAvailable, t.Available, atMost(t.Limit))
+		for i := range out {
+			if err == nil {
+				err = taken(ctx, tx, &out[i], t)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, j.failed(err, "taking the triggers of %s", t.Agent)
+	}
+	return out, nil
+}
+
+// poll notes that an agent polls. At its first poll it is told what is available.
+func poll(ctx context.Context, tx *tx, t inbox.Take) error {
+	var polled int64
+	err := tx.QueryRowContext(ctx, "SELECT polled FROM pollers WHERE agent = ?", t.Agent).Scan(&polled)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if polled == 0 {
+		if _, err := insertTriggers(ctx, tx, inbox.Available(t.Agent, t.At)); err != nil {
+			return err
+		}
+	}
+	finished := 0
+	if t.Finished {
+		finished = 1
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO pollers (agent, polled, finished) VALUES (?, ?, ?)
+		    ON CONFLICT (agent) DO UPDATE SET polled = excluded.polled, finished = max(finished, excluded.finished)`,
+		t.Agent, millis(t.Now), finished)
+	return err
+}
+
+// comeBack has triggers pending again that were taken and will not be acknowledged.
+func comeBack(ctx context.Context, tx *tx, t inbox.Take) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE triggers SET state = 'pending', taker = '', process = ''
+		 WHERE agent = ? AND state = 'processing' AND taken <= ?`, t.Agent, millis(t.Now.Add(-t.Visibility)))
+	for _, process := range t.Gone {
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			UPDATE triggers SET state = 'pending', taker = '', process = ''
+			 WHERE agent = ? AND state = 'processing' AND process = ?`, t.Agent, process)
+	}
+	return err
+}
+
+// taken notes that a trigger is handed out.
+func taken(ctx context.Context, tx *tx, out *inbox.Trigger, t inbox.Take) error {
+	if out.Type == inbox.TasksAvailable {
+		out.Count, out.At = t.Available, t.At
+	}
+	body, err := json.Marshal(triggerBody{*out, bodyOf(out.Task)})
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		UPDATE triggers SET state = 'processing', taken = ?, taker = ?, process = ?, body = ? WHERE id = ?`,
+		millis(t.Now), t.Taker, t.Process, string(body), out.ID)
+	return err
+}
+
+// ReturnTriggers has what a poll took come back at once: nobody got its answer.
+func (j *Journal) ReturnTriggers(ctx context.Context, taker string) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE triggers SET state = 'pending', taker = '', process = '' WHERE taker = ? AND state = 'processing'", taker)
+		return err
+	})
+	return j.failed(err, "returning triggers")
+}
+
+// Waiting returns what there is for an agent.
+func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, error) {
+	var w inbox.Waiting
+	_, err := collect(ctx, j.readers, func(row scanner) (struct{}, error) {
+		var pending bool
+		var kind inbox.Type
+		var process string
+		var taken int64
+		if err := row.Scan(&pending, &kind, &process, &taken); err != nil {
+			return struct{}{}, err
+		}
+		switch {
+		case pending && kind == inbox.TasksAvailable:
+			w.Available = true
+		case pending:
+			w.Pending = true
+		default:
+			if process != "" && !slices.Contains(w.Processes, process) {
+				w.Processes = append(w.Processes, process)
+			}
+			if at := moment(taken); w.Oldest.IsZero() || at.Before(w.Oldest) {
+				w.Oldest = at
+			}
+		}
+		return struct{}{}, nil
+	}, `
+		SELECT state = 'pending', type, process, taken FROM triggers WHERE agent = ? AND state <> 'acknowledged'`, agent)
+	return w, j.failed(err, "reading the inbox of %s", agent)
+}
+
+// TriggerAgents returns whose triggers these are; ids that there are none of are left out.
+func (j *Journal) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
+	agents := make(map[string]string)
+	for _, id := range ids {
+		agent, err := scanString(j.readers.QueryRowContext(ctx, "SELECT agent FROM triggers WHERE id = ?", id))
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, j.failed(err, "reading trigger %q", id)
+		}
+		agents[id] = agent
+	}
+	return agents, nil
+}
+
+// AckTriggers says that an agent is done with triggers, once or again. It returns those
+// that it knows none of.
+func (j *Journal) AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error) {
+	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
+		unknown = nil
+		for _, id := range ids {
+			n, err := affect(ctx, tx, "UPDATE triggers SET state = 'acknowledged', process = '' WHERE id = ? AND agent = ?", id, agent)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				unknown = append(unknown, id)
+			}
+		}
+		return nil
+	})
+	return unknown, j.failed(err, "acknowledging triggers of %s", agent)
+}
+
+// AddTriggers stores triggers, but those that were stored before, and returns how many.
+func (j *Journal) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error) {
+	err = j.writeMany(ctx, len(triggers), func(tx *tx) (err error) {
+		added, err = insertTriggers(ctx, tx, triggers...)
+		return err
+	})
+	return added, j.failed(err, "storing triggers")
+}
+
+// Send stores a message, which is owed to the mesh log, and its triggers. One that is
+// stored already is left as it is.
+func (j *Journal) Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error {
+	err := j.write(ctx, func(tx *tx) error {
+		fresh, err := unrecorded(ctx, tx, []claim.Event{message})
+		if err != nil || len(fresh) == 0 {
+			return err
+		}
+		if err := insertEvents(ctx, tx, fresh...); err != nil {
+			return err
+		}
+		_, err = insertTriggers(ctx, tx, triggers...)
+		return err
+	})
+	return j.failed(err, "sending a message")
+}
+
+// triggerBody is a trigger as its row's body holds it.
+type triggerBody struct {
+	inbox.Trigger
+	Task taskBody `json:"task"` // instead of Trigger.Task
+}
+
+func scanTrigger(row scanner) (inbox.Trigger, error) {
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return inbox.Trigger{}, err
+	}
+	var b triggerBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return inbox.Trigger{}, fmt.Errorf("the body of a trigger: %w", err)
+	}
+	b.Trigger.Task = b.Task.task()
+	return b.Trigger, nil
+}
+
+// insertTriggers stores triggers, but those of which the agent was told before. That
+// tasks are available an agent is told once, however often it comes to be so.
+func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (added int, err error) {
+	for _, t := range triggers {
+		if t.ID == "" {
+			t.ID = inbox.NewID(t.At)
+		}
+		if t.Key == "" {
+			t.Key = t.ID
+		}
+		if t.Type == inbox.TasksAvailable {
+			var told bool
+			err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM triggers WHERE agent = ? AND state <> 'acknowledged' AND state = 'pending' AND type = ?)", t.Agent, t.Type).Scan(&told)
+			if err != nil {
+				return added, err
+			}
+			if told {
+				continue
+			}
+		}
+		body, err := json.Marshal(triggerBody{t, bodyOf(t.Task)})
+		if err != nil {
+			return added, err
+		}
+		n, err := affect(ctx, tx, `
+			INSERT INTO triggers (id, agent, key, type, rank, at, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+			    ON CONFLICT (agent, key) DO NOTHING`, t.ID, t.Agent, t.Key, t.Type, t.Type.Rank(), millis(t.At), string(body))
+		if err != nil {
+			return added, err
+		}
+		added += int(n)
+	}
+	return added, nil
+}
+
+// SetLeads names the agents that the configuration has told what is finished.
+func (j *Journal) SetLeads(ctx context.Context, names []string) error {
+	err := j.write(ctx, func(tx *tx) error {
+		if _, err := tx.ExecContext(ctx, "UPDATE pollers SET lead = 0 WHERE lead = 1"); err != nil {
+			return err
+		}
+		for _, name := range names {
+			_, err := tx.ExecContext(ctx, "INSERT INTO pollers (agent, lead) VALUES (?, 1) ON CONFLICT (agent) DO UPDATE SET lead = 1", name)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return j.failed(err, "storing the leads")
+}
+
+// Known returns the agents that poll, or have a claim.
+func (j *Journal) Known(ctx context.Context) ([]string, error) {
+	polling, err := collect(ctx, j.readers, scanString, "SELECT agent FROM pollers")
+	if err != nil {
+		return nil, j.failed(err, "reading who polls")
+	}
+	holding, err := collect(ctx, j.readers, scanString, "SELECT agent FROM claims WHERE "+unended)
+	return append(polling, holding...), j.failed(err, "reading who has claims")
+}
+
+// Offers returns the offers that wait for an answer.
+func (j *Journal) Offers(ctx context.Context) ([]inbox.Offer, error) {
+	offers, err := collect(ctx, j.readers, scanOffer, "SELECT body FROM offers")
+	return offers, j.failed(err, "reading the offers")
+}
+
+func scanOffer(row scanner) (inbox.Offer, error) {
+	var o inbox.Offer
+	var body []byte
+	if err := row.Scan(&body); err != nil {
+		return o, err
+	}
+	if err := json.Unmarshal(body, &o); err != nil {
+		return o, fmt.Errorf("the body of an offer: %w", err)
+	}
+	return o, nil
+}
+
+// EndOffer forgets the offer of a task, and tells those concerned.
+func (j *Journal) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error {
+	err := j.write(ctx, func(tx *tx) error {
+		if err := endOffer(ctx, tx, id); err != nil {
+			return err
+		}
+		_, err := insertTriggers(ctx, tx, news...)
+		return err
+	})
+	return j.failed(err, "ending the offer of task %s", id)
+}
+
+// endOffer forgets an offer. Who has not heard of it yet never will.
+func endOffer(ctx context.Context, tx *tx, id task.ID) error {
+	o, err := scanOffer(tx.QueryRowContext(ctx, "SELECT body FROM offers WHERE task_id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM offers WHERE task_id = ?", id); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE triggers SET state = 'acknowledged' WHERE id = ? AND state = 'pending'", o.ID)
+	return err
+}
+
+// PruneInbox removes triggers from before that time, whoever has not asked for them, and
+// agents that have not polled since, and returns how many triggers that were.
+func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
+	removed, err = j.prune(ctx, "triggers", "seq", "at < ?1", before.UnixMilli())
+	if err == nil {
+		_, err = j.prune(ctx, "pollers", "agent", "polled < ?1 AND lead = 0", before.UnixMilli())
+	}
+	return removed, j.failed(err, "pruning the inbox")
+}

@@ -1,0 +1,89 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+	"dibs/internal/inbox"
+)
+
+// triggerOf stores what the news of a task mean for agents. known is the state of the
+// task as far as it is settled, nil if it is not; the news say what of it is told.
+func triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Event) error {
+	offered, err := offer(ctx, tx, known, record)
+	if err != nil {
+		return err
+	}
+	n.Offered = offered
+	if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
+		if n.Leads, err = collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE lead = 1 OR finished = 1"); err != nil {
+			return err
+		}
+	}
+	_, err = insertTriggers(ctx, tx, inbox.Of(n)...)
+	return err
+}
+
+// offer takes note of an offer that the record tells of, or of the end of one: the task
+// is not assigned to that agent any more. It returns the agent that the task is offered
+// to, if it is.
+func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Event) (to string, err error) {
+	for _, e := range record {
+		t, ok := inbox.Offered(e, known)
+		if !ok {
+			continue
+		}
+		t.ID = inbox.NewID(e.At)
+		body, err := json.Marshal(inbox.Offer{ID: t.ID, Task: e.Task, From: t.From, To: t.Agent, At: e.At, Until: e.Expires})
+		if err != nil {
+			return "", err
+		}
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO offers (task_id, body) VALUES (?, ?)
+			    ON CONFLICT (task_id) DO UPDATE SET body = excluded.body`, e.Task, string(body))
+		if err != nil {
+			return "", err
+		}
+		_, err = insertTriggers(ctx, tx, t)
+		return t.Agent, err
+	}
+	if known == nil {
+		return "", nil
+	}
+	o, err := scanOffer(tx.QueryRowContext(ctx, "SELECT body FROM offers WHERE task_id = ?", known.ID))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	case claim.Assignee(known.Task) == o.To:
+		return o.To, nil
+	}
+	return "", endOffer(ctx, tx, known.ID)
+}
+
+// available tells all who poll that there are tasks to claim again, if the task that is
+// ready now is the first.
+func available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
+	if !after.Ready || before != nil && before.Ready {
+		return nil
+	}
+	var others bool
+	err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM told WHERE ready = 1 AND task_id <> ?)", after.ID).Scan(&others)
+	if err != nil || others {
+		return err
+	}
+	agents, err := collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE polled > 0")
+	for _, agent := range agents {
+		if err == nil {
+			_, err = insertTriggers(ctx, tx, inbox.Available(agent, at))
+		}
+	}
+	return err
+}

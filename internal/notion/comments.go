@@ -1,0 +1,70 @@
+package notion
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+	"dibs/internal/task"
+)
+
+// Comment is a remark on a page.
+type Comment struct {
+	ID string
+	// By is the name under which it appears; empty if Notion does not tell. Named is set
+	// if whoever wrote it through the API chose that name.
+	By    string
+	Named bool
+	At    time.Time // cut to the minute
+	Text  string
+}
+
+// maxCommentAnswers is how many answers one look at comments reads: a thousand comments.
+const maxCommentAnswers = 10
+
+// Comments returns the open comments on a page, the oldest first. It takes one request in
+// the lowest lane, and one more for each further hundred. The error is a *claim.StoreError;
+// it is claim.Refused if the connection may not read comments.
+func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
+	query := url.Values{"block_id": {string(id)}, "page_size": {"100"}}
+	var comments []Comment
+	for range maxCommentAnswers {
+		var answer struct {
+			Results []struct {
+				ID          string    `json:"id"`
+				CreatedTime time.Time `json:"created_time"`
+				RichText    []span    `json:"rich_text"`
+				DisplayName struct {
+					Type         string `json:"type"`
+					ResolvedName string `json:"resolved_name"`
+				} `json:"display_name"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := c.get(ctx, "/v1/comments", query, &answer); err != nil {
+			return nil, storeError(err)
+		}
+		for _, r := range answer.Results {
+			var text strings.Builder
+			for _, s := range r.RichText {
+				text.WriteString(s.PlainText)
+			}
+			comments = append(comments, Comment{
+				ID: r.ID, By: r.DisplayName.ResolvedName, Named: r.DisplayName.Type == "custom", At: r.CreatedTime.UTC(), Text: text.String(),
+			})
+		}
+		if !answer.HasMore {
+			return comments, nil
+		}
+		if answer.NextCursor == "" || answer.NextCursor == query.Get("start_cursor") {
+			return nil, claim.Errorf(claim.Unavailable, claim.LandedNo, "after %d comments: %w", len(comments), errNoCursor)
+		}
+		query.Set("start_cursor", answer.NextCursor)
+	}
+	return comments, nil
+}

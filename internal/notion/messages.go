@@ -1,0 +1,119 @@
+package notion
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+
+	"github.com/jomei/notionapi"
+)
+
+// maxMessageAnswers is how many answers one look for messages reads: ten thousand rows.
+const maxMessageAnswers = 100
+
+// Messages returns the rows of a mesh log that were made since then, to the minute, and may
+// be messages, the oldest first: those of people and other programs, and the messages of
+// daemons. It takes one request in the lowest lane, and one more for each further hundred
+// rows.
+func (l *Log) Messages(ctx context.Context, since time.Time) ([]worklog.Row, error) {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
+	layout, err := l.current(ctx)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	places := layout.messagePlaces()
+	x := exchange{only: []string{layout.title.ID}}
+	for _, col := range places {
+		x.only = append(x.only, col.ID)
+	}
+	filter := notionapi.AndCompoundFilter{notionapi.TimestampFilter{
+		Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: minute(since)},
+	}}
+	if layout.entryID.ID != "" { // leaves out what is said of claims
+		is := func(condition notionapi.TextFilterCondition) notionapi.Filter {
+			return notionapi.PropertyFilter{Property: layout.entryID.ID, RichText: &condition}
+		}
+		filter = append(filter, notionapi.OrCompoundFilter{
+			is(notionapi.TextFilterCondition{IsEmpty: true}), is(notionapi.TextFilterCondition{StartsWith: worklog.MessageMark}),
+		})
+	}
+	request := &notionapi.DatabaseQueryRequest{
+		Filter: filter, PageSize: pageSize,
+		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
+	}
+	var rows []worklog.Row
+	for range maxMessageAnswers {
+		answer, err := l.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.id), request)
+		if err != nil {
+			return nil, l.noted(err)
+		}
+		for _, page := range answer.Results {
+			if row, ok := layout.row(page, places); ok {
+				rows = append(rows, row)
+			}
+		}
+		if !answer.HasMore {
+			return rows, nil
+		}
+		if answer.NextCursor == "" || answer.NextCursor == request.StartCursor {
+			return nil, claim.Errorf(claim.Unavailable, claim.LandedNo, "after %d rows: %w", len(rows), errNoCursor)
+		}
+		request.StartCursor = answer.NextCursor
+	}
+	return rows, nil
+}
+
+// messagePlaces returns the columns that messages are read from: those that a daemon's own
+// go into.
+func (l layout) messagePlaces() map[string]Column {
+	places := make(map[string]Column)
+	message := worklog.MessageExample()
+	for i, col := range l.fill(message, make(notionapi.Properties), new(spanWriter)) {
+		switch name := message.Fields[i].Name; name {
+		case "from", "to", "message":
+			if col.ID != "" {
+				places[name] = col
+			}
+		}
+	}
+	if l.entryID.ID != "" {
+		places[worklog.EntryID] = l.entryID
+	}
+	return places
+}
+
+// row reads a row of the log; ok is false for what a daemon said of a claim.
+func (l layout) row(page notionapi.Page, places map[string]Column) (row worklog.Row, ok bool) {
+	id, err := task.ParseID(page.ID.String())
+	if err != nil {
+		return row, false
+	}
+	said := make(map[string]string) // by the ids of the properties
+	for _, p := range page.Properties {
+		said[p.GetID()] = plainText(p)
+	}
+	row = worklog.Row{Page: id, Created: page.CreatedTime.UTC(), Title: said[l.title.ID], EntryID: said[places[worklog.EntryID].ID]}
+	if i := strings.LastIndex(row.Title, " ["); row.EntryID == "" && i >= 0 && strings.HasSuffix(row.Title, "]") {
+		// In a log without a property for it, the id ends the title.
+		if entry := row.Title[i+2 : len(row.Title)-1]; worklog.IsEntryID(entry) {
+			row.EntryID, row.Title = entry, row.Title[:i]
+		}
+	}
+	_, message := worklog.ParseMessageID(row.EntryID)
+	if row.EntryID != "" && !message {
+		return row, false
+	}
+	for name, field := range map[string]*string{"from": &row.From, "to": &row.To, "message": &row.Text} {
+		// People's rows have a message where the column is called so, or not at all.
+		col := places[name]
+		if col.ID != "" && (message || fold(col.Name) == name) {
+			*field = said[col.ID]
+		}
+	}
+	return row, true
+}
