@@ -14,8 +14,10 @@ const memory = time.Hour
 // concurrent use.
 type lately[V any] struct {
 	of map[task.ID]seen[V]
-	// full is how many there may be. When there are more, the old ones are forgotten.
-	full int
+	// full is how many there may be. When there are more, or memory has passed since tidied,
+	// the old ones are forgotten.
+	full   int
+	tidied time.Time
 }
 
 type seen[V any] struct {
@@ -25,13 +27,13 @@ type seen[V any] struct {
 
 func (l *lately[V]) put(id task.ID, v V) {
 	now := time.Now()
-	if len(l.of) >= l.full {
+	if len(l.of) >= l.full || now.Sub(l.tidied) > memory {
 		for id, s := range l.of {
 			if now.Sub(s.at) > memory {
 				delete(l.of, id)
 			}
 		}
-		l.full = 2*len(l.of) + 64
+		l.full, l.tidied = 2*len(l.of)+64, now
 	}
 	if l.of == nil {
 		l.of = make(map[task.ID]seen[V])
