@@ -154,8 +154,9 @@ func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
 	now := c.store.Now()
 	cl := Claim{
 		ID: NewID(now), Agent: of.Agent, Task: v.Task, State: Abandoned, Reserved: now, Due: now,
-		Lease: Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
-		Sweep: &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
+		Lease:    Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
+		Assigned: of.Assigned && of.Started.IsZero(), // and not used up by a claim that was granted
+		Sweep:    &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
 	}
 	if err := c.save(ctx, cl); err != nil {
 		return err

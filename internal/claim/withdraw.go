@@ -45,7 +45,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	defer v.Close()
 	tok := c.token(cl, v.Task)
 	switch {
-	case cl.State == Clearing && (v.Task.ClaimedBy == "" && v.Task.Token == "" || tok.ID != "" && tok.ID != cl.ID && !v.Task.Trashed):
+	case cl.State == Clearing && (cl.off(v.Task) || tok.ID != "" && tok.ID != cl.ID && !v.Task.Trashed):
 		// The write that did it was not answered; and in the second case somebody
 		// has claimed the task since, which nobody does under a live mark.
 		return c.withdrawn(ctx, cl)
@@ -78,6 +78,9 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 	if cl.Sweep != nil && cl.Sweep.Of == "" {
 		w.Note = c.sweptNote(cl, v.At)
 	}
+	if cl.Assigned {
+		w.ClaimedBy = new(cl.Agent)
+	}
 	cl.State = Clearing
 	if err := c.save(ctx, cl); err != nil {
 		return false, err
@@ -86,6 +89,11 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 		return false, c.postpone(ctx, cl, err)
 	}
 	return true, c.withdrawn(ctx, cl)
+}
+
+// off reports whether t is as the last step of the withdrawal of c leaves it.
+func (c Claim) off(t task.Task) bool {
+	return t.Token == "" && (t.ClaimedBy == "" || c.Assigned && t.ClaimedBy == c.Agent && t.ClaimedAt.IsZero())
 }
 
 // withdrawn closes a claim that is off its page. If it was the mark of a sweep, it

@@ -56,6 +56,9 @@ func finishWrite(cl Claim) Write {
 	case cl.Finish.As == EndBlocked, cl.Finish.As == EndFailed && !cl.Finish.Reopen:
 		w.Status = new(task.Blocked)
 	}
+	if cl.Finish.Unheard && cl.Assigned {
+		w.ClaimedBy = new(cl.Agent)
+	}
 	w.Note = cl.note()
 	return w
 }
