@@ -51,3 +51,44 @@ func TestLeaseLengthIsOwedToAnAssignment(t *testing.T) {
 		}
 	})
 }
+
+// A card that was completed and is opened again under another name is that name's, to every
+// daemon: the date on it is that of the claim that is done.
+func TestCompletedCardUnderAnotherName(t *testing.T) {
+	for name, status := range map[string]task.Status{"open": task.Open, "in progress": task.InProgress} {
+		t.Run(name, func(t *testing.T) {
+			for _, later := range []time.Duration{time.Minute, 2 * time.Hour} {
+				inWorld(t, openTask(), func(w *world) {
+					d, other := w.daemon("a"), w.daemon("b")
+					w.finish(d, w.claim(d, "Sandman"), claim.EndCompleted)
+					time.Sleep(later)
+					w.Edit(page, func(t *task.Task) { t.Status, t.ClaimedBy = status, "Maria" })
+					want := w.Page(page)
+					w.sync(2*time.Hour, d, other)
+					for _, daemon := range []*claimsim.Daemon{d, other} {
+						if denied := w.deny(daemon, "Oracle", claim.CodeReserved); denied.Holder != "Maria" {
+							t.Errorf("it is reserved for %q, want Maria", denied.Holder)
+						}
+						if _, swept, err := daemon.Sweep(w.ctx, page); swept || err != nil {
+							t.Errorf("swept: %v, %v", swept, err)
+						}
+					}
+					if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+						t.Errorf("page (-want +got):\n%s", diff)
+					}
+					w.claim(other, "Maria")
+				})
+			}
+		})
+	}
+}
+
+// Under the name of who completed it, a card that is opened again is everybody's.
+func TestCompletedCardUnderTheSameName(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d, other := w.daemon("a"), w.daemon("b")
+		w.finish(d, w.claim(d, "Sandman Löwe"), claim.EndCompleted)
+		w.Edit(page, func(t *task.Task) { t.Status = task.Open })
+		w.claim(other, "Oracle")
+	})
+}
