@@ -30,6 +30,25 @@ func TestMarkBecomesAnAssignment(t *testing.T) {
 	})
 }
 
+// A card that shows a claim which is over, and whose lease is, costs nothing, however long it
+// stays like that.
+func TestCardWhoseLeaseIsOverCostsNothing(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		d := w.daemon("a")
+		c := w.claim(d, "Sandman")
+		before := w.Page(page)
+		w.finish(d, c, claim.EndReleased)
+		time.Sleep(time.Hour)
+		w.Edit(page, func(t *task.Task) { *t = before; t.Status = task.Open })
+		w.sync(claimsim.SyncInterval, d)
+		sent := len(d.Store.Calls())
+		w.sync(10*time.Minute, d)
+		if n := len(d.Store.Calls()) - sent; n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
 // A name that a person puts on a card that was completed, and opens again, is that person's,
 // also where something is owed to the task.
 func TestLeaseLengthIsOwedToAnAssignment(t *testing.T) {

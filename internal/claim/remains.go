@@ -102,6 +102,9 @@ func (c *Claimer) cleared(of Claim, t task.Task, what string) Event {
 // came late, over a claim that lives. So it is taken off in two steps, like one that was
 // given up: it is marked void, and RunDue reopens the task after the grace.
 func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
+	if c.policy.Over(seen, c.store.Now()) {
+		return false, nil // it is left to be overridden or swept
+	}
 	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
 		return false, err
 	}
