@@ -30,6 +30,30 @@ func TestMarkBecomesAnAssignment(t *testing.T) {
 	})
 }
 
+// Who puts another name on a held card and takes the date off as well has assigned it, also
+// where the claim was being withdrawn.
+func TestHeldCardIsAssignedToAnother(t *testing.T) {
+	for name, slow := range map[string]bool{"held": false, "withdrawn": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				other := w.daemon("b")
+				d := w.daemon("a", claimsim.InTurn(claimsim.Claims, map[bool]claimsim.Fault{true: claimsim.Slow(0, 5*time.Second)}[slow]))
+				if slow {
+					w.deny(d, "Sandman", claim.CodeNotionUnavailable)
+				} else {
+					w.claim(d, "Sandman")
+				}
+				w.Edit(page, func(t *task.Task) { t.ClaimedBy, t.ClaimedAt = "Oracle", time.Time{} })
+				w.sync(graceful, d, other)
+				w.shows(task.InProgress, "Oracle", "")
+				w.none(d)
+				w.deny(other, "Sandman", claim.CodeReserved)
+				w.claim(other, "Oracle")
+			})
+		})
+	}
+}
+
 // A card that shows a claim which is over, and whose lease is, costs nothing, however long it
 // stays like that.
 func TestCardWhoseLeaseIsOverCostsNothing(t *testing.T) {
