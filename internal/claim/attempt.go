@@ -132,7 +132,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
 	}
-	a.cl.Former = ""
+	a.cl.Former, a.cl.Assigned = "", Assignee(v.Task) == a.cl.Agent
 	if d.Override {
 		a.cl.Former = d.Holder
 	}
@@ -255,7 +255,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 	}
 	if ctx.Err() != nil && !a.keep {
 		// Nobody hears the answer, and nobody would ever give the task back.
-		_, err := a.finish(work, a.cl, Finish{As: EndReleased, Summary: "the caller went away before the answer", At: a.store.Now()})
+		_, err := a.finish(work, a.cl, Finish{As: EndReleased, Unheard: true, Summary: "the caller went away before the answer", At: a.store.Now()})
 		return Claim{}, errors.Join(context.Cause(ctx), err)
 	}
 	return a.cl, nil

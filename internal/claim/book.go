@@ -170,7 +170,10 @@ func (c Claim) step() (time.Time, bool) {
 	case Finishing, Abandoned, Voided, Clearing:
 		return c.Due, true
 	case Unseen:
-		return c.Reserved.Add(watchTime), true
+		if end := c.watchEnd(); end.After(c.Due) {
+			return end, true
+		}
+		return c.Due, true
 	}
 	return time.Time{}, false
 }

@@ -94,9 +94,9 @@ func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool
 	return c.each(ctx, owed, free, func(cl Claim) error { return c.repay(ctx, cl) })
 }
 
-// vacant reports whether a task shows nobody's claim, and may be claimed.
+// vacant reports whether a task shows nobody's claim, and may be claimed by anybody.
 func vacant(t task.Task) bool {
-	return !t.Trashed && t.Status == task.Open && (t.ClaimedBy == "" || ParseToken(t.Token).Done)
+	return !t.Trashed && t.Status == task.Open && Assignee(t) == "" && (t.ClaimedBy == "" || ParseToken(t.Token).Done)
 }
 
 // repay puts back one lease length. The task is locked.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/clock"
@@ -59,7 +60,8 @@ type Claimer struct {
 	book     *book
 	gate     *gate
 	locks    taskLocks
-	underway sync.Map // the ids of the attempts that are being made
+	underway sync.Map                  // the ids of the attempts that are being made
+	latest   atomic.Pointer[time.Time] // see heard
 
 	stopped context.Context
 	stop    context.CancelFunc

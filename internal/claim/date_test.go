@@ -207,7 +207,7 @@ func TestWithoutDates(t *testing.T) {
 				}
 				_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 				w.ok(err)
-				w.shows(task.Completed, "Sandman", "done "+string(c.ID))
+				w.shows(task.Completed, "Sandman", "done "+string(c.ID)+" "+c.Agent)
 			})
 		})
 	}

@@ -22,12 +22,21 @@ type Decision struct {
 	Reason string
 }
 
+// dated reports whether the date that t shows beside a name is that of a claim under this
+// name. It is not, if a person put another name on a task that was completed, and opened it
+// again: the date is of the claim that is done.
+func dated(t task.Task) bool {
+	tok := ParseToken(t.Token)
+	return !t.ClaimedAt.IsZero() && (!tok.Done || tok.By == "" || tok.By == t.ClaimedBy)
+}
+
 // Assignee is the name that t is assigned to: nobody else may claim it, however long it
 // takes, and that agent may. It is empty if t is not assigned. A name without a date on
 // a task that is OPEN or IN_PROGRESS is an assignment, unless the task shows a claim that
-// an agent may hold, whose date somebody cleared.
+// an agent may hold, whose date somebody cleared. So is a name that was put in the place of
+// that of who completed the task.
 func Assignee(t task.Task) string {
-	if t.Trashed || !t.ClaimedAt.IsZero() {
+	if t.Trashed || dated(t) {
 		return ""
 	}
 	switch tok := ParseToken(t.Token); {
@@ -59,7 +68,7 @@ func Decide(t task.Task, agent string, blockers []task.ID, now time.Time, p Poli
 	}
 
 	claimed, assignee := t.ClaimedBy != "", Assignee(t)
-	if t.Status == task.Open && ParseToken(t.Token).Done && !t.ClaimedAt.IsZero() {
+	if t.Status == task.Open && ParseToken(t.Token).Done && dated(t) {
 		// A person reopened a completed task; its last claim is history.
 		claimed = false
 	}

@@ -188,6 +188,9 @@ func TestAssignee(t *testing.T) {
 		{"released by hand", func(t *task.Task) { t.Token = token }, "Sandman"},
 		{"a claim whose date was cleared", func(t *task.Task) { t.Status, t.Token = task.InProgress, token }, ""},
 		{"reopened", func(t *task.Task) { t.Token = "done " + token }, "Sandman"},
+		{"reopened as it was", func(t *task.Task) { t.Token, t.ClaimedAt = "done "+token+" Sandman", bubbleStart }, ""},
+		{"reopened for another", func(t *task.Task) { t.Token, t.ClaimedAt = "done "+token+" Sandman Löwe", bubbleStart }, "Sandman"},
+		{"reopened, and not known who did it", func(t *task.Task) { t.Token, t.ClaimedAt = "done "+token, bubbleStart }, ""},
 	} {
 		one := task.Task{ID: page, Status: task.Open, ClaimedBy: "Sandman"}
 		tt.change(&one)

@@ -50,7 +50,10 @@
 //
 // A name without a date is an assignment: the task is that agent's to claim, and its two
 // sessions race for it like any others. It is told from a claim whose date somebody
-// cleared by its token; without tokens, clearing the date takes the claim off its page.
+// cleared by its token; without tokens, clearing the date takes the claim off its page. An
+// attempt that comes to nothing puts back the name that it found. The token of a completed
+// task says who completed it, so that another name on it, once it is opened again, is known
+// for an assignment although the date is still there.
 //
 // Times are judged by Notion's clock, of which the Date header of each answer
 // tells. A lease read from Notion, where a date keeps only its minute, counts
@@ -87,7 +90,8 @@
 // and with the copy of a claim on another page.
 //
 // It does so only where the same visit read a live lease of that claim, under which nobody
-// takes the task, and a write that is sent then lands before anybody may, or not at all.
+// takes the task, and a write that is sent then lands before anybody may, or not at all; or
+// where somebody cleared the date of the claim, and the task is refused to everybody.
 // Once the lease is over the task is overridden or swept like any other. A claim that comes
 // back on its own page may have come by a late write, over a claim that lives: it is marked
 // void, and taken off after the grace, as above. To put back a lease length on a task that

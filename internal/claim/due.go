@@ -95,7 +95,7 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 	case Voided, Clearing:
 		err = c.unvoid(ctx, cl)
 	case Unseen:
-		_, err = c.end(ctx, cl, EndNotGranted, cl.Detail)
+		err = c.forget(ctx, cl)
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func TestClaimWithoutSettling(t *testing.T) {
 		w.shows(task.InProgress, "Sandman", string(c.ID))
 		_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 		w.ok(err)
-		w.shows(task.Completed, "Sandman", "done "+string(c.ID))
+		w.shows(task.Completed, "Sandman", "done "+string(c.ID)+" "+c.Agent)
 	})
 }
 

@@ -32,7 +32,7 @@ var finishes = []struct {
 func (w *world) finished(c claim.Claim, status task.Status) {
 	w.Helper()
 	if status == task.Completed {
-		w.shows(status, c.Agent, "done "+string(c.ID)) // who did it stays to be seen
+		w.shows(status, c.Agent, "done "+string(c.ID)+" "+c.Agent) // who did it stays to be seen
 		return
 	}
 	w.shows(status, "", "")

@@ -90,7 +90,7 @@ func (p Policy) StaleAt(claimedAt time.Time, lease time.Duration) time.Time {
 // LeaseEnd is the latest moment at which the lease of the claim that t shows
 // can end for its holder; zero if t shows no claim with a lease.
 func (p Policy) LeaseEnd(t task.Task) time.Time {
-	if t.ClaimedBy == "" || t.ClaimedAt.IsZero() {
+	if t.ClaimedBy == "" || !dated(t) {
 		return time.Time{}
 	}
 	return t.ClaimedAt.Truncate(time.Minute).Add(time.Minute + p.LeaseOf(t))
@@ -105,5 +105,5 @@ func (p Policy) Over(t task.Task, now time.Time) bool {
 
 // Stale reports whether the claim that t shows may be overridden at now.
 func (p Policy) Stale(t task.Task, now time.Time) bool {
-	return t.ClaimedBy != "" && !t.ClaimedAt.IsZero() && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
+	return t.ClaimedBy != "" && dated(t) && now.After(p.StaleAt(t.ClaimedAt, p.LeaseOf(t)))
 }

@@ -19,6 +19,9 @@ type Finish struct {
 	To string `json:"to,omitempty"`
 	// For is how long the offer waits for an answer.
 	For time.Duration `json:"for,omitempty"`
+	// Unheard is set if it was not the agent that said so: it never heard that the task
+	// was granted to it.
+	Unheard bool `json:"unheard,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }
@@ -70,6 +73,9 @@ type Claim struct {
 	Started time.Time `json:"started_at,omitzero"`
 	Lease
 
+	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt
+	// that comes to nothing leaves that as it was.
+	Assigned bool `json:"assigned,omitempty"`
 	// Former is whose stale claim this one has overridden, if it has.
 	Former string `json:"former,omitempty"`
 

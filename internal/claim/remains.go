@@ -14,10 +14,20 @@ import (
 // always while the lease that they show is live: nobody else takes the task then, and a
 // write that is sent then is out of the way before anybody may.
 
-// live reports whether the page shows a lease that is not over, by a time that is known.
+// live reports whether nobody takes the task for as long as the page shows this: it has a
+// lease that is not over, by a time that is known, or a claim whose date somebody cleared.
 func (v *visit) live() bool {
+	if undated(v.Task) {
+		return true
+	}
 	end := v.claimer.policy.LeaseEnd(v.Task)
 	return !v.Unsure && v.At.Before(end)
+}
+
+// undated reports whether t shows a claim whose date somebody cleared, which is refused to
+// everybody.
+func undated(t task.Task) bool {
+	return t.Status == task.InProgress && t.ClaimedBy != "" && t.ClaimedAt.IsZero() && !t.Trashed && Assignee(t) == ""
 }
 
 // loseOn is lose for a claim whose page v has seen. What people left of it there is taken
@@ -102,6 +112,9 @@ func (c *Claimer) cleared(of Claim, t task.Task, what string) Event {
 // came late, over a claim that lives. So it is taken off in two steps, like one that was
 // given up: it is marked void, and RunDue reopens the task after the grace.
 func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
+	if c.policy.Over(seen, c.store.Now()) {
+		return false, nil // it is left to be overridden or swept
+	}
 	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
 		return false, err
 	}
@@ -138,7 +151,7 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 func (c *Claimer) remains(ctx context.Context, t task.Task) (of Claim, ok bool, err error) {
 	tok := ParseToken(t.Token)
 	switch {
-	case c.policy.NoToken, tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero(),
+	case c.policy.NoToken, tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero() && !undated(t),
 		t.Status != task.Open && t.Status != task.InProgress, t.Status == task.Open && tok.Done:
 		return Claim{}, false, nil
 	}
@@ -154,8 +167,9 @@ func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
 	now := c.store.Now()
 	cl := Claim{
 		ID: NewID(now), Agent: of.Agent, Task: v.Task, State: Abandoned, Reserved: now, Due: now,
-		Lease: Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
-		Sweep: &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
+		Lease:    Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
+		Assigned: of.Assigned && of.Started.IsZero(), // and not used up by a claim that was granted
+		Sweep:    &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
 	}
 	if err := c.save(ctx, cl); err != nil {
 		return err

@@ -70,6 +70,9 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	}
 	renewed := cl
 	renewed.ClaimedAt = c.store.Now()
+	if cl.Heartbeat.After(renewed.ClaimedAt) { // the clock was ahead; it stands for one renewal only
+		renewed.Heartbeat = renewed.ClaimedAt
+	}
 	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
 	answer, f, err := v.write(w)
 	if f == notLanded {

@@ -99,7 +99,7 @@ func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 	switch t := v.Task; {
 	case !c.onPage(cl, t):
 		return false, c.outrun(ctx, cl, takenBack)
-	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open:
+	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open, Assignee(t) != "":
 		return false, c.overtaken(ctx, cl)
 	case t.ClaimedBy != "" && t.ClaimedBy != cl.Agent:
 		return false, c.stepAside(ctx, v, cl)

@@ -37,7 +37,13 @@ type Token struct {
 	ID   ID   // the claim, empty if the text is not of our form
 	Void bool // the claim is being withdrawn
 	Done bool // the claim ended with the task completed
+	// By is who completed it, if Done is set; empty if the token does not say so, as
+	// those of older versions.
+	By string
 }
+
+// doneToken is the token of a task that was completed by c.
+func doneToken(c Claim) string { return donePrefix + string(c.ID) + " " + c.Agent }
 
 // ParseToken reads the text of a claim_token property.
 func ParseToken(s string) Token {
@@ -45,7 +51,8 @@ func ParseToken(s string) Token {
 	if rest, ok := strings.CutPrefix(s, voidPrefix); ok {
 		s, t.Void = rest, true
 	} else if rest, ok := strings.CutPrefix(s, donePrefix); ok {
-		s, t.Done = rest, true
+		s, t.By, _ = strings.Cut(rest, " ")
+		t.Done = true
 	}
 	id, ok := ParseID(s)
 	if !ok {

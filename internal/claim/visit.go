@@ -125,6 +125,7 @@ func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
+	c.hear(r)
 	c.observe(r)
 	if _, err := c.sighted(ctx, r.Task); err != nil {
 		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)

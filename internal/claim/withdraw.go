@@ -24,7 +24,7 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 		// Not there, or no longer: somebody wrote over it, or it may still come.
 		cl.State, cl.Due = Unseen, time.Time{}
 		return c.save(ctx, cl)
-	case tok.Done || v.Task.ClaimedBy != cl.Agent || c.policy.Over(v.Task, v.judged()):
+	case tok.Done || v.Task.ClaimedBy != cl.Agent || Assignee(v.Task) != "" || c.policy.Over(v.Task, v.judged()):
 		return c.overtaken(ctx, cl)
 	case !tok.Void && !c.policy.NoToken: // without a token there is nothing to mark; the wait remains
 		if v.Reading, _, err = v.write(voidMark(cl)); err != nil {
@@ -36,7 +36,8 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 }
 
 // unvoid reopens the task of a voided claim, if the mark is still there, and
-// still live: once it is stale, somebody may be about to override it.
+// still live: once it is stale, or a person made an assignment of it, somebody may be
+// about to claim the task.
 func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	v, err := c.revisit(ctx, cl)
 	if v == nil {
@@ -45,7 +46,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 	defer v.Close()
 	tok := c.token(cl, v.Task)
 	switch {
-	case cl.State == Clearing && (v.Task.ClaimedBy == "" && v.Task.Token == "" || tok.ID != "" && tok.ID != cl.ID && !v.Task.Trashed):
+	case cl.State == Clearing && (cl.off(v.Task) || tok.ID != "" && tok.ID != cl.ID && !v.Task.Trashed):
 		// The write that did it was not answered; and in the second case somebody
 		// has claimed the task since, which nobody does under a live mark.
 		return c.withdrawn(ctx, cl)
@@ -53,7 +54,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 		return c.stepAside(ctx, v, cl)
 	case tok.ID != cl.ID && cl.Sweep != nil:
 		return c.outrun(ctx, cl, takenBack)
-	case tok.ID != cl.ID || tok.Done || v.Task.ClaimedBy != cl.Agent || v.Task.Trashed || c.policy.Over(v.Task, v.judged()):
+	case tok.ID != cl.ID || tok.Done || v.Task.ClaimedBy != cl.Agent || v.Task.Trashed || Assignee(v.Task) != "" || c.policy.Over(v.Task, v.judged()):
 		return c.overtaken(ctx, cl)
 	case v.Unsure:
 		// The grace may not be over, and a holder on its way to write its claim back.
@@ -78,6 +79,9 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 	if cl.Sweep != nil && cl.Sweep.Of == "" {
 		w.Note = c.sweptNote(cl, v.At)
 	}
+	if cl.Assigned {
+		w.ClaimedBy = new(cl.Agent)
+	}
 	cl.State = Clearing
 	if err := c.save(ctx, cl); err != nil {
 		return false, err
@@ -86,6 +90,11 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 		return false, c.postpone(ctx, cl, err)
 	}
 	return true, c.withdrawn(ctx, cl)
+}
+
+// off reports whether t is as the last step of the withdrawal of c leaves it.
+func (c Claim) off(t task.Task) bool {
+	return t.Token == "" && (t.ClaimedBy == "" || c.Assigned && t.ClaimedBy == c.Agent && t.ClaimedAt.IsZero())
 }
 
 // withdrawn closes a claim that is off its page. If it was the mark of a sweep, it

@@ -52,9 +52,12 @@ func finishWrite(cl Claim) Write {
 	w.ClaimedBy = new(cl.Finish.To)
 	switch {
 	case cl.Finish.As == EndCompleted:
-		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(donePrefix + string(cl.ID))}
+		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
 	case cl.Finish.As == EndBlocked, cl.Finish.As == EndFailed && !cl.Finish.Reopen:
 		w.Status = new(task.Blocked)
+	}
+	if cl.Finish.Unheard && cl.Assigned {
+		w.ClaimedBy = new(cl.Agent)
 	}
 	w.Note = cl.note()
 	return w

@@ -125,6 +125,9 @@ func TestDiff(t *testing.T) {
 		"reopened": {new(done()), with(done(), func(s *feed.State) {
 			*s = feed.NewState(task.Task{ID: "a", Title: "Write", Priority: task.Low, Status: task.Open, ClaimedBy: "Sandman", ClaimedAt: noon, Token: "done " + first}, nil)
 		}), []string{"reopened", "ready"}},
+		"reopened for another": {new(done()), with(done(), func(s *feed.State) {
+			*s = feed.NewState(task.Task{ID: "a", Title: "Write", Priority: task.Low, Status: task.Open, ClaimedBy: "Maria", ClaimedAt: noon, Token: "done " + first + " Sandman"}, nil)
+		}), []string{"reopened Maria", "claimed Maria"}},
 		"from done to blocked": {new(done()), in(task.Blocked), []string{"blocked"}},
 		"cancelled, then done": {new(in(task.Cancelled)), in(task.Completed), []string{"completed"}},
 		"begun by hand":        {new(open()), in(task.InProgress), []string{"edited: status"}},

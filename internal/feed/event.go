@@ -102,10 +102,13 @@ func NewState(t task.Task, blockers []task.ID) State {
 }
 
 // holder is who has the task. The name on a finished task is history, as is one
-// on a task that was reopened after its completion.
+// on a task that was reopened after its completion, unless it was put there since.
 func (s State) holder() string {
-	if s.Status.Finished() || s.marked() || claim.ParseToken(s.Token).Done {
+	if s.Status.Finished() || s.marked() {
 		return ""
+	}
+	if claim.ParseToken(s.Token).Done {
+		return claim.Assignee(s.Task)
 	}
 	return s.ClaimedBy
 }
@@ -123,7 +126,7 @@ func (s State) claim() claim.ID { return claim.ParseToken(s.Token).ID }
 
 // holds is who has the task, and by which claim.
 func (s State) holds() (agent string, id claim.ID) {
-	if agent = s.holder(); agent != "" {
+	if agent = s.holder(); agent != "" && !claim.ParseToken(s.Token).Done {
 		id = s.claim()
 	}
 	return agent, id

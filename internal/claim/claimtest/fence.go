@@ -2,7 +2,6 @@ package claimtest
 
 import (
 	"context"
-	"strings"
 	"sync"
 
 	"dibs/internal/claim"
@@ -87,5 +86,8 @@ func (f *fence) finishes(id task.ID) bool {
 
 // plain is a token without what says that its claim is over.
 func plain(token string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(token, "void "), "done ")
+	if tok := claim.ParseToken(token); tok.ID != "" {
+		return string(tok.ID)
+	}
+	return token
 }
