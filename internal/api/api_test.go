@@ -23,7 +23,7 @@ func TestCodes(t *testing.T) {
 		api.Code(claim.CodeReserved):            {409, 3},
 		api.Code(claim.CodeNothingReady):        {409, 3},
 		api.Code(claim.CodeLimitReached):        {409, 3},
-		api.Code(claim.CodeNotFound):            {404, 1},
+		api.Code(claim.CodeNotFound):            {404, 3},
 		api.Code(claim.CodeNotionUnavailable):   {503, 6},
 		api.CodeNotionRefused:                   {502, 6},
 		api.CodeClaimLost:                       {409, 4},

@@ -45,7 +45,7 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitUsage       = 2
-	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race
+	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race, no such task
 	ExitLost        = 4 // the claim is no longer the agent's
 	ExitUnreachable = 5 // the daemon cannot be reached
 	ExitNotion      = 6 // Notion cannot be reached, or refuses
@@ -66,7 +66,7 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeReserved):            {http.StatusConflict, ExitNotClaimed, "The task is assigned to somebody else"},
 	Code(claim.CodeNothingReady):        {http.StatusConflict, ExitNotClaimed, "No task is ready"},
 	Code(claim.CodeLimitReached):        {http.StatusConflict, ExitNotClaimed, "The agent holds as many tasks as it may"},
-	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitFailure, "No such task"},
+	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 
 	CodeNotionRefused:  {http.StatusBadGateway, ExitNotion, "Notion refused the request"},

@@ -30,9 +30,6 @@ func (a *app) fail(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	p := problemOf(ctx, cmd, err)
 	exit := p.Code.Exit()
-	if _, ok := errors.AsType[notClaimed](err); ok && p.Code == api.Code(claim.CodeNotFound) {
-		exit = api.ExitNotClaimed // like every other task that could not be had
-	}
 	if a.json || a.document {
 		if err := writeJSON(a.stdout, p); err != nil {
 			fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
@@ -123,10 +120,15 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	return text
 }
 
+// instead is how the daemon tells any client to take another task. At a terminal the
+// command that does it says the same.
+const instead = "; ask for the next ready task instead"
+
 // suggest adds a command to try, unless the text names it already.
 func suggest(text, command string) string {
 	if strings.Contains(text, command) {
 		return text
 	}
+	text = strings.TrimSuffix(text, instead)
 	return strings.TrimSuffix(text, ".") + "; try: " + command
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	}
 	line("note", clean(t.Note))
 	line("claim", clean(string(t.ClaimID)))
-	line("depends on", idList(t.DependsOn))
+	line("depends on", idList(unnamed(t)))
 	if len(t.WaitingFor) == 0 {
 		line("waits for", idList(t.WaitsFor))
 	}
@@ -94,6 +95,13 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 	default:
 		line("ready", "no")
 	}
+}
+
+// unnamed returns the dependencies of a task that are not named among those it waits for.
+func unnamed(t api.Task) []task.ID {
+	return slices.DeleteFunc(slices.Clone(t.DependsOn), func(id task.ID) bool {
+		return slices.ContainsFunc(t.WaitingFor, func(w api.Waited) bool { return w.ID == id })
+	})
 }
 
 // waited names a task that another one waits for, and says how it stands.

@@ -1,6 +1,9 @@
 package task
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Status is the state of a task, by the names the protocol uses. The names a
 // database uses are mapped to these by configuration.
@@ -29,7 +32,11 @@ func ParseStatus(s string) (Status, error) {
 			return known, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not a status: want one of %v", s, Statuses)
+	names := make([]string, len(Statuses))
+	for i, known := range Statuses {
+		names[i] = string(known)
+	}
+	return "", fmt.Errorf("%q is not a status: want one of %s", s, strings.Join(names, ", "))
 }
 
 // Finished reports whether work on a task in this status is over.
