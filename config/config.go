@@ -52,6 +52,9 @@ type Notion struct {
 	Rate     float64       `key:"rate"` // requests per second, on average
 	Burst    int           `key:"burst"`
 	Timeout  time.Duration `key:"timeout"` // of one request
+	// Comments puts the reasons for which agents block or fail tasks on the pages, as
+	// comments.
+	Comments bool `key:"comments"`
 }
 
 // Databases are the ids of the databases in use, in canonical form or empty, and which of

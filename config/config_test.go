@@ -137,6 +137,7 @@ func TestEnvironment(t *testing.T) {
 		"notion.token_file":                      "/run/token",
 		"notion.base_url":                        "http://localhost:1",
 		"notion.insecure":                        "true",
+		"notion.comments":                        "true",
 		"notion.rate":                            "2.5",
 		"notion.burst":                           "7",
 		"notion.timeout":                         "3s",
@@ -200,7 +201,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	want := config.Config{
 		Notion: config.Notion{
-			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1", Insecure: true,
+			Token: "ntn_secret", TokenFile: "/run/token", BaseURL: "http://localhost:1", Insecure: true, Comments: true,
 			Rate: 2.5, Burst: 7, Timeout: 3 * time.Second,
 		},
 		Databases: config.Databases{

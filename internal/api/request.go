@@ -45,10 +45,17 @@ type CompleteRequest struct {
 	Summary string `json:"summary,omitempty" doc:"What was done"`
 }
 
-// StopRequest gives a task back, or says that it cannot go on.
+// StopRequest gives a task back.
 type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
+}
+
+// BlockRequest says that the work cannot go on.
+type BlockRequest struct {
+	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Reason  string `json:"reason,omitempty" doc:"Why"`
+	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 }
 
 // FailRequest says that the work was tried and failed.
@@ -56,6 +63,8 @@ type FailRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
 	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of BLOCKED"`
+	// Mention is as in a BlockRequest.
+	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 }
 
 // The headers of idempotent requests.

@@ -73,6 +73,8 @@ type Config struct {
 	Back func() <-chan struct{}
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
+	// Comments are those that agents make on tasks when they stop; nil for none.
+	Comments Comments
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -90,9 +92,11 @@ type Broker struct {
 	inbox   InboxConfig
 	now     func() time.Time
 	back    func() <-chan struct{}
-	report  func(context.Context, *api.Status) error
-	log     *slog.Logger
-	ahead   atomic.Int64 // see Local
+
+	comments Comments
+	report   func(context.Context, *api.Status) error
+	log      *slog.Logger
+	ahead    atomic.Int64 // see Local
 
 	troubles troubles
 	others   others
@@ -113,12 +117,15 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
-		agents: c.Agents, report: c.Report, log: c.Log,
+		agents: c.Agents, comments: c.Comments, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	if b.back == nil {
 		b.back = func() <-chan struct{} { return nil }
+	}
+	if b.comments == nil {
+		b.comments = noComments{}
 	}
 	b.ready = ready.New(ready.Config{
 		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },

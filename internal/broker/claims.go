@@ -299,10 +299,16 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	return renewed, err
 }
 
-// Finish ends a claim the way its agent says. See claim.Claimer.Finish.
+// Finish ends a claim the way its agent says, and, if it says why it could not go on, owes
+// the task a comment where those are made. f.Mention is whom the comment is to mention, a
+// Notion user by name, e-mail address or id; the error is an *InvalidError, and nothing was
+// done, if it is not clear who that is. See also claim.Claimer.Finish.
 func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim, error) {
 	cl, err := b.Lookup(ctx, r)
 	if err != nil {
+		return claim.Claim{}, err
+	}
+	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Claim{}, err
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)

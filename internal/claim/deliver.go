@@ -134,6 +134,7 @@ func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 	if f := d.cl.Finish; f.To != "" {
 		e.Holder, e.Expires = f.To, e.At.Add(f.For)
 	}
+	e.Comment, e.Mention = d.cl.Finish.Comment, d.cl.Finish.Mention
 	return d.end(ctx, d.cl, d.cl.Finish.As, "", e)
 }
 

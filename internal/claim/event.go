@@ -63,6 +63,9 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
+	// Comment and Mention are as of the Finish.
+	Comment bool   `json:"comment,omitempty"`
+	Mention string `json:"mention,omitempty"`
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
 	// attempt was denied for, or the offer that a release makes.
 	Expires time.Time `json:"expires_at,omitzero"`
@@ -78,18 +81,30 @@ func NewEventID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 }
 
-// Log names a Notion log database.
+// Log names where an event becomes an entry: a Notion log database, or the comments of
+// the tasks.
 type Log string
 
-// The log databases.
+// The logs.
 const (
 	MeshLog Log = "mesh" // Mesh Communication Log: claim attempts, messages between agents
 	TaskLog Log = "task" // Agent Task Log: finished work
+	// Comments are those on the pages of tasks: what agents say to people.
+	Comments Log = "comments"
 )
 
 // Logs says which Notion logs the event becomes an entry of. Attempts refused
 // here without asking Notion, renewals and warnings stay in the local record.
 func (e Event) Logs() []Log {
+	logs := e.databases()
+	if e.Comment {
+		logs = append(logs, Comments)
+	}
+	return logs
+}
+
+// databases are those of the logs that are databases.
+func (e Event) databases() []Log {
 	switch e.Kind {
 	case KindCompleted, KindOrphaned:
 		return []Log{TaskLog}

@@ -22,6 +22,10 @@ type Finish struct {
 	// Unheard is set if it was not the agent that said so: it never heard that the task
 	// was granted to it.
 	Unheard bool `json:"unheard,omitempty"`
+	// Comment puts the summary on the task's page as a comment, too, once the claim has
+	// ended that way. Mention is the id of the Notion user whom it is for, if there is one.
+	Comment bool   `json:"comment,omitempty"`
+	Mention string `json:"mention,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }

@@ -10,16 +10,18 @@ import (
 )
 
 func (a *app) blockCommand() *cobra.Command {
-	var reason string
+	var reason, mention string
 	return a.changeCommand(change{
 		verb:  "block",
 		short: "Say that the work cannot go on",
-		long:  "Say that the work cannot go on: the task becomes BLOCKED, until a person opens it again.",
+		long: "Say that the work cannot go on: the task becomes BLOCKED, until a person opens it again. With\n" +
+			"notion.comments, the reason is put on the task's page as a comment, too.",
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&reason, "reason", "", "what is in the way, a `text`")
+			mentioning(cmd, &mention)
 		},
 		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Block(ctx, id, api.StopRequest{Agent: a.agent, Reason: reason}, key)
+			return daemon.Block(ctx, id, api.BlockRequest{Agent: a.agent, Reason: reason, Mention: mention}, key)
 		},
 		done: func(c api.Claim) string { return "blocked " + quoted(c.Task) },
 	})

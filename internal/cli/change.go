@@ -74,3 +74,8 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	requestID.add(cmd)
 	return cmd
 }
+
+// mentioning adds the flag that says whom a comment is to mention.
+func mentioning(cmd *cobra.Command, who *string) {
+	cmd.Flags().StringVar(who, "mention", "", "whom the comment mentions, a `person` by name, e-mail address or Notion's id")
+}

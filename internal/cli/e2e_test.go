@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,7 @@ import (
 //	waittask TASK STATUS    wait until a task has that status
 //	gone FILE               wait until the process whose id the file holds has ended
 //	shows TASK STATUS NAME  check a task's status and claimed_by
+//	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
 	testscript.Run(t, testscript.Params{
@@ -63,7 +65,7 @@ func TestEndToEnd(t *testing.T) {
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
-			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone,
+			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
 		},
 	})
 }
@@ -144,7 +146,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
-		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST",
+		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {
@@ -238,4 +240,15 @@ func gone(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
 	ts.Check(err)
 	until(ts, "the end of process "+args[0], func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+}
+
+// said checks the comments on a task.
+func said(ts *testscript.TestScript, _ bool, args []string) {
+	var got []string
+	for _, m := range boardOf(ts).notion.Comments(args[0]) {
+		got = append(got, m.Name+": "+m.Text)
+	}
+	if want := args[1:]; !slices.Equal(got, want) {
+		ts.Fatalf("comments %q, want %q", got, want)
+	}
 }

@@ -165,7 +165,7 @@ func (a *chaosAgent) end(cl api.Claim) {
 			return a.client.Release(ctx, id, api.StopRequest{Agent: a.name}, key)
 		}},
 		{10, claim.KindBlocked, func(ctx context.Context) (api.Claim, error) {
-			return a.client.Block(ctx, id, api.StopRequest{Agent: a.name, Reason: "no access"}, key)
+			return a.client.Block(ctx, id, api.BlockRequest{Agent: a.name, Reason: "no access"}, key)
 		}},
 		{10, claim.KindFailed, func(ctx context.Context) (api.Claim, error) {
 			return a.client.Fail(ctx, id, api.FailRequest{Agent: a.name, Reason: "it does not work", Reopen: true}, key)

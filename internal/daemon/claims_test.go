@@ -50,7 +50,7 @@ func TestEachEndOfAClaim(t *testing.T) {
 		},
 		"block": {
 			func(n *node, cl api.Claim) (api.Claim, error) {
-				return n.Block(n.w.Context(), string(cl.ID), api.StopRequest{Reason: "no access"}, "")
+				return n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Reason: "no access"}, "")
 			},
 			claim.EndBlocked, shown{Status: "BLOCKED"},
 			[]string{"blocked: Sandman", "granted: Sandman"}, []string{},

@@ -92,7 +92,7 @@ func (b *board) cycle() {
 		}, task.Open},
 		{"failed", func(id string) error { _, err := n.Fail(b.Context(), id, api.FailRequest{}, ""); return err }, task.Blocked},
 		{"blocked", func(id string) error {
-			_, err := n.Block(b.Context(), id, api.StopRequest{Reason: "no access"}, "")
+			_, err := n.Block(b.Context(), id, api.BlockRequest{Reason: "no access"}, "")
 			return err
 		}, task.Blocked},
 	} {

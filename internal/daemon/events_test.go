@@ -101,7 +101,7 @@ func TestEventsOfATasksLife(t *testing.T) {
 			w.Fatal(err)
 		}
 		cl = n.mustClaim("Sandman", second)
-		if _, err := n.Block(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+		if _, err := n.Block(w.Context(), string(cl.ID), api.BlockRequest{}, ""); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -106,7 +106,7 @@ var writes = map[string]write{
 	"block": {
 		before: (*scene).claim,
 		send: func(s *scene) error {
-			_, err := s.a.Block(s.Context(), string(s.cl.ID), api.StopRequest{}, "")
+			_, err := s.a.Block(s.Context(), string(s.cl.ID), api.BlockRequest{}, "")
 			return err
 		},
 		want: shown{Status: "BLOCKED"}, mesh: []string{"blocked", "granted"},

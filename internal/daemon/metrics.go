@@ -84,7 +84,7 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 			state.Held[c.Agent]++
 		}
 	}
-	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog} { // zero, too, is a number
+	for _, log := range []claim.Log{journal.Finishes, claim.MeshLog, claim.TaskLog, claim.Comments} { // zero, too, is a number
 		backlog := metrics.Backlog{Log: string(log)}
 		for _, b := range owed {
 			if b.Log == log {

@@ -19,7 +19,7 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents",
+	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
 	"sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }

@@ -203,7 +203,7 @@ func (s *soak) agent(ctx context.Context) {
 		case 2:
 			s.node.Release(end, id, api.StopRequest{}, "")
 		case 3:
-			s.node.Block(end, id, api.StopRequest{Reason: "no access"}, "")
+			s.node.Block(end, id, api.BlockRequest{Reason: "no access"}, "")
 		case 4:
 			s.node.Fail(end, id, api.FailRequest{}, "")
 		case 5:

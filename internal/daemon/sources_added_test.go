@@ -115,7 +115,7 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 				if _, err := n.Release(w.Context(), string(held["released"].ID), api.StopRequest{}, ""); err != nil {
 					w.Error(err)
 				}
-				if _, err := n.Block(w.Context(), string(held["blocked"].ID), api.StopRequest{Reason: "no access"}, ""); err != nil {
+				if _, err := n.Block(w.Context(), string(held["blocked"].ID), api.BlockRequest{Reason: "no access"}, ""); err != nil {
 					w.Error(err)
 				}
 				for i, want := range []string{"BLOCKED ", "COMPLETED Sandman", "IN_PROGRESS Sandman", "IN_PROGRESS Sandman", "OPEN ", "OPEN "} {

@@ -119,7 +119,7 @@ func TestTasksOfOneDataSource(t *testing.T) {
 				if next := n.mustClaim("Sandman", ""); next.Task.Title != "third" { // it has a priority
 					w.Errorf("next is %q", next.Task.Title)
 				}
-				if _, err := n.Block(w.Context(), third, api.StopRequest{Reason: "no access"}, ""); err != nil {
+				if _, err := n.Block(w.Context(), third, api.BlockRequest{Reason: "no access"}, ""); err != nil {
 					w.Error(err)
 				}
 				if next := n.mustClaim("Oracle", ""); string(next.Task.ID) != waits {

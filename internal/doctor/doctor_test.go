@@ -60,6 +60,31 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			func(w *world) { w.options.Config.Notion.Token = "ntn_ä" },
 			doctor.Error, "token", "characters that no token has", "copy the token anew",
 		},
+		"comments": {
+			func(w *world) { w.options.Config.Notion.Comments = true },
+			doctor.OK, "notion.comments", "may make them", "",
+		},
+		"comments without the capability to make them": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", `need the capability "insert comments"`, "switch it on",
+		},
+		"comments without the capability to read them": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Method: http.MethodGet, Path: "/v1/comments", Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", `need the capability "read comments"`, "switch it on",
+		},
+		"comments without the capability to mention people": {
+			func(w *world) {
+				w.options.Config.Notion.Comments = true
+				w.notion.Inject(emulator.Fault{Path: "/v1/users", Match: func(r *http.Request, _ []byte) bool { return r.URL.Path == "/v1/users" }, Kind: emulator.Forbidden403})
+			},
+			doctor.Warning, "notion.comments", "user information", "switch it on",
+		},
 		"a wrong token": {
 			func(w *world) { w.options.Config.Notion.Token = "ntn_wrong" },
 			doctor.Error, "connection", "401", "check notion.token",

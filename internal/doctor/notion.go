@@ -73,7 +73,30 @@ func (e *examination) connect(ctx context.Context) bool {
 		e.ok("connection", who)
 	}
 	e.plan(bot)
+	e.comments(ctx)
 	return true
+}
+
+// comments looks for the capabilities that comments need, which are off by default.
+func (e *examination) comments(ctx context.Context) {
+	if !e.Config.Notion.Comments {
+		return
+	}
+	err := e.client.CanComment(ctx)
+	if err == nil {
+		_, err = e.client.People().List(ctx, false)
+	}
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
+		lacks, rest, _ := strings.Cut(err.Error(), ": ")
+		remedy, _, _ := strings.Cut(rest, ": ")
+		e.warn("notion.comments", lacks, remedy)
+		return
+	}
+	if err != nil {
+		e.failed("notion.comments", err)
+		return
+	}
+	e.ok("notion.comments", "the connection may make them, and mention people")
 }
 
 // plan says what can be seen of the workspace's plan.

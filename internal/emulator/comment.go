@@ -16,6 +16,7 @@ type comment struct {
 	Name      string    `json:"name,omitempty"`
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
+	Resolved  bool      `json:"resolved,omitempty"`
 	Seq       int64     `json:"seq"`
 }
 
@@ -100,7 +101,10 @@ func (c *call) commentPlace() (parent, string, error) {
 	if err != nil {
 		return parent{}, "", err
 	}
-	_, err = c.page(id)
+	p, err := c.page(id)
+	if err == nil && p.Trashed {
+		err = trashed()
+	}
 	return parent{Page: id}, newID(), err
 }
 
@@ -112,18 +116,25 @@ func (c *call) listComments() (render, error) {
 	if _, err := c.holder(id); err != nil {
 		return nil, err
 	}
+	var all []any
+	for _, m := range c.world.commentsOn(id) {
+		if !m.Resolved {
+			all = append(all, c.encodeComment(m))
+		}
+	}
+	return c.list("comment", all, c.param)
+}
+
+// commentsOn are the comments on a page or a block, the oldest first.
+func (w *world) commentsOn(id string) []*comment {
 	var found []*comment
-	for _, m := range c.world.Comments {
+	for _, m := range w.Comments {
 		if m.Parent.Page == id || m.Parent.Block == id {
 			found = append(found, m)
 		}
 	}
 	slices.SortFunc(found, func(a, b *comment) int { return cmp.Compare(a.Seq, b.Seq) })
-	var all []any
-	for _, m := range found {
-		all = append(all, c.encodeComment(m))
-	}
-	return c.list("comment", all, c.param)
+	return found
 }
 
 func (c *call) encodeComment(m *comment) map[string]any {

@@ -198,3 +198,58 @@ func asNode(path string, v any) (node, error) {
 	n := node{path: path, present: true}
 	return n, json.Unmarshal(data, &n.value)
 }
+
+// AddPerson adds somebody to the workspace. An empty address is one that the connection
+// may not read.
+func (e *Emulator) AddPerson(name, email string) (id string, err error) {
+	id = newID()
+	return id, e.do(func(tx *tx) error {
+		put(tx, tx.world.Users, id, &user{ID: id, Name: name, Person: true, Email: email})
+		return nil
+	})
+}
+
+// Comment is a comment as people see it.
+type Comment struct {
+	ID   string
+	Name string // under which it appears
+	Text string
+	// Mentions are the ids of the users whom it mentions.
+	Mentions []string
+}
+
+// Comments returns the comments on a page, the oldest first, also those that are resolved.
+func (e *Emulator) Comments(page string) []Comment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Comment
+	for _, m := range e.world.commentsOn(page) {
+		shown := Comment{ID: m.ID, Name: m.Name, Text: plainText(m.Text)}
+		for _, s := range m.Text {
+			var mention struct {
+				User struct {
+					ID string `json:"id"`
+				} `json:"user"`
+			}
+			if json.Unmarshal(s.Mention, &mention) == nil && mention.User.ID != "" {
+				shown.Mentions = append(shown.Mentions, mention.User.ID)
+			}
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+// ResolveComment resolves a comment: it is not listed any more.
+func (e *Emulator) ResolveComment(id string) error {
+	return e.do(func(tx *tx) error {
+		m, ok := tx.world.Comments[id]
+		if !ok {
+			return notFound("comment", id)
+		}
+		next := *m
+		next.Resolved = true
+		put(tx, tx.world.Comments, id, &next)
+		return nil
+	})
+}

@@ -28,6 +28,7 @@ const (
 	RateLimited429   FaultKind = "RateLimited429"   // 429 with Fault.RetryAfter and Fault.Reason
 	Overload529      FaultKind = "Overload529"      // 529 with Fault.RetryAfter
 	Blocked429       FaultKind = "Blocked429"       // 429 public_api_request_blocked
+	Forbidden403     FaultKind = "Forbidden403"     // 403 restricted_resource: the connection lacks the capability
 	HTML502          FaultKind = "HTML502"          // a 502 of the edge, not of Notion
 	Error500         FaultKind = "Error500"         // 500 internal_server_error
 	Error503         FaultKind = "Error503"         // 503 service_unavailable
@@ -70,7 +71,7 @@ type Fault struct {
 // faultKinds says which requests each kind can strike.
 var faultKinds = map[FaultKind]func(effect) bool{
 	Delay: anything, DelayAnswer: anything, DropAnswer: anything, DropRequest: anything,
-	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything,
+	Conflict409: anything, RateLimited429: anything, Overload529: anything, Blocked429: anything, HTML502: anything, Forbidden403: anything,
 	Error500: anything, Error503: anything, Error504: anything, Stop: anything, StopAfter: anything,
 	WrongDate: anything, NoDate: anything,
 	SavedBut503: onlyWrites, NotApplied: onlyWrites, LateWrite: onlyWrites, LateWrite503: onlyWrites, Conflict409Saved: onlyWrites,

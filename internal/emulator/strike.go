@@ -158,6 +158,7 @@ func (f *Fault) refusal() *answer {
 var refusals = map[FaultKind]*apiError{
 	Conflict409:      conflict,
 	Conflict409Saved: conflict,
+	Forbidden403:     {status: http.StatusForbidden, code: "restricted_resource", message: "Insufficient permissions for this endpoint."},
 	Overload529:      {status: 529, code: "service_overload", message: "Notion is overloaded. Please try again later."},
 	Error500:         {status: http.StatusInternalServerError, code: "internal_server_error", message: "Unexpected error occurred."},
 	Error503:         unavailable,

@@ -31,7 +31,11 @@ func (w *world) encodeUser(id string) map[string]any {
 	if u.Person {
 		delete(m, "bot")
 		m["type"] = "person"
-		m["person"] = map[string]any{}
+		person := map[string]any{}
+		if u.Email != "" {
+			person["email"] = u.Email
+		}
+		m["person"] = person
 	}
 	return m
 }

@@ -50,6 +50,7 @@ type user struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Person bool   `json:"person"`
+	Email  string `json:"email,omitempty"`
 }
 
 // database is a container of data sources, one as a rule.

@@ -83,13 +83,21 @@ func Total(backlogs []Backlog) Owed {
 		if b.Log == Finishes {
 			all.Finishes = b.Depth
 		} else if failure != "" {
-			failure = string(b.Log) + " log: " + failure
+			failure = sourceOf(b.Log) + ": " + failure
 		}
 		all.Depth += b.Depth
 		all.Oldest = earlier(all.Oldest, b.Oldest)
 		all.LastError = cmp.Or(failure, all.LastError)
 	}
 	return all
+}
+
+// sourceOf is what people call a log.
+func sourceOf(log claim.Log) string {
+	if log == claim.Comments {
+		return string(log)
+	}
+	return string(log) + " log"
 }
 
 // earlier is the earlier of two moments, of which the first may not be known.

@@ -70,12 +70,13 @@ func (c *Client) AddBoard(ctx context.Context, database task.ID, name, property 
 	return c.post(ctx, "/v1/views", map[string]any{
 		"database_id": database, "data_source_id": source, "name": name, "type": "board",
 		"configuration": map[string]any{"type": "board", "group_by": group},
-	})
+	}, nil)
 }
 
 // post makes a request that the library has no call for, in the version that knows of data
-// sources. It is sent at most once, and its answer is not read.
-func (c *Client) post(ctx context.Context, path string, body any) error {
+// sources. It is sent at most once. Its answer is read into answer, as far as that can be;
+// nil for not at all.
+func (c *Client) post(ctx context.Context, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -91,5 +92,9 @@ func (c *Client) post(ctx context.Context, path string, body any) error {
 	if err != nil {
 		return storeError(err)
 	}
-	return resp.Body.Close()
+	defer resp.Body.Close()
+	if answer != nil {
+		_ = json.NewDecoder(resp.Body).Decode(answer) // it was good, so what was asked for is done
+	}
+	return nil
 }

@@ -125,9 +125,12 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 	// What was sent must be noted even if the daemon is stopping.
 	note := context.WithoutCancel(ctx)
 	var se *claim.StoreError
+	var gone *GoneError
 	switch {
 	case err == nil, errors.As(err, &se) && se.Landed == claim.LandedYes:
 		return true, d.arrived(note, item)
+	case errors.As(err, &gone):
+		return false, d.giveUp(note, item, entry, gone)
 	case ctx.Err() != nil && errors.As(err, &se) && se.Landed == claim.LandedNo:
 		return false, d.outbox.Retry(note, item, d.now(), nil) // the daemon is stopping
 	case errors.As(err, &se) && se.Landed == claim.LandedNo:
@@ -143,7 +146,10 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered bool, err error) {
 	found, err := d.writer.Find(ctx, entry)
 	now := d.now()
+	var gone *GoneError
 	switch {
+	case errors.As(err, &gone):
+		return false, d.giveUp(context.WithoutCancel(ctx), item, entry, gone)
 	case err != nil:
 		return false, d.outbox.MarkInDoubt(context.WithoutCancel(ctx), item, d.refused(entry, err), err)
 	case found:
@@ -158,6 +164,12 @@ func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered
 func (d *Drainer) arrived(ctx context.Context, item Item) error {
 	d.taken(entryID(item.Entry))
 	return d.outbox.Delivered(ctx, item, time.Now())
+}
+
+// giveUp notes that an item will never be in Notion.
+func (d *Drainer) giveUp(ctx context.Context, item Item, entry Entry, gone *GoneError) error {
+	d.logger.Warn("a log entry is given up", "log", item.Log, "entry", entry.ID, "title", entry.Title, "error", gone)
+	return d.arrived(ctx, item)
 }
 
 // sentAt is the latest time at which the entry may have been sent.

@@ -1,6 +1,7 @@
 // Package worklog writes the two Notion logs: the mesh log of claim attempts
-// and what became of claims, and the task log of finished work. Events wait in
-// the journal's outbox until they are there, each exactly once.
+// and what became of claims, and the task log of finished work; and the comments
+// by which agents tell people why they stopped. Events wait in the journal's outbox
+// until they are there, each exactly once.
 package worklog
 
 import (
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // Entry is a row of a log database. ID is unique to the event it tells of.
@@ -17,6 +19,17 @@ type Entry struct {
 	At     time.Time // when it happened, in Notion's time
 	Title  string
 	Fields []Field
+	// Comment is what the entry is among the comments.
+	Comment Comment
+}
+
+// Comment is what an agent says to people on the page of a task.
+type Comment struct {
+	Page task.ID
+	By   string // the agent, who signs it
+	Text string
+	// Mention is the id of the Notion user whom it is for; empty for nobody in particular.
+	Mention string
 }
 
 // Field is one value of an entry. It fills the first property of the database
@@ -38,6 +51,10 @@ const EntryID = "entry_id"
 // NewEntry words an event for a log.
 func NewEntry(e claim.Event, log claim.Log) Entry {
 	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
+	if log == claim.Comments {
+		entry.Comment = Comment{Page: e.Task, By: e.Agent, Text: e.Summary, Mention: e.Mention}
+		return entry
+	}
 	add := func(value any, name string, aliases ...string) {
 		switch v := value.(type) {
 		case string:

@@ -194,7 +194,11 @@ func (d *Drainer) Troubles() []string {
 		return "now"
 	}
 	if d.why != nil {
-		return []string{fmt.Sprintf("the %s log takes no entries: %v: they are kept, and tried again %s", d.log, d.why, in(d.until))}
+		what := fmt.Sprintf("the %s log takes no entries", d.log)
+		if d.log == claim.Comments {
+			what = "no comments can be made"
+		}
+		return []string{fmt.Sprintf("%s: %v: they are kept, and tried again %s", what, d.why, in(d.until))}
 	}
 	var lines []string
 	more := 0
@@ -206,12 +210,20 @@ func (d *Drainer) Troubles() []string {
 		case len(lines) == named:
 			more++
 		default:
-			lines = append(lines, fmt.Sprintf("entry %s of the %s log, %q, is not taken: %v: it is kept, and tried again %s",
-				id, d.log, e.title, e.why, in(cmp.Or(e.until, now))))
+			what := fmt.Sprintf("entry %s of the %s log", id, d.log)
+			if d.log == claim.Comments {
+				what = "the comment for"
+			}
+			lines = append(lines, fmt.Sprintf("%s, %q, is not taken: %v: it is kept, and tried again %s",
+				what, e.title, e.why, in(cmp.Or(e.until, now))))
 		}
 	}
 	if more > 0 {
-		lines = append(lines, fmt.Sprintf("%d more entries of the %s log are not taken either", more, d.log))
+		what := fmt.Sprintf("entries of the %s log", d.log)
+		if d.log == claim.Comments {
+			what = "comments"
+		}
+		lines = append(lines, fmt.Sprintf("%d more %s are not taken either", more, what))
 	}
 	return lines
 }

@@ -97,7 +97,7 @@ func TestMethods(t *testing.T) {
 			name:  "Block",
 			calls: finish(claim.Finish{As: claim.EndBlocked, Summary: "r"}),
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
-				return c.Block(ctx, string(taskID), api.StopRequest{Agent: "Sandman", Reason: "r"}, "k")
+				return c.Block(ctx, string(taskID), api.BlockRequest{Agent: "Sandman", Reason: "r"}, "k")
 			},
 			want: clients,
 		},
@@ -328,7 +328,7 @@ func TestRequest(t *testing.T) {
 		go s.Serve(pipe)
 		defer s.Close()
 		c := client.Over("/s", pipe.Dial)
-		if _, err := c.Block(t.Context(), "a/b", api.StopRequest{Reason: "<no>"}, "key 1"); err != nil {
+		if _, err := c.Block(t.Context(), "a/b", api.BlockRequest{Reason: "<no>"}, "key 1"); err != nil {
 			t.Fatal(err)
 		}
 		if got.RequestURI != "/v1/claims/a%2Fb/block" || got.Header.Get("Idempotency-Key") != "key 1" || got.Header.Get("Content-Type") != "application/json" {

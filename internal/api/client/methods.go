@@ -37,7 +37,7 @@ func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, k
 }
 
 // Block says that the work cannot go on.
-func (c *Client) Block(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
+func (c *Client) Block(ctx context.Context, id string, body api.BlockRequest, key string) (api.Claim, error) {
 	return ask[api.Claim](ctx, c, change(id, "block", body, key))
 }
 

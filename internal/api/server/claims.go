@@ -68,13 +68,13 @@ func (s *Server) claimRoutes(o operations) {
 		body := orZero(in.Body)
 		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReleased, Summary: body.Reason})
 	})
-	add(o, changeBy(o, "block", "The work cannot go on"), func(ctx context.Context, in *changeInput[api.StopRequest]) (*claimOutput, error) {
+	add(o, changeBy(o, "block", "The work cannot go on"), func(ctx context.Context, in *changeInput[api.BlockRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
-		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Reason})
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndBlocked, Summary: body.Reason, Mention: body.Mention})
 	})
 	add(o, changeBy(o, "fail", "The work was tried and failed"), func(ctx context.Context, in *changeInput[api.FailRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
-		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen})
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndFailed, Summary: body.Reason, Reopen: body.Reopen, Mention: body.Mention})
 	})
 }
 

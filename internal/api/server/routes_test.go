@@ -352,7 +352,7 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",

@@ -111,8 +111,10 @@ func endpoint(method, path string) string {
 		return parts[0] + ".create"
 	case method == http.MethodPatch:
 		return parts[0] + ".update"
-	case parts[0] == "users":
+	case path == "/v1/users/me":
 		return "users.me"
+	case len(parts) == 1:
+		return parts[0] + ".list"
 	default:
 		return parts[0] + ".get"
 	}

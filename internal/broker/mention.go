@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Person is somebody in the workspace.
+type Person struct {
+	ID    string // of the Notion user
+	Name  string
+	Email string // may be missing
+}
+
+// Comments are the comments that agents make on tasks when they stop.
+type Comments interface {
+	// On reports whether they are made.
+	On() bool
+	// People returns who can be mentioned in them. Anew says that somebody was not among
+	// those that are remembered. The error of a request is a *claim.StoreError.
+	People(ctx context.Context, anew bool) ([]Person, error)
+}
+
+// noComments makes none.
+type noComments struct{}
+
+func (noComments) On() bool { return false }
+
+func (noComments) People(context.Context, bool) ([]Person, error) { return nil, nil }
+
+// comment adds to f what its comment needs, if there is to be one: when an agent says why
+// it could not go on. f.Mention is whom the agent asks to mention, and becomes the id. The
+// error is an *InvalidError if that cannot be done, and nothing may be done then.
+func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, error) {
+	mention := strings.TrimSpace(f.Mention)
+	said := strings.TrimSpace(f.Summary) != ""
+	switch {
+	case mention != "" && !b.comments.On():
+		return f, &InvalidError{"nobody can be mentioned, because no comments are made: set notion.comments to true, or leave the mention out"}
+	case mention != "" && !said:
+		return f, &InvalidError{"nobody can be mentioned without a reason: say in the reason what the person is to know"}
+	}
+	if !said || !b.comments.On() || f.As != claim.EndBlocked && f.As != claim.EndFailed {
+		return f, nil
+	}
+	f.Comment, f.Mention = true, ""
+	if mention == "" {
+		return f, nil
+	}
+	who, err := b.person(ctx, mention)
+	f.Mention = who.ID
+	return f, err
+}
+
+// person finds whom a name, an e-mail address or an id means.
+func (b *Broker) person(ctx context.Context, who string) (Person, error) {
+	var people []Person
+	for _, anew := range []bool{false, true} {
+		var err error
+		if people, err = b.comments.People(ctx, anew); err != nil {
+			return Person{}, fmt.Errorf("who %q is cannot be looked up, and nothing was done: %w", who, err)
+		}
+		switch found := named(people, who); len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return Person{}, &InvalidError{fmt.Sprintf("%q could be %s: name the person by e-mail address or id", who, listed(found))}
+		}
+	}
+	var near []Person
+	for _, p := range people {
+		if strings.Contains(strings.ToLower(p.Name), strings.ToLower(strings.TrimPrefix(who, "@"))) {
+			near = append(near, p)
+		}
+	}
+	switch {
+	case len(near) > 0:
+		return Person{}, &InvalidError{fmt.Sprintf("nobody in the workspace is called %q: it could be %s", who, listed(near))}
+	case len(people) == 0:
+		return Person{}, &InvalidError{fmt.Sprintf("nobody in the workspace is called %q: the connection sees no people there", who)}
+	}
+	return Person{}, &InvalidError{fmt.Sprintf("nobody in the workspace is called %q: there is %s", who, listed(people))}
+}
+
+// named returns the people whose name, e-mail address or id who is: those who are called
+// exactly so, or else those whose name differs in case only.
+func named(people []Person, who string) []Person {
+	id, err := task.ParseID(who)
+	name := strings.TrimPrefix(who, "@")
+	var exact, folded []Person
+	for _, p := range people {
+		other, perr := task.ParseID(p.ID)
+		switch {
+		case err == nil && perr == nil && id == other, p.Name == name, strings.EqualFold(p.Email, who) && who != "":
+			exact = append(exact, p)
+		case strings.EqualFold(p.Name, name):
+			folded = append(folded, p)
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return folded
+}
+
+// listed names people so that each can be told from the others.
+func listed(people []Person) string {
+	var names []string
+	for _, p := range slices.SortedFunc(slices.Values(people), func(a, b Person) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) }) {
+		if len(names) == maxNamed {
+			return strings.Join(names, ", ") + fmt.Sprintf(", or one of %d more", len(people)-maxNamed)
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", task.OneLine(p.Name, -1), cmp.Or(p.Email, p.ID)))
+	}
+	return strings.Join(names, ", ")
+}

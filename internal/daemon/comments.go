@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+
+	"dibs/internal/broker"
+	"dibs/internal/notion"
+	"dibs/internal/worklog"
+)
+
+// comments are those that agents make on tasks, as long as the configuration says so.
+type comments struct {
+	*notion.CommentLog
+	people *notion.People
+	on     func() bool
+	off    func(worklog.Entry) // is told of an entry that is not made because they are off
+}
+
+func (d *Daemon) newComments() comments {
+	return comments{
+		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
+		func(e worklog.Entry) {
+			d.log.Info("notion.comments is off: a comment that is owed is dropped", "entry", e.ID, "title", e.Title)
+		},
+	}
+}
+
+// On implements broker.Comments.
+func (c comments) On() bool { return c.on() }
+
+// People implements broker.Comments.
+func (c comments) People(ctx context.Context, anew bool) ([]broker.Person, error) {
+	list, err := c.people.List(ctx, anew)
+	people := make([]broker.Person, len(list))
+	for i, p := range list {
+		people[i] = broker.Person(p)
+	}
+	return people, err
+}
+
+// Create implements worklog.Writer. What is owed from when comments were on is dropped, so
+// that nobody gets it long after they are on again.
+func (c comments) Create(ctx context.Context, e worklog.Entry) error {
+	if !c.on() {
+		c.off(e)
+		return nil
+	}
+	return c.CommentLog.Create(ctx, e)
+}
+
+// Find implements worklog.Writer.
+func (c comments) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+	if !c.on() {
+		c.off(e)
+		return true, nil
+	}
+	return c.CommentLog.Find(ctx, e)
+}

@@ -1,0 +1,417 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func commenting(c *config.Config) {
+	c.Notion.Comments, c.Sync.Interval = true, time.Hour
+}
+
+// ends are the ways in which an agent says why it could not go on.
+var ends = map[string]func(n *node, cl api.Claim, reason, mention string) error{
+	"block": func(n *node, cl api.Claim, reason, mention string) error {
+		_, err := n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: reason, Mention: mention}, "")
+		return err
+	},
+	"fail": func(n *node, cl api.Claim, reason, mention string) error {
+		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention}, "")
+		return err
+	},
+	"fail and reopen": func(n *node, cl api.Claim, reason, mention string) error {
+		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: reason, Mention: mention, Reopen: true}, "")
+		return err
+	},
+}
+
+// comments returns what people see below a page, as "name: text".
+func (w *world) comments(id string) []string {
+	var said []string
+	for _, m := range w.notion.Comments(id) {
+		line := m.Name + ": " + m.Text
+		if len(m.Mentions) > 0 {
+			line += fmt.Sprintf(" (mentions %d)", len(m.Mentions))
+		}
+		said = append(said, line)
+	}
+	return said
+}
+
+func (w *world) shows(id string, want ...string) {
+	w.Helper()
+	if diff := cmp.Diff(want, w.comments(id)); diff != "" {
+		w.Errorf("comments (-want +got):\n%s", diff)
+	}
+}
+
+func mustDo(w *world, err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A reason is put on the page as a comment, for one request more.
+func TestReasonBecomesAComment(t *testing.T) {
+	t.Parallel()
+	for name, stop := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("Draw the logo", nil)
+				n := w.daemon(commenting)
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				time.Sleep(time.Minute)
+				w.notion.ResetRequests()
+				mustDo(w, stop(n, cl, "which of the two?", ""))
+				time.Sleep(time.Minute)
+				w.shows(id, "Sandman: which of the two?")
+				entries := 1
+				if name != "block" {
+					entries = 2 // one in each log
+				}
+				want := map[string]int{"GET page": 1, "PATCH page": 1, "POST pages": entries, "POST comments": 1}
+				got := make(map[string]int)
+				for _, r := range w.requests() {
+					got[r]++
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					w.Errorf("requests (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// Nothing is said where nothing is to be said.
+func TestNoComment(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		on  bool
+		end func(n *node, cl api.Claim) error
+	}{
+		"switched off": {false, func(n *node, cl api.Claim) error { return ends["block"](n, cl, "no access", "") }},
+		"no reason":    {true, func(n *node, cl api.Claim) error { return ends["block"](n, cl, " ", "") }},
+		"complete":     {true, (*node).complete},
+		"release": {true, func(n *node, cl api.Claim) error {
+			_, err := n.Release(n.w.Context(), string(cl.ID), api.StopRequest{Reason: "no time"}, "")
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				o := w.options(func(c *config.Config) { c.Notion.Comments = test.on })
+				logged := new(strings.Builder)
+				o.Log = slog.New(slog.NewTextHandler(logged, nil))
+				n := w.start(o)
+				defer func() { n.stop() }()
+				mustDo(w, test.end(n, n.mustClaim("Sandman", id)))
+				time.Sleep(time.Minute)
+				w.shows(id)
+				// What was said while they were off is not said later.
+				n.stop()
+				if strings.Contains(logged.String(), "is dropped") {
+					w.Error("a comment was owed")
+				}
+				o.Config.Notion.Comments = true
+				n = w.start(o)
+				time.Sleep(time.Hour)
+				w.shows(id)
+			})
+		})
+	}
+}
+
+func TestMention(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		ada, err := w.notion.AddPerson("Ada Lovelace", "ada@example.com")
+		mustDo(w, err)
+		for _, mail := range []string{"alex@example.com", ""} {
+			_, err := w.notion.AddPerson("Alex", mail)
+			mustDo(w, err)
+		}
+		n := w.daemon(commenting)
+		defer n.stop()
+		for i, who := range []string{"Ada Lovelace", "ada lovelace", "@Ada Lovelace", "ADA@example.com", ada, strings.ReplaceAll(ada, "-", ""), "alex@example.com"} {
+			id := w.add(fmt.Sprint("work ", i), nil)
+			cl := n.mustClaim("Sandman", id)
+			mustDo(w, ends["block"](n, cl, "which of the two?", who))
+			time.Sleep(time.Minute)
+			name := "Ada Lovelace"
+			if who == "alex@example.com" {
+				name = "Alex"
+			}
+			w.shows(id, "Sandman: @"+name+" which of the two? (mentions 1)")
+		}
+		if got := count(w.requests(), "GET users"); got != 1 {
+			w.Errorf("the users were read %d times, want once", got)
+		}
+
+		// Whoever cannot be told is refused before anything is done.
+		id := w.add("refused", nil)
+		cl := n.mustClaim("Sandman", id)
+		for who, says := range map[string]string{
+			"Alex":     "alex@example.com",
+			"Ada":      "Ada Lovelace (ada@example.com)",
+			"Nobody":   "there is Ada Lovelace",
+			"dibs":     "nobody in the workspace", // the connection is no person
+			w.tasks:    "nobody in the workspace",
+			"Ada, Bob": "nobody in the workspace",
+		} {
+			for name, stop := range ends {
+				err := stop(n, cl, "why", who)
+				if code(err) != "invalid_request" || !strings.Contains(err.Error(), says) {
+					w.Errorf("%s, mentioning %q: %v, want it refused and %q", name, who, err, says)
+				}
+			}
+		}
+		if err := ends["block"](n, cl, "", "Ada Lovelace"); code(err) != "invalid_request" {
+			w.Errorf("a mention without a reason: %v", err)
+		}
+		if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held {
+			w.Errorf("the claim is %s, %v; want it held", got.State, err)
+		}
+
+		// Somebody who has just joined is found.
+		time.Sleep(time.Minute)
+		_, err = w.notion.AddPerson("Grace", "")
+		mustDo(w, err)
+		mustDo(w, ends["block"](n, cl, "why", "Grace"))
+		time.Sleep(time.Minute)
+		w.shows(id, "Sandman: @Grace why (mentions 1)")
+	})
+}
+
+func TestMentionThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		comments   bool
+		fault      emulator.FaultKind
+		code, says string
+	}{
+		"switched off":   {false, "", "invalid_request", "set notion.comments to true"},
+		"no capability":  {true, emulator.Forbidden403, "notion_refused", "user information"},
+		"Notion is down": {true, emulator.Error503, "notion_unavailable", "nothing was done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("work", nil)
+				n := w.daemon(func(c *config.Config) { c.Notion.Comments = test.comments })
+				defer n.stop()
+				cl := n.mustClaim("Sandman", id)
+				if test.fault != "" {
+					defer w.notion.Inject(emulator.Fault{Path: "/v1/users", Kind: test.fault})()
+				}
+				if err := ends["block"](n, cl, "why", "Maria"); code(err) != test.code || !strings.Contains(err.Error(), test.says) {
+					w.Errorf("%v (%s), want %s and %q", err, code(err), test.code, test.says)
+				}
+				if got := w.page(id).Select("status"); got != "IN_PROGRESS" {
+					w.Errorf("the task is %s", got)
+				}
+				mustDo(w, ends["block"](n, cl, "why", ""))
+			})
+		})
+	}
+}
+
+// Whatever becomes of the request, there is one comment in the end, also if the daemon is
+// started anew in between.
+func TestFateOfAComment(t *testing.T) {
+	t.Parallel()
+	for name, fate := range fates {
+		if fate.answer == "acknowledged" {
+			continue // that of another answer than the truth, which nothing tells
+		}
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %v", name, restart), func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					id := w.add("work", nil)
+					o := w.options(commenting)
+					n := w.start(o)
+					defer func() { n.stop() }()
+					fault := fate.fault
+					fault.Method, fault.Path, fault.Times = http.MethodPost, "/v1/comments", 1
+					// Two say the same, and each has a comment of its own. A daemon that is
+					// started in between cannot tell them apart by what was said in the same minute.
+					for i := range 2 {
+						if i == 1 {
+							if restart {
+								time.Sleep(3 * time.Minute)
+							}
+							w.notion.Inject(fault)
+						}
+						mustDo(w, ends["fail and reopen"](n, n.mustClaim("Sandman", id), "the tests are red", "Maria"))
+					}
+					time.Sleep(time.Second)
+					if restart {
+						n.stop()
+						n = w.start(o)
+					}
+					time.Sleep(20 * time.Minute)
+					said := "Sandman: @Maria the tests are red (mentions 1)"
+					w.shows(id, said, said)
+					if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 0 {
+						w.Errorf("owed: %+v, warnings %q", s.Outbox, s.Warnings)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What is sent, not answered and resolved by a person is not sent again.
+func TestResolvedComment(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		o := w.options(commenting)
+		n := w.start(o)
+		cl := n.mustClaim("Sandman", id)
+		w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.DropAnswer})
+		mustDo(w, ends["block"](n, cl, "which of the two?", ""))
+		time.Sleep(time.Second)
+		n.stop()
+		mustDo(w, w.notion.ResolveComment(w.notion.Comments(id)[0].ID))
+		time.Sleep(2 * time.Hour)
+		logged := new(strings.Builder)
+		o.Log = slog.New(slog.NewTextHandler(logged, nil))
+		n = w.start(o)
+		time.Sleep(20 * time.Minute)
+		owed := n.status().Outbox.Depth
+		n.stop()
+		w.shows(id, "Sandman: which of the two?")
+		if owed != 0 || !strings.Contains(logged.String(), "may have been resolved") {
+			w.Errorf("%d owed, and the log says %s", owed, logged)
+		}
+	})
+}
+
+// Without the capability comments wait, everything else goes on, and the status says what
+// to do.
+func TestCommentsWithoutTheCapability(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for i := range 6 {
+			ids = append(ids, w.add(fmt.Sprint("work ", i), nil))
+		}
+		o := w.options(commenting)
+		n := w.start(o)
+		defer func() { n.stop() }()
+		mend := w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.Forbidden403})
+		mustDo(w, ends["fail"](n, n.mustClaim("Sandman", ids[0]), "one", ""))
+		time.Sleep(time.Minute)
+		warned := func(what string) {
+			w.Helper()
+			if got := strings.Join(n.status().Warnings, "\n"); strings.Count(got, "\n") > 0 || !strings.Contains(got, what) || !strings.Contains(got, `comments need the capability "insert comments"`) {
+				w.Errorf("warnings %q, want one of the capability and %q", got, what)
+			}
+		}
+		warned("Sandman failed at “work 0”")
+		for i, id := range ids[1:] {
+			mustDo(w, ends["fail"](n, n.mustClaim("Sandman", id), fmt.Sprint("reason ", i+1), ""))
+		}
+		time.Sleep(time.Minute)
+		warned("no comments can be made")
+		if got := len(w.work()); got != len(ids) {
+			w.Errorf("%d entries of the task log, want %d", got, len(ids))
+		}
+		n.stop()
+		n = w.start(o)
+		w.notion.ResetRequests()
+		time.Sleep(time.Hour)
+		if got := count(w.requests(), "POST comments"); got > 60 {
+			w.Errorf("%d requests in an hour for comments that cannot be made", got)
+		}
+		warned("no comments can be made")
+		mend()
+		time.Sleep(30 * time.Minute)
+		for i, id := range ids[1:] {
+			w.shows(id, fmt.Sprint("Sandman: reason ", i+1))
+		}
+		if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 0 {
+			w.Errorf("owed: %+v, warnings %q", s.Outbox, s.Warnings)
+		}
+	})
+}
+
+// What is owed when comments are switched off is dropped, with a reload, too.
+func TestCommentsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		id := w.add("work", nil)
+		o := w.options(commenting)
+		n := w.start(o)
+		defer n.stop()
+		mend := w.notion.Inject(emulator.Fault{Path: "/v1/comments", Kind: emulator.Forbidden403})
+		mustDo(w, ends["fail and reopen"](n, n.mustClaim("Sandman", id), "one", ""))
+		time.Sleep(time.Minute)
+		c := o.Config
+		c.Notion.Comments = false
+		mustDo(w, n.daemon.Reload(c))
+		mend()
+		time.Sleep(30 * time.Minute)
+		if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 0 {
+			w.Errorf("owed: %+v, warnings %q", s.Outbox, s.Warnings)
+		}
+		mustDo(w, n.daemon.Reload(o.Config))
+		mustDo(w, ends["fail and reopen"](n, n.mustClaim("Sandman", id), "two", ""))
+		time.Sleep(30 * time.Minute)
+		w.shows(id, "Sandman: two")
+	})
+}
+
+// A comment for a page that is gone is given up, and so is one that Notion would refuse
+// whenever it came; what else is owed is delivered.
+func TestCommentIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(w *world, id string) error{
+		"trashed":    func(w *world, id string) error { return w.notion.TrashPage(id) },
+		"not shared": func(w *world, id string) error { return w.notion.UnsharePage(id) },
+		"deleted":    func(w *world, id string) error { return errors.Join(w.notion.TrashPage(id), w.notion.EmptyTrash()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id, other := w.add("work", nil), w.add("another", nil)
+				logged := new(strings.Builder)
+				o := w.options(commenting)
+				o.Log = slog.New(slog.NewTextHandler(logged, nil))
+				n := w.start(o)
+				mend := w.notion.Inject(emulator.Fault{Path: "/v1/comments", Kind: emulator.Error503})
+				for _, id := range []string{id, other} {
+					mustDo(w, ends["block"](n, n.mustClaim("Sandman", id), "which?", ""))
+				}
+				time.Sleep(time.Second)
+				mustDo(w, lose(w, id))
+				mend()
+				time.Sleep(30 * time.Minute)
+				s := n.status()
+				n.stop()
+				if s.Outbox.Depth != 0 || len(s.Warnings) != 0 || !strings.Contains(logged.String(), "a log entry is given up") {
+					w.Errorf("owed: %+v, warnings %q, log:\n%s", s.Outbox, s.Warnings, logged)
+				}
+				w.shows(other, "Sandman: which?")
+			})
+		})
+	}
+}

@@ -1,0 +1,252 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+
+	"github.com/jomei/notionapi"
+)
+
+// CommentLog are the comments that agents make on the pages of tasks. It is safe for concurrent
+// use.
+type CommentLog struct {
+	client *Client
+
+	mu  sync.Mutex
+	bot string // the id of the user who makes them; empty until it is needed
+	// made holds the entries of comments, by the comments' ids: two entries may say the
+	// same, and each has a comment of its own. After a restart, what was said twice within
+	// about a minute is told apart no more, and may be there once.
+	made lately[string]
+}
+
+// CommentLog returns the log that is made of comments on the pages of tasks. It sends nothing.
+func (c *Client) CommentLog() *CommentLog { return &CommentLog{client: c} }
+
+var _ worklog.Writer = (*CommentLog)(nil)
+
+// resolvable is how long an entry of unknown fate may be looked for. Notion lists open
+// comments only: one that cannot be found after that may have been resolved.
+const resolvable = time.Hour
+
+// Create implements worklog.Writer: it makes the comment, with one request that is sent at
+// most once.
+func (c *CommentLog) Create(ctx context.Context, e worklog.Entry) error {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
+	var made struct {
+		ID task.ID `json:"id"`
+	}
+	err := c.client.post(ctx, "/v1/comments", map[string]any{
+		"parent":       map[string]any{"page_id": e.Comment.Page},
+		"rich_text":    commentSpans(e.Comment),
+		"display_name": map[string]any{"type": "custom", "custom": map[string]any{"name": e.Comment.By}},
+	}, &made)
+	if err != nil {
+		return c.failed(ctx, e, err, "insert comments")
+	}
+	c.belongs(made.ID, e.ID)
+	return nil
+}
+
+// commentSpan is a part of a comment: a text, or the mention of a user.
+type commentSpan struct {
+	Text    *commentWords   `json:"text,omitempty"`
+	Mention *commentMention `json:"mention,omitempty"`
+}
+
+type (
+	commentWords struct {
+		Content string `json:"content"`
+	}
+	commentMention struct {
+		Type string  `json:"type"`
+		User pageRef `json:"user"`
+	}
+)
+
+// commentSpans is the text of a comment, which begins with whom it is for.
+func commentSpans(c worklog.Comment) []commentSpan {
+	var spans []commentSpan
+	if c.Mention != "" {
+		spans = append(spans, commentSpan{Mention: &commentMention{"user", pageRef{c.Mention}}}, commentSpan{Text: &commentWords{" "}})
+	}
+	for _, s := range new(spanWriter).write(c.Text) {
+		spans = append(spans, commentSpan{Text: &commentWords{s.Text.Content}})
+	}
+	return spans[:min(len(spans), spansLimit)]
+}
+
+// commentText is what a comment says and whom it mentions, in a form to compare.
+func commentText(spans []commentSpan) string {
+	var said strings.Builder
+	for _, s := range spans {
+		switch {
+		case s.Mention != nil && s.Mention.User.ID != "":
+			fmt.Fprintf(&said, " @%s ", s.Mention.User.ID)
+		case s.Text != nil:
+			said.WriteString(s.Text.Content)
+		}
+	}
+	return strings.Join(strings.Fields(said.String()), " ")
+}
+
+// Find implements worklog.Writer: it reports whether the page has that comment, made for
+// the connection and after the event. If it has not, and may have had it, the error is a
+// *worklog.GoneError.
+func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
+	bot, err := c.author(ctx)
+	if err != nil {
+		return false, err
+	}
+	want := commentText(commentSpans(e.Comment))
+	// Notion cuts the time to the minute, and that of the event is an estimate.
+	earliest := e.At.Add(-time.Minute).Truncate(time.Minute)
+	query := url.Values{"block_id": {string(e.Comment.Page)}, "page_size": {fmt.Sprint(pageSize)}}
+	for answers := 1; ; answers++ {
+		var listed struct {
+			Results []struct {
+				ID        task.ID       `json:"id"`
+				Created   time.Time     `json:"created_time"`
+				CreatedBy person        `json:"created_by"`
+				Text      []commentSpan `json:"rich_text"`
+			} `json:"results"`
+			HasMore    bool   `json:"has_more"`
+			NextCursor string `json:"next_cursor"`
+		}
+		if err := c.client.get(ctx, "/v1/comments", query, &listed); err != nil {
+			return false, c.failed(ctx, e, err, "read comments")
+		}
+		for _, m := range listed.Results {
+			if m.CreatedBy.ID == bot && !m.Created.Before(earliest) && commentText(m.Text) == want && c.belongs(m.ID, e.ID) {
+				return true, nil
+			}
+		}
+		switch {
+		case !listed.HasMore && c.client.Now().Sub(e.At) > resolvable:
+			return false, &worklog.GoneError{Err: claim.Errorf(claim.Refused, claim.LandedUnknown,
+				"it was sent, Notion did not say what became of it, and it is not among the open comments, though it may have been resolved: it is not sent twice")}
+		case !listed.HasMore:
+			return false, nil
+		case listed.NextCursor == "" || listed.NextCursor == query.Get("start_cursor"):
+			return false, storeError(errNoCursor)
+		case answers == maxAnswers:
+			return false, storeError(errEndless)
+		}
+		query.Set("start_cursor", listed.NextCursor)
+	}
+}
+
+// belongs notes that a comment is that of an entry. It reports false if it is another one's.
+func (c *CommentLog) belongs(comment task.ID, entry string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of, known := c.made.get(comment); known && of != entry {
+		return false
+	}
+	if comment != "" {
+		c.made.put(comment, entry)
+	}
+	return true
+}
+
+// author is the user who makes the comments.
+func (c *CommentLog) author(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	known := c.bot
+	c.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	bot, err := c.client.Me(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bot = bot.ID
+	return bot.ID, nil
+}
+
+// failed says what the error of a request means for a comment. One that Notion would
+// refuse however often it is sent is given up, and so is one whose page is gone.
+func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, capability string) error {
+	var answered *APIError
+	if errors.As(err, &answered) && forbidden(answered) {
+		return &claim.StoreError{Kind: claim.Refused, Landed: answered.Landed, Err: needs(capability, answered)}
+	}
+	failed := storeError(err)
+	switch {
+	case failed.Kind == claim.NotFound, failed.Kind == claim.Trashed:
+		if c.gone(ctx, e.Comment.Page) {
+			return &worklog.GoneError{Err: failed}
+		}
+	case answered != nil && answered.Status == http.StatusBadRequest:
+		return &worklog.GoneError{Err: failed}
+	}
+	return failed
+}
+
+// forbidden reports whether an answer says that the connection lacks a capability.
+func forbidden(e *APIError) bool {
+	return e.Status == http.StatusForbidden && e.Code != "" && !e.Blocked() && e.Data("block_limit") == ""
+}
+
+// needs says which capability the connection needs.
+func needs(capability string, err error) error {
+	return fmt.Errorf("comments need the capability %q, which is off by default: switch it on at the connection's page in Notion, or set notion.comments to false: %w", capability, err)
+}
+
+// gone reports whether a page is in the trash, or not to be found a second time: Notion
+// has been seen to miss pages in passing.
+func (c *CommentLog) gone(ctx context.Context, id task.ID) bool {
+	page, err := c.client.api.Page.Get(ctx, notionapi.PageID(id))
+	if err != nil {
+		return storeError(err).Kind == claim.NotFound
+	}
+	return page.Archived
+}
+
+// CanComment reports whether the connection may make comments and read them: the error
+// says what it lacks. It takes two requests, about a page that there is not, so that
+// nothing is made.
+func (c *Client) CanComment(ctx context.Context) error {
+	const nowhere = "00000000-0000-4000-8000-000000000000"
+	for _, try := range []struct {
+		capability string
+		ask        func() error
+	}{
+		{"insert comments", func() error {
+			return c.post(ctx, "/v1/comments", map[string]any{
+				"parent": map[string]any{"page_id": nowhere}, "rich_text": commentSpans(worklog.Comment{Text: "dibs doctor"}),
+			}, nil)
+		}},
+		{"read comments", func() error {
+			return c.get(ctx, "/v1/comments", url.Values{"block_id": {nowhere}}, new(struct{}))
+		}},
+	} {
+		err := try.ask()
+		var answered *APIError
+		switch {
+		case err == nil:
+		case !errors.As(err, &answered):
+			return storeError(err)
+		case forbidden(answered):
+			return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: needs(try.capability, answered)}
+		case answered.Status != http.StatusNotFound && answered.Status != http.StatusBadRequest:
+			return storeError(err)
+		}
+	}
+	return nil
+}
