@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +24,7 @@ import (
 // world is a machine with processes, a store of keepers and the claims of a daemon.
 type world struct {
 	*testing.T
+	mu     sync.Mutex // guards all below
 	stored map[claim.ID][]alive.Keeper
 	claims map[claim.ID]*claim.Claim
 	dead   map[int]bool
@@ -30,9 +34,15 @@ type world struct {
 	fails  error
 }
 
-func (w *world) Keepers(context.Context) (map[claim.ID][]alive.Keeper, error) { return w.stored, nil }
+func (w *world) Keepers(context.Context) (map[claim.ID][]alive.Keeper, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.stored), nil
+}
 
 func (w *world) SetKeepers(_ context.Context, id claim.ID, k []alive.Keeper) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.fails != nil {
 		return w.fails
 	}
@@ -44,6 +54,8 @@ func (w *world) SetKeepers(_ context.Context, id claim.ID, k []alive.Keeper) err
 }
 
 func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if c, ok := w.claims[id]; ok {
 		return *c, nil
 	}
@@ -51,11 +63,15 @@ func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
 }
 
 func (w *world) Renew(ctx context.Context, id claim.ID) (claim.Claim, error) {
+	w.mu.Lock()
 	w.beats = append(w.beats, time.Since(w.began))
+	w.mu.Unlock()
 	return w.Find(ctx, id)
 }
 
 func (w *world) Finish(_ context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.fails != nil {
 		return claim.Claim{}, w.fails
 	}
@@ -79,7 +95,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 // watch starts a watch, and returns how to stop it.
 func (w *world) watch() (*alive.Watch, func()) {
 	watch, err := alive.New(w.Context(), alive.Config{
-		Storage: w, Claims: w, Lives: func(p alive.Process) bool { return !w.dead[p.ID] },
+		Storage: w, Claims: w, Lives: w.lives,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	})
 	if err != nil {
@@ -97,6 +113,27 @@ func (w *world) watch() (*alive.Watch, func()) {
 	}
 }
 
+func (w *world) lives(p alive.Process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.dead[p.ID]
+}
+
+// with changes the world.
+func (w *world) with(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+// ends returns what was ended so far.
+func (w *world) ends() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.ended)
+}
+
 func process(n int) alive.Process { return alive.Process{ID: n, Began: "now"} }
 
 func (w *world) keep(watch *alive.Watch, k alive.Keeper) {
@@ -109,8 +146,7 @@ func (w *world) keep(watch *alive.Watch, k alive.Keeper) {
 
 func (w *world) wantEnds(want ...string) {
 	w.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(want, w.ended); diff != "" {
+	if diff := cmp.Diff(want, w.ends()); diff != "" {
 		w.Errorf("claims were ended (-want +got):\n%s", diff)
 	}
 }
@@ -127,14 +163,14 @@ func TestAProcessKeepsItsClaim(t *testing.T) {
 			t.Errorf("signs of life (-want +got):\n%s", diff)
 		}
 		w.wantEnds()
-		w.dead[7] = true
+		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Second)
 		w.wantEnds("1m41s released process 7, which kept the claim alive, is gone")
 		if len(w.stored) > 0 {
 			t.Errorf("still stored: %v", w.stored)
 		}
 		time.Sleep(time.Hour)
-		w.wantEnds(w.ended...) // once
+		w.wantEnds(w.ends()...) // once
 	})
 }
 
@@ -143,18 +179,18 @@ func TestAnotherTakesThePlace(t *testing.T) {
 		watch, stop := w.watch()
 		defer stop()
 		w.keep(watch, alive.Keeper{Process: process(7), Grace: time.Minute})
-		w.dead[7] = true
+		w.with(func() { w.dead[7] = true })
 		time.Sleep(59 * time.Second)
 		w.wantEnds()
 		w.keep(watch, alive.Keeper{Process: process(8)})
 		time.Sleep(time.Hour)
 		w.wantEnds()
-		w.dead[8] = true
+		w.with(func() { w.dead[8] = true })
 		time.Sleep(59 * time.Second)
 		w.wantEnds() // the longest grace of all
 		time.Sleep(3 * time.Second)
-		if len(w.ended) != 1 {
-			t.Errorf("ended: %v, want it given back once", w.ended)
+		if ended := w.ends(); len(ended) != 1 {
+			t.Errorf("ended: %v, want it given back once", ended)
 		}
 	})
 }
@@ -217,7 +253,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 				defer stop()
 				w.keep(watch, alive.Keeper{Process: process(7)})
 				time.Sleep(time.Second)
-				end(w)
+				w.with(func() { end(w) })
 				time.Sleep(time.Minute)
 				w.wantEnds()
 				if len(w.stored) > 0 {
@@ -236,7 +272,7 @@ func TestBeforeTheGrant(t *testing.T) {
 		if err := watch.Keep(t.Context(), id, alive.Keeper{Process: process(7)}); err != nil {
 			t.Fatal(err)
 		}
-		w.dead[7] = true
+		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Minute)
 		w.wantEnds()
 		if err := watch.Forget(t.Context(), id); err != nil || len(w.stored) > 0 {
@@ -249,20 +285,20 @@ func TestAJournalThatFails(t *testing.T) {
 	inWorld(t, func(w *world) {
 		watch, stop := w.watch()
 		defer stop()
-		w.fails = errors.New("the disk is full")
+		w.with(func() { w.fails = errors.New("the disk is full") })
 		if err := watch.Keep(t.Context(), id, alive.Keeper{Process: process(7)}); !errors.Is(err, w.fails) {
 			t.Errorf("err = %v", err)
 		}
-		w.fails = nil
+		w.with(func() { w.fails = nil })
 		w.keep(watch, alive.Keeper{Process: process(7)})
-		w.fails = errors.New("the disk is full again")
-		w.dead[7] = true
+		w.with(func() { w.fails = errors.New("the disk is full again") })
+		w.with(func() { w.dead[7] = true })
 		time.Sleep(time.Minute)
 		w.wantEnds()
-		w.fails = nil
+		w.with(func() { w.fails = nil })
 		time.Sleep(2 * time.Second)
-		if len(w.ended) != 1 || !strings.Contains(w.ended[0], "released") {
-			t.Errorf("ended: %v, want it given back once the journal works", w.ended)
+		if ended := w.ends(); len(ended) != 1 || !strings.Contains(ended[0], "released") {
+			t.Errorf("ended: %v, want it given back once the journal works", ended)
 		}
 	})
 }
