@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -48,7 +47,7 @@ func (a *app) waitCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.waited(cmd.Context(), found)
+			return a.waited(found)
 		},
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 0, "how long at the most (default: as long as it takes)")
@@ -56,7 +55,7 @@ func (a *app) waitCommand() *cobra.Command {
 }
 
 // waited says what happened to a claim.
-func (a *app) waited(_ context.Context, c api.Claim) error {
+func (a *app) waited(c api.Claim) error {
 	err := a.print(c, func(w io.Writer) {
 		switch {
 		case c.State == claim.Ended:

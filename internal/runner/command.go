@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/term"
 )
 
 // command is a process that runs for a task, with all it starts: it is in a process
@@ -75,9 +77,5 @@ func codeOf(state *os.ProcessState, err error) int {
 
 func isTerminal(stdin any) bool {
 	file, ok := stdin.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && file.Name() != os.DevNull
+	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -14,7 +14,6 @@ import (
 	"dibs/internal/claim"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 func (s *Server) aliveRoutes(o operations) {
@@ -39,15 +38,9 @@ func keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
 	case k.PID == 0:
 		return keeper, nil
 	}
-	p, err := alive.Of(k.PID)
-	if err != nil {
-		return keeper, invalid("body.pid", fmt.Errorf("a process of this machine is wanted: %w", err))
-	}
-	if uid := caller(ctx); uid > 0 && p.UID != uid {
-		return keeper, invalid("body.pid", fmt.Errorf("process %d is another user's", k.PID))
-	}
-	keeper.Process = p
-	return keeper, nil
+	var err error
+	keeper.Process, err = ownProcess(ctx, k.PID)
+	return keeper, err
 }
 
 // longestGrace is how long a claim is kept for a connection to come again.
@@ -75,11 +68,8 @@ func (s *Server) keepAlive(ctx context.Context, in *struct {
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
-		r, w := humago.Unwrap(c)
-		w.Header().Set("Content-Type", api.EventStream)
-		w.Header().Set("Cache-Control", "no-store")
-		stream := &eventStream{w: w, connection: http.NewResponseController(w)}
-		if err := s.tellOf(r.Context(), stream, out.Body); err != nil && r.Context().Err() == nil {
+		ctx, stream := newEventStream(c)
+		if err := s.tellOf(ctx, stream, out.Body); err != nil && ctx.Err() == nil {
 			s.log.Info("a connection that kept a claim alive is gone", "claim", out.Body.ID, "error", err)
 		}
 	}}, nil

@@ -66,11 +66,8 @@ func (s *Server) stream(ctx context.Context, in *streamInput) (*huma.StreamRespo
 		wait = heartbeat
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		r, w := humago.Unwrap(c)
-		w.Header().Set("Content-Type", api.EventStream)
-		w.Header().Set("Cache-Control", "no-store")
-		out := &eventStream{w: w, connection: http.NewResponseController(w)}
-		if err := s.send(r.Context(), out, f, wait); err != nil && r.Context().Err() == nil {
+		ctx, out := newEventStream(c)
+		if err := s.send(ctx, out, f, wait); err != nil && ctx.Err() == nil {
 			s.log.Info("a reader of events is cut off", "error", err)
 		}
 	}}, nil
@@ -123,6 +120,14 @@ type eventStream struct {
 	w          http.ResponseWriter
 	connection *http.ResponseController
 	pending    bytes.Buffer
+}
+
+// newEventStream begins an answer that is a stream, which ends with the request's context.
+func newEventStream(c huma.Context) (context.Context, *eventStream) {
+	r, w := humago.Unwrap(c)
+	w.Header().Set("Content-Type", api.EventStream)
+	w.Header().Set("Cache-Control", "no-store")
+	return r.Context(), &eventStream{w: w, connection: http.NewResponseController(w)}
 }
 
 // event adds an event to what is to be sent.
