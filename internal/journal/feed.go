@@ -171,6 +171,12 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 	case after == nil:
 		return false, forget(ctx, tx, id)
 	}
+	// Who polled before the feed begins was told of the tasks that are there.
+	if begun {
+		if err := available(ctx, tx, at, before, *after); err != nil {
+			return false, err
+		}
+	}
 	return remember(ctx, tx, at, before, *after)
 }
 
@@ -285,9 +291,6 @@ func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) (marked bool, err error) {
 	body, err := json.Marshal(stateBody{bodyOf(after.Task), after.Ready})
 	if err != nil {
-		return false, err
-	}
-	if err := available(ctx, tx, at, before, after); err != nil {
 		return false, err
 	}
 	ready := 0

@@ -141,6 +141,21 @@ func TestAvailable(t *testing.T) {
 	wantTaken(t, take(t, j, t0, some(1)))
 }
 
+// Who polls while a daemon that is new on a board still takes note of its tasks is told of
+// them once.
+func TestAvailableBeforeTheFeedBegins(t *testing.T) {
+	j := newJournal(t)
+	if err := j.PutTasks(t.Context(), []task.Task{{ID: "a", Status: task.Open}}); err != nil {
+		t.Fatal(err)
+	}
+	one := func(r *inbox.Take) { r.Available, r.Visibility = 1, time.Hour }
+	wantTaken(t, take(t, j, t0, one), "tasks_available ")
+	if _, err := j.Tell(t.Context(), t0, []task.ID{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	wantTaken(t, take(t, j, t0, one))
+}
+
 // Leads are told of each finished task, however they came to be leads.
 func TestLeads(t *testing.T) {
 	j := newJournal(t)
