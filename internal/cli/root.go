@@ -108,6 +108,8 @@ func (a *app) root() *cobra.Command {
 		a.logCommand(),
 		a.sweepCommand(),
 		a.syncCommand(),
+		a.connectCommand(),
+		a.skillCommand(),
 		a.initCommand(),
 		a.doctorCommand(),
 		a.serveCommand(),

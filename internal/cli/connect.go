@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"dibs/internal/connect"
+	"dibs/packaging"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+)
+
+// connected is what connect did, or would do.
+type connected struct {
+	Client  string          `json:"client"`
+	DryRun  bool            `json:"dry_run"`
+	Changes []connectedFile `json:"changes"`
+}
+
+type connectedFile struct {
+	Path string `json:"path"`
+	// What is one of created, changed, removed.
+	What string `json:"what"`
+	Diff string `json:"diff"`
+}
+
+func (a *app) connectCommand() *cobra.Command {
+	var dryRun, undo, project bool
+	cmd := &cobra.Command{
+		Use:   "connect " + strings.Join(connect.Clients, "|"),
+		Short: "Set a client up to work with dibs",
+		Long: "Set a client up to work with dibs: its MCP server, its hooks and the skill go into the files in\n" +
+			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
+			"folder. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
+			"refuses a commit with files that somebody else has reserved.",
+		Example: "  dibs connect claude --dry-run\n" +
+			"  dibs connect codex\n" +
+			"  dibs connect git\n" +
+			"  dibs connect claude --undo",
+		Args:      arguments("CLIENT"),
+		ValidArgs: connect.Clients,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !validClient(args[0]) {
+				return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
+			}
+			place, err := placeOf(project || args[0] == "git")
+			if err != nil {
+				return err
+			}
+			changes, err := connect.Plan(args[0], place, undo)
+			if err != nil {
+				return err
+			}
+			if !dryRun {
+				if err := connect.Apply(changes); err != nil {
+					return err
+				}
+			}
+			done := connected{Client: args[0], DryRun: dryRun, Changes: []connectedFile{}}
+			for _, c := range changes {
+				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
+			}
+			return a.print(done, func(w io.Writer) { showConnected(w, done, undo) })
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be changed, and change nothing")
+	cmd.Flags().BoolVar(&undo, "undo", false, "take out what was put in")
+	cmd.Flags().BoolVar(&project, "project", false, "for the project in the current folder only")
+	return cmd
+}
+
+func validClient(name string) bool {
+	for _, c := range connect.Clients {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// placeOf says where the files of clients are.
+func placeOf(project bool) (connect.Place, error) {
+	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill, Dibs: "dibs"}
+	var err error
+	if p.Home, err = os.UserHomeDir(); err != nil && !project {
+		return p, fmt.Errorf("where your home directory is cannot be told (%w): set HOME, or use --project", err)
+	}
+	if project {
+		if p.Project, err = os.Getwd(); err != nil {
+			return p, err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return p, err
+	}
+	if found, err := exec.LookPath("dibs"); err != nil || !sameFile(found, self) {
+		p.Dibs = self
+	}
+	return p, nil
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errors.Join(errX, errY) == nil && os.SameFile(x, y)
+}
+
+func whatBecomes(c connect.Change) string {
+	switch {
+	case c.After == nil:
+		return "removed"
+	case c.Before == nil:
+		return "created"
+	}
+	return "changed"
+}
+
+func showConnected(w io.Writer, done connected, undo bool) {
+	switch {
+	case len(done.Changes) == 0 && undo:
+		row(w, "nothing of ours is there")
+		return
+	case len(done.Changes) == 0:
+		row(w, "all of it is there already")
+		return
+	}
+	for _, c := range done.Changes {
+		would := ""
+		if done.DryRun {
+			would = "would be "
+		}
+		row(w, clean(c.Path)+": "+would+c.What)
+		if !done.DryRun || filepath.Base(c.Path) == "SKILL.md" {
+			continue
+		}
+		for line := range bytes.Lines([]byte(c.Diff)) {
+			fmt.Fprint(w, clean(strings.TrimRight(string(line), "\n")), "\n")
+		}
+	}
+	if done.DryRun || undo {
+		return
+	}
+	switch done.Client {
+	case "claude", "cursor":
+		row(w, "new sessions have dibs")
+	case "codex":
+		row(w, "new sessions have dibs, once you trust its hooks with /hooks")
+	}
+}
