@@ -1,0 +1,119 @@
+package packaging_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dibs/packaging"
+)
+
+// user is somebody who has Claude Code and dibs, and a home directory of their own. No
+// model is asked and nobody is logged in.
+type user struct {
+	*testing.T
+	home string
+}
+
+func claude(t *testing.T) user {
+	t.Helper()
+	_, err := exec.LookPath("claude")
+	switch {
+	case err != nil && os.Getenv("CI") != "":
+		t.Fatal("there is no claude on PATH: .ci/run installs it with npm install @anthropic-ai/claude-code")
+	case err != nil:
+		t.Skip("there is no claude on PATH: npm install @anthropic-ai/claude-code brings it")
+	}
+	u := user{t, t.TempDir()}
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(u.home, "bin", "dibs"), "dibs/cmd/dibs").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return u
+}
+
+func (u user) claude(args ...string) string {
+	u.Helper()
+	return u.run("claude", args...)
+}
+
+func (u user) dibs(args ...string) string {
+	u.Helper()
+	return u.run(filepath.Join(u.home, "bin", "dibs"), args...)
+}
+
+func (u user) run(name string, args ...string) string {
+	u.Helper()
+	cmd := exec.CommandContext(u.Context(), name, args...)
+	cmd.Dir = u.home
+	cmd.Env = []string{
+		"HOME=" + u.home, "PATH=" + filepath.Join(u.home, "bin") + ":" + os.Getenv("PATH"),
+		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		u.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// The plugin is one that Claude Code takes, from a clone, and its server answers.
+func TestPluginForClaudeCode(t *testing.T) {
+	u := claude(t)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.claude("plugin", "validate", "--strict", here)
+	u.claude("plugin", "validate", "--strict", filepath.Join(here, "claude-code"))
+	u.claude("plugin", "marketplace", "add", here)
+	u.claude("plugin", "install", "dibs@dibs")
+	if out := u.claude("plugin", "list"); !strings.Contains(out, "dibs@dibs") || !strings.Contains(out, "enabled") {
+		t.Errorf("it is not there:\n%s", out)
+	}
+	if out := u.claude("mcp", "list"); !strings.Contains(out, "dibs mcp") || !strings.Contains(out, "Connected") {
+		t.Errorf("its server does not answer:\n%s", out)
+	}
+}
+
+// What dibs connect writes Claude Code takes as well, until it is taken out.
+func TestConnectedClaudeCode(t *testing.T) {
+	u := claude(t)
+	u.dibs("connect", "claude")
+	if out := u.claude("mcp", "list"); !strings.Contains(out, "dibs mcp") || !strings.Contains(out, "Connected") {
+		t.Errorf("its server does not answer:\n%s", out)
+	}
+	u.dibs("connect", "claude", "--undo")
+	if out := u.claude("mcp", "list"); strings.Contains(out, "dibs") {
+		t.Errorf("it still knows dibs:\n%s", out)
+	}
+}
+
+// The skill has front matter that clients read, and is short enough to be read whole.
+func TestSkill(t *testing.T) {
+	front, text, ok := bytes.Cut(bytes.TrimPrefix(packaging.Skill, []byte("---\n")), []byte("\n---\n"))
+	if !ok || !bytes.HasPrefix(packaging.Skill, []byte("---\n")) {
+		t.Fatal("it has no front matter")
+	}
+	for line := range strings.Lines(string(front)) {
+		name, value, ok := strings.Cut(line, ": ")
+		switch {
+		case !ok:
+			t.Errorf("front matter %q", line)
+		case name == "name" && strings.TrimSpace(value) != "dibs":
+			t.Errorf("name %q", value)
+		case name == "description" && len(value) > 1024: // what clients take
+			t.Errorf("a description of %d characters", len(value))
+		}
+	}
+	if n := bytes.Count(packaging.Skill, []byte("\n")); n >= 150 {
+		t.Errorf("%d lines, want less than 150", n)
+	}
+	for _, want := range []string{"## The loop", "## Exit codes", "## What never to do"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
