@@ -340,8 +340,8 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
-			"POST /v1/ack", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
+			"GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
 			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
@@ -352,8 +352,8 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
-			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
+			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
