@@ -214,7 +214,7 @@ func validateAgents(agents []Agent) []error {
 		seen[a.Name] = true
 		switch begin := strings.TrimSuffix(a.Name, "*"); {
 		case strings.Contains(begin, "*"):
-			errs = append(errs, fmt.Errorf("agents: %q: a * stands at the end of a name only, for all names that begin like it", a.Name))
+			errs = append(errs, fmt.Errorf("agents: %q is no pattern: a * stands at the end only, for all names that begin like it", a.Name))
 		case task.IsAgentPattern(a.Name) && (a.Lead || a.NotionUser != ""):
 			errs = append(errs, fmt.Errorf("agents: %q stands for many names, and lead and notion_user are for one: list that name by itself", a.Name))
 		}
@@ -231,7 +231,7 @@ const minted = "-7K9X"
 func (n Names) validate() []error {
 	var errs []error
 	if err := task.ValidateAgent(n.Prefix + minted); n.Prefix == "" || err != nil || strings.Contains(n.Prefix, "*") {
-		errs = append(errs, fmt.Errorf("names.prefix: %q cannot begin a name such as %q: want letters, digits and dashes", n.Prefix, "agent"+minted))
+		errs = append(errs, fmt.Errorf("names.prefix: %q cannot begin a name such as %q: want letters, digits and dashes, at most 100 characters with what follows", n.Prefix, "agent"+minted))
 	}
 	if n.Keep < time.Hour {
 		errs = append(errs, fmt.Errorf("names.keep: %v is too short: want at least 1h", n.Keep))

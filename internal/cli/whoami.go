@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/session"
 	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
@@ -118,7 +119,11 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 // nameFrom says where a name is from.
 func nameFrom(who whoami) string {
 	tells := ""
-	if who.Session != "" {
+	switch who.Session {
+	case "":
+	case session.Terminal:
+		tells = ", which its terminal tells from others"
+	default:
 		tells = ", which " + clean(who.Session) + " tells from others"
 	}
 	switch who.From {

@@ -14,10 +14,12 @@ type Session struct {
 	// ID is the same for all commands of the session, and for no other session of the
 	// user on this machine. What it is made of cannot be read from it.
 	ID string
-	// From is what tells the session apart, for people: the names of variables, or
-	// "terminal".
+	// From is what tells the session apart: the names of variables, or Terminal.
 	From string
 }
+
+// Terminal is what a session is told by that no variable tells of.
+const Terminal = "terminal"
 
 // own is the variable with which anybody can tell sessions apart who has nothing else.
 const own = "DIBS_SESSION"
@@ -39,7 +41,7 @@ var clients = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESS
 
 // terminal is how a terminal tells what runs in it which window or pane that is.
 type terminal struct {
-	variables []string // all of them, the last of which is shown to people
+	variables []string // all of them, the last of which is named as what tells
 	// programs are the values of TERM_PROGRAM with which they are believed; none means any.
 	programs []string
 }
@@ -89,7 +91,7 @@ func Find(getenv func(string) string) (Session, bool) {
 		}
 	}
 	if leader, ok := leader(); ok {
-		return of("terminal", leader), true
+		return of(Terminal, leader), true
 	}
 	return Session{}, false
 }
