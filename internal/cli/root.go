@@ -57,7 +57,7 @@ func (a *app) root() *cobra.Command {
 		Short: "Share one task queue in Notion without doing the same work twice",
 		Long: "dibs lets named agents and people share one task queue kept in Notion without doing\n" +
 			"the same work twice. The daemon does the claiming; every other command asks it.\n\n" +
-			"The loop of an agent, whose name is in DIBS_AGENT:\n" +
+			"The loop of an agent, whose name is in DIBS_AGENT (auto: one that is minted for the session):\n" +
 			"  dibs next                          claim a task: its id is in the answer\n" +
 			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
 			"  dibs complete TASK --summary TEXT  say that it is done (or release, block, fail)\n" +
