@@ -59,6 +59,9 @@ func (a *app) named(anew bool) error {
 	if !known && !anew {
 		return usagef("nothing here tells one session from another, so that auto would be a new name for each command: set DIBS_AGENT to the name that you were given, or DIBS_SESSION to a text of your own")
 	}
+	if !known && a.request != "" {
+		here.ID = session.Of(a.request).ID // a command that is repeated is the same agent's
+	}
 	daemon, err := a.daemon()
 	if err != nil {
 		return err

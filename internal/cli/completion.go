@@ -83,9 +83,9 @@ func (a *app) ownTasks(ctx context.Context) []string {
 	return out
 }
 
-// agents suggests the names that are on tasks.
+// agents suggests the names that are on tasks, and auto.
 func (a *app) agents(ctx context.Context) []string {
-	var names []string
+	names := []string{task.AutoAgent + "\tone that is minted for this session"}
 	for _, c := range a.someClaims(ctx, "") {
 		names = append(names, clean(c.Agent))
 	}

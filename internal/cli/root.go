@@ -39,11 +39,13 @@ type app struct {
 	ctx            context.Context // of the one command that runs
 	stdout, stderr io.Writer
 
-	json   bool
-	agent  string
-	given  given // where agent is from, if it was auto
-	socket string
-	config string
+	json  bool
+	agent string
+	given given // where agent is from, if it was auto
+	// request is the command's --request-id, empty if it has none.
+	request string
+	socket  string
+	config  string
 
 	// document is set by commands whose failures are documents on stdout even
 	// without --json.
@@ -76,6 +78,11 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if f := cmd.Flag("request-id"); f != nil {
+			a.request = f.Value.String()
+		}
+	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")

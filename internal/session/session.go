@@ -96,6 +96,10 @@ func Find(getenv func(string) string) (Session, bool) {
 	return Session{}, false
 }
 
+// Of returns what stands for a session where none can be told from others, and a command
+// comes with a text of its own: the same for that command when it is repeated.
+func Of(request string) Session { return of("request", request) }
+
 // read returns what the variables say; false if one is missing.
 func (t terminal) read(getenv func(string) string) (values []string, ok bool) {
 	for _, name := range t.variables {
