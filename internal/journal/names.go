@@ -13,6 +13,10 @@ import (
 // mintTries is how many names are tried before it is said that none is free.
 const mintTries = 100
 
+// keptNames is how many names of one user are on record at the most. Those that were asked
+// for longest ago are forgotten first, except those that have claims.
+const keptNames = 10_000
+
 // idle is a condition on rows of names: nobody was heard of under the name since the
 // moment ?1, by a question for it or by a poll, and it has no claim.
 const idle = `used < ?1
@@ -48,7 +52,7 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 			case err != nil:
 				return err
 			case m.Usable(name):
-				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ? WHERE name = ?", m.Now.UnixMilli(), name)
+				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ?, nth = "+next+" WHERE name = ?", m.Now.UnixMilli(), m.UID, name)
 				return err
 			default:
 				// The name stays taken, and is nobody's.
@@ -65,13 +69,30 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 			}
 			if free && m.Free(name) {
 				minted = true
-				_, err = tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used) VALUES (?, ?, ?, ?)", name, m.UID, m.Session, m.Now.UnixMilli())
-				return err
+				return keepName(ctx, tx, name, m)
 			}
 		}
 		return fmt.Errorf("the %d names tried are all taken: set another names.prefix", mintTries)
 	})
 	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
+}
+
+// next is where a question of the user ? stands among that user's.
+const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
+
+// keepName stores a new name, and forgets the oldest of the user's that are too many.
+func keepName(ctx context.Context, tx *tx, name string, m names.Mint) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+next+")",
+		name, m.UID, m.Session, m.Now.UnixMilli(), m.UID)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		DELETE FROM names
+		 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM names WHERE uid = ?1) - ?2
+		   AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.agent = names.name AND claims.`+unended+`)`,
+		m.UID, keptNames)
+	return err
 }
 
 // nobodys reports whether the journal knows nothing of an agent of that name.

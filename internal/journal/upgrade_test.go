@@ -83,7 +83,7 @@ var inUse = []string{
 	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 	12: `
-	INSERT INTO names VALUES ('agent-7K9X', 1000, 'a session', 1795165200000);`,
+	INSERT INTO names VALUES ('agent-7K9X', 1000, 'a session', 1795165200000, 1);`,
 }
 
 // used makes a journal of that version, as one in use would be.
