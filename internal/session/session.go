@@ -51,11 +51,11 @@ type terminal struct {
 var terminals = []terminal{
 	{variables: []string{"TMUX", "TMUX_PANE"}},                     // tmux(1)
 	{variables: []string{"STY", "WINDOW"}},                         // screen(1)
-	{variables: []string{"ZELLIJ_SESSION_NAME", "ZELLIJ_PANE_ID"}}, // https://zellij.dev/documentation/integration
+	{variables: []string{"ZELLIJ_SESSION_NAME", "ZELLIJ_PANE_ID"}}, // https://zellij.dev/documentation/cli-recipes.html
 	{variables: []string{"WEZTERM_UNIX_SOCKET", "WEZTERM_PANE"}},   // https://wezterm.org/cli/cli/index.html
 	{variables: []string{"KITTY_PID", "KITTY_WINDOW_ID"}},          // https://sw.kovidgoyal.net/kitty/glossary/
 	{variables: []string{"TERM_SESSION_ID"}, programs: []string{"Apple_Terminal", "iTerm.app"}},
-	{variables: []string{"WT_SESSION"}},                // https://learn.microsoft.com/windows/terminal/faq
+	{variables: []string{"WT_SESSION"}},                // https://github.com/microsoft/terminal/commit/f30d1485cc92a792a1c251b58ff047cda5edb2f7
 	{variables: []string{"SSH_CONNECTION", "SSH_TTY"}}, // sshd(8)
 }
 
