@@ -23,5 +23,6 @@ type Agent struct {
 
 	Claims      []Claim `json:"claims" nullable:"false" doc:"What the agent holds, or is done with and Notion has yet to be told"`
 	MaxPerAgent int     `json:"max_per_agent" doc:"How many tasks it may have at a time; 0 is any number"`
+	Lost        []Claim `json:"lost,omitempty" doc:"What was taken from it, newest first, until an answer has told it so: one to a request with the claim's id, or without any"`
 	Inbox       int     `json:"inbox" doc:"How many triggers a poll would get"`
 }

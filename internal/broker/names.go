@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -104,6 +105,7 @@ type Identity struct {
 	Claims    []claim.Claim // that it holds, oldest first
 	Limit     int           // how many tasks it may have at a time, 0 for any number
 	Waiting   int           // how many triggers a poll would get
+	Lost      []claim.Claim // what was taken from it, newest first, as far as it was not told
 }
 
 // Identify says how an agent stands. It takes nothing from its inbox.
@@ -115,6 +117,10 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	if err != nil {
 		return Identity{}, err
 	}
+	losses, err := b.journal.Losses(ctx, agent)
+	if err != nil {
+		return Identity{}, err
+	}
 	id := Identity{
 		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent),
 		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting.Count,
@@ -122,5 +128,29 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	if waiting.Available && b.available(agent) > 0 {
 		id.Waiting++
 	}
+	for _, l := range losses {
+		if !l.Told {
+			id.Lost = append(id.Lost, l.Claim)
+		}
+	}
 	return id, nil
 }
+
+// IdentifySession says how the agent stands whose name a session of that user has. The
+// session keeps the name no longer for it. The error is ErrNoName if it has none.
+func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (Identity, error) {
+	b.mu.Lock()
+	keep := b.naming.Keep
+	b.mu.Unlock()
+	name, _, err := b.names.SessionName(ctx, uid, session, time.Now().Add(-keep))
+	if err != nil {
+		return Identity{}, err
+	}
+	if name == "" {
+		return Identity{}, ErrNoName
+	}
+	return b.Identify(ctx, name, uid)
+}
+
+// ErrNoName is the error for a session that has no name.
+var ErrNoName = errors.New("this session has no name yet: it gets one when it first asks with --agent auto")

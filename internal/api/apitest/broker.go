@@ -212,6 +212,11 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (broker.Id
 	return answer[broker.Identity](ctx, b, "Identify", agent, uid)
 }
 
+// IdentifySession implements server.Broker.
+func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error) {
+	return answer[broker.Identity](ctx, b, "IdentifySession", session, uid)
+}
+
 func (b *Broker) Authorize(agent string, uid int) error {
 	_, err := answer[any](context.Background(), b, "Authorize", agent, uid)
 	return err

@@ -16,3 +16,11 @@ func (c *Client) Mint(ctx context.Context, body api.MintRequest, key string) (ap
 func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
 	return ask[api.Agent](ctx, c, get("/v1/agents/"+url.PathEscape(name), nil))
 }
+
+// SessionAgent is Agent for the one whose name a session has, see Mint. The session gets
+// none by this: without one the error is a problem of code not_found.
+func (c *Client) SessionAgent(ctx context.Context, session string) (api.Agent, error) {
+	q := make(query)
+	q.add("session", session)
+	return ask[api.Agent](ctx, c, get("/v1/agents/auto", q))
+}

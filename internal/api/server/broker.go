@@ -97,6 +97,8 @@ type Broker interface {
 	// Identify says how an agent stands, and whether the user may go by its name. It
 	// fails with *broker.InvalidError.
 	Identify(ctx context.Context, agent string, uid int) (broker.Identity, error)
+	// IdentifySession says so of the agent whose name a session has.
+	IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error)
 
 	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
 	// the user may not act as agent. uid is -1 where it is not known.

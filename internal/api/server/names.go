@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"dibs/internal/api"
+	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -44,15 +45,21 @@ func (s *Server) mint(ctx context.Context, in *struct {
 }
 
 func (s *Server) agent(ctx context.Context, in *struct {
-	Name string `path:"name" doc:"The agent"`
+	Name    string `path:"name" doc:"The agent; auto for the one whose name the session has"`
+	Session string `query:"session" maxLength:"200" doc:"With auto: what the session was given its name for"`
 }) (*agentOutput, error) {
-	id, err := s.broker.Identify(ctx, in.Name, caller(ctx))
+	identify := s.broker.Identify
+	of := in.Name
+	if in.Name == task.AutoAgent && in.Session != "" {
+		identify, of = s.broker.IdentifySession, in.Session
+	}
+	id, err := identify(ctx, of, caller(ctx))
 	if err != nil {
 		return nil, err
 	}
 	out := &agentOutput{api.Agent{
 		Agent: id.Agent, Allowed: id.Forbidden == nil,
-		Claims: each(id.Claims, s.claimOf), MaxPerAgent: id.Limit, Inbox: id.Waiting,
+		Claims: each(id.Claims, s.claimOf), Lost: each(id.Lost, s.claimOf), MaxPerAgent: id.Limit, Inbox: id.Waiting,
 	}}
 	if id.UID >= 0 {
 		out.Body.UID = &id.UID

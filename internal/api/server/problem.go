@@ -70,7 +70,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return stopping()
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return api.NewProblem(api.CodeUnknownClaim, saying(err))
-	case errors.Is(err, broker.ErrNoTask):
+	case errors.Is(err, broker.ErrNoTask), errors.Is(err, broker.ErrNoName):
 		return api.NewProblem(api.Code(claim.CodeNotFound), saying(err))
 	}
 	s.log.Error("a request failed", "error", err)
