@@ -43,7 +43,9 @@ type Event struct {
 }
 
 // Cursor reports whether the event came from Cursor, by its spelling.
-func (e Event) Cursor() bool { return e.Name != "" && e.Name[0] >= 'a' && e.Name[0] <= 'z' && e.Kind != PreCommit }
+func (e Event) Cursor() bool {
+	return e.Name != "" && e.Name[0] >= 'a' && e.Name[0] <= 'z' && e.Kind != PreCommit
+}
 
 // KindOf returns the kind of an event of that name.
 func KindOf(name string) Kind {

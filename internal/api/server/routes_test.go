@@ -32,6 +32,8 @@ func TestRoutes(t *testing.T) {
 	finishing.State, finishing.Finish = claim.Finishing, &claim.Finish{As: claim.EndCompleted, Summary: "all of it", At: noon}
 	ended := held()
 	ended.State, ended.Ending, ended.Ended, ended.Detail = claim.Ended, claim.EndLost, noon.Add(time.Hour), "cleared by a person"
+	endedJSON := strings.Replace(strings.TrimSuffix(heldJSON, "}"), `"held"`, `"ended"`, 1) +
+		`,"outcome":"lost","ended_at":"2026-11-20T12:58:30.000Z","detail":"cleared by a person"}`
 	writing := held()
 	writing.State, writing.ClaimedAt = claim.Writing, time.Time{}
 	view := broker.View{
@@ -135,6 +137,13 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"agent":"Sandman","allowed":false,"reason":"not; you","claims":[],"max_per_agent":0,"inbox":0}`,
 		},
 		{
+			name: "agent of a session", method: "GET", path: "/v1/agents/auto?session=a",
+			calls: []apitest.Call{{Method: "IdentifySession", Args: []any{"a", -1}, Result: broker.Identity{
+				Agent: "agent-7K9X", UID: 1000, Lost: []claim.Claim{ended},
+			}}},
+			status: 200, want: `{"agent":"agent-7K9X","uid":1000,"allowed":true,"claims":[],"max_per_agent":0,"lost":[` + endedJSON + `],"inbox":0}`,
+		},
+		{
 			name: "send", method: "POST", path: "/v1/messages", body: `{"from":"Sandman","to":"Oracle","text":"hello"}`,
 			calls: []apitest.Call{allowed("Sandman"), {
 				Method: "Send", Args: []any{broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}},
@@ -172,8 +181,7 @@ func TestRoutes(t *testing.T) {
 		{
 			name: "a claim", method: "GET", path: "/v1/claims/" + strings.ToLower(string(claimID)),
 			calls:  []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: ended}},
-			status: 200, want: strings.Replace(strings.TrimSuffix(heldJSON, "}"), `"held"`, `"ended"`, 1) +
-				`,"outcome":"lost","ended_at":"2026-11-20T12:58:30.000Z","detail":"cleared by a person"}`,
+			status: 200, want: endedJSON,
 		},
 		{
 			name: "an attempt", method: "GET", path: "/v1/claims/" + string(claimID),
