@@ -28,7 +28,14 @@ func (c *call) createComment() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.decodeSpans(c.body.get("rich_text"))
+	var text []span
+	if written := c.body.get("markdown"); written.absent() {
+		text, err = c.decodeSpans(c.body.get("rich_text"))
+	} else {
+		var plain string
+		plain, err = written.text(maxBody)
+		text = textSpans(plain)
+	}
 	if err != nil {
 		return nil, err
 	}
