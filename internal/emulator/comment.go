@@ -28,14 +28,7 @@ func (c *call) createComment() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text []span
-	if written := c.body.get("markdown"); written.absent() {
-		text, err = c.decodeSpans(c.body.get("rich_text"))
-	} else {
-		var plain string
-		plain, err = written.text(maxBody)
-		text = textSpans(plain)
-	}
+	text, err := c.saying()
 	if err != nil {
 		return nil, err
 	}

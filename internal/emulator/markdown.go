@@ -1,22 +1,47 @@
 package emulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
-// maxMarkdown is how many blocks one answer shows at the most. Those below a block that
-// is left out are asked for by its id.
-const maxMarkdown = 1000
+// maxMarkdown is how many blocks one answer shows, unless SetMarkdownLimit says
+// otherwise. Those that are left out are asked for by their ids.
+const maxMarkdown = 20000
 
-// markdown writes blocks in Notion's dialect of Markdown.
+// SetMarkdownLimit sets how many blocks one answer shows of a page as Markdown, which
+// Notion says are about 20,000; 0 sets it back.
+func (e *Emulator) SetMarkdownLimit(n int) error {
+	return e.do(func(tx *tx) error {
+		assign(tx, &tx.world.MarkdownLimit, n)
+		return nil
+	})
+}
+
+// WriteMarkdown adds Markdown to the end of a page, as a person who types it.
+func (e *Emulator) WriteMarkdown(id, text string) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(id)
+		if err != nil {
+			return err
+		}
+		tx.appendBlocks(p.ID, parent{Page: p.ID}, markdownBlocks(text), len(tx.world.Children[p.ID]))
+		tx.edit(p, func(*page) {})
+		return nil
+	})
+}
+
+// markdown writes blocks in Notion's dialect of Markdown. What rich text is marked with
+// is left out, and nothing is escaped.
 type markdown struct {
 	*world
 	out     strings.Builder
 	left    int      // how many blocks may still be shown
-	cut     bool     // some were not
-	unknown []string // the ids of blocks that are not shown
+	unknown []string // the ids of blocks that are not loaded
 }
 
 // getMarkdown shows a page, or a block with what is below it.
@@ -25,17 +50,37 @@ func (c *call) getMarkdown() (render, error) {
 	if _, err := c.holder(id); err != nil {
 		return nil, err
 	}
-	w := &markdown{world: c.world, left: maxMarkdown}
+	w := &markdown{world: c.world, left: cmp.Or(c.world.MarkdownLimit, maxMarkdown)}
 	if b, ok := c.world.Blocks[id]; ok {
+		w.left--
 		w.block(b, 0, 1)
 	} else {
 		w.below(id, 0)
 	}
+	for _, p := range c.world.pagesBelow(id) {
+		if c.world.hidden(p) {
+			w.unloaded(p.ID, "child_page", 0)
+			continue
+		}
+		fmt.Fprintf(&w.out, "<page url=%q>%s</page>\n", pageURL(c.world.title(p), p.ID), c.world.title(p))
+	}
 	body := map[string]any{
 		"object": "page_markdown", "id": id, "markdown": w.out.String(),
-		"truncated": w.cut, "unknown_block_ids": orEmpty(w.unknown),
+		"truncated": len(w.unknown) > 0, "unknown_block_ids": orEmpty(w.unknown),
 	}
 	return func() map[string]any { return body }, nil
+}
+
+// pagesBelow are the pages that lie directly on a page, in the order in which they were made.
+func (w *world) pagesBelow(id string) []*page {
+	var below []*page
+	for _, p := range w.Pages {
+		if p.Parent == (parent{Page: id}) && p.live() {
+			below = append(below, p)
+		}
+	}
+	slices.SortFunc(below, func(a, b *page) int { return cmp.Compare(a.Seq, b.Seq) })
+	return below
 }
 
 // below writes the children of an object.
@@ -47,8 +92,7 @@ func (w *markdown) below(id string, depth int) {
 			number = 0
 		}
 		if w.left == 0 {
-			w.cut = true
-			w.unknown = append(w.unknown, b.ID)
+			w.unloaded(b.ID, b.Type, depth)
 			continue
 		}
 		w.left--
@@ -56,12 +100,22 @@ func (w *markdown) below(id string, depth int) {
 	}
 }
 
+// unloaded stands for what an answer does not show and another one may.
+func (w *markdown) unloaded(id, kind string, depth int) {
+	w.unshown(id, kind, depth)
+	w.unknown = append(w.unknown, id)
+}
+
+// unshown stands for what has no form in Markdown.
+func (w *markdown) unshown(id, kind string, depth int) {
+	fmt.Fprintf(&w.out, "%s<unknown url=%q alt=%q/>\n", strings.Repeat("\t", depth), pageURL("", id), kind)
+}
+
 // block writes a block, a line of it behind as many tabs as it is deep.
 func (w *markdown) block(b *block, depth, number int) {
 	var rest struct {
 		Checked    bool   `json:"checked"`
 		Language   string `json:"language"`
-		URL        string `json:"url"`
 		Expression string `json:"expression"`
 	}
 	data, _ := json.Marshal(b.Rest)
@@ -89,87 +143,110 @@ func (w *markdown) block(b *block, depth, number int) {
 		line("- [%s] %s\n", mark, text)
 	case "quote":
 		line("> %s\n", text)
-	case "toggle":
-		line("<details>\n<summary>%s</summary>\n", text)
+	case "toggle", "callout":
+		tag, summary := "details", "<summary>"+text+"</summary>"
+		if b.Type == "callout" {
+			tag, summary = "callout", "\t"+text
+		}
+		line("<%s>\n%s\n", tag, summary)
 		w.below(b.ID, depth+1)
-		line("</details>\n")
+		line("</%s>\n", tag)
 		return
-	case "callout":
-		line("<callout>\n\t%s\n</callout>\n", text)
 	case "code":
 		line("```%s\n%s\n```\n", rest.Language, text)
 	case "divider":
 		line("---\n")
 	case "equation":
 		line("$$\n%s\n$$\n", rest.Expression)
-	case "bookmark", "embed":
-		line("[%s](%[1]s)\n", rest.URL)
 	default:
-		line("<unknown url=\"https://www.notion.so/%s\" alt=\"%s\"/>\n", strings.ReplaceAll(b.ID, "-", ""), b.Type)
-		w.unknown = append(w.unknown, b.ID)
+		w.unshown(b.ID, b.Type, depth)
 	}
 	w.below(b.ID, depth+1)
 }
 
 // markdownBlocks reads Markdown as blocks, in the part of the dialect that is written
-// most: headings, lists, to-dos, quotes, code, dividers and paragraphs.
+// most: headings, lists, to-dos, quotes, code, dividers and paragraphs. What has a tab
+// more before it than the block above it is below that block.
 func markdownBlocks(text string) []newBlock {
-	var blocks []newBlock
-	add := func(kind, text string, rest map[string]any) {
-		b := newBlock{kind: kind, text: textSpans(text), rest: map[string]json.RawMessage{}}
-		for key, value := range rest {
-			data, _ := json.Marshal(value)
-			b.rest[key] = data
-		}
-		blocks = append(blocks, b)
-	}
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	for i := 0; i < len(lines); i++ {
-		l := strings.TrimRight(lines[i], " ")
-		switch trimmed := strings.TrimLeft(l, "\t"); {
-		case trimmed == "":
-		case strings.HasPrefix(trimmed, "```"):
-			var code []string
-			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
-				code = append(code, lines[i])
-			}
-			add("code", strings.Join(code, "\n"), map[string]any{"language": strings.TrimPrefix(trimmed, "```")})
-		case trimmed == "---":
-			add("divider", "", nil)
-		case headed(trimmed) > 0:
-			add(fmt.Sprintf("heading_%d", headed(trimmed)), trimmed[headed(trimmed)+1:], nil)
-		case strings.HasPrefix(trimmed, "- [ ] "), strings.HasPrefix(trimmed, "- [x] "):
-			add("to_do", trimmed[6:], map[string]any{"checked": trimmed[3] == 'x'})
-		case strings.HasPrefix(trimmed, "- "):
-			add("bulleted_list_item", trimmed[2:], nil)
-		case numbered(trimmed) > 0:
-			add("numbered_list_item", trimmed[numbered(trimmed):], nil)
-		case strings.HasPrefix(trimmed, "> "):
-			add("quote", trimmed[2:], nil)
-		default:
-			add("paragraph", trimmed, nil)
-		}
-	}
+	blocks, _ := markdownLevel(lines, 0)
 	return blocks
 }
 
-// headed is the level of a heading; 0 if the line is none.
-func headed(line string) int {
-	for level := 1; level <= 4; level++ {
-		if strings.HasPrefix(line, strings.Repeat("#", level)+" ") {
-			return level
+// markdownLevel reads the blocks behind so many tabs, and returns the lines that follow.
+func markdownLevel(lines []string, depth int) (blocks []newBlock, rest []string) {
+	for len(lines) > 0 {
+		text := strings.TrimRight(lines[0], " ")
+		if strings.TrimSpace(text) == "" {
+			lines = lines[1:]
+			continue
 		}
+		tabs := len(text) - len(strings.TrimLeft(text, "\t"))
+		if tabs < depth {
+			return blocks, lines
+		}
+		if tabs > depth && len(blocks) > 0 {
+			last := &blocks[len(blocks)-1]
+			var below []newBlock
+			below, lines = markdownLevel(lines, depth+1)
+			last.children = append(last.children, below...)
+			continue
+		}
+		text, lines = text[tabs:], lines[1:]
+		if language, ok := strings.CutPrefix(text, "```"); ok {
+			var code []string
+			for len(lines) > 0 && strings.TrimSpace(lines[0]) != "```" {
+				code, lines = append(code, strings.TrimPrefix(lines[0], strings.Repeat("\t", tabs))), lines[1:]
+			}
+			lines = lines[min(1, len(lines)):]
+			blocks = append(blocks, blockOf("code", strings.Join(code, "\n"), "language", cmp.Or(language, "plain text")))
+			continue
+		}
+		blocks = append(blocks, markdownLine(text))
 	}
-	return 0
+	return blocks, nil
 }
 
-// numbered is where the text of a numbered item begins; 0 if the line is none.
-func numbered(line string) int {
-	digits := len(line) - len(strings.TrimLeft(line, "0123456789"))
-	if digits > 0 && strings.HasPrefix(line[digits:], ". ") {
-		return digits + 2
+// numbered matches what is before the text of a numbered item.
+var numbered = regexp.MustCompile(`^\d+\. `)
+
+// markdownLine reads a line without its tabs.
+func markdownLine(line string) newBlock {
+	if line == "---" {
+		return blockOf("divider", "", "", nil)
 	}
-	return 0
+	for level := 1; level <= 4; level++ {
+		if text, ok := strings.CutPrefix(line, strings.Repeat("#", level)+" "); ok {
+			return blockOf(fmt.Sprintf("heading_%d", level), text, "", nil)
+		}
+	}
+	for _, form := range []struct {
+		mark, kind string
+		checked    any
+	}{
+		{"- [ ] ", "to_do", false}, {"- [x] ", "to_do", true}, {"- ", "bulleted_list_item", nil}, {"> ", "quote", nil},
+	} {
+		text, ok := strings.CutPrefix(line, form.mark)
+		switch {
+		case ok && form.checked != nil:
+			return blockOf(form.kind, text, "checked", form.checked)
+		case ok:
+			return blockOf(form.kind, text, "", nil)
+		}
+	}
+	if at := numbered.FindStringIndex(line); at != nil {
+		return blockOf("numbered_list_item", line[at[1]:], "", nil)
+	}
+	return blockOf("paragraph", line, "", nil)
+}
+
+// blockOf is a block with a text, and with one further member unless its name is empty.
+func blockOf(kind, text, member string, value any) newBlock {
+	b := newBlock{kind: kind, text: textSpans(text), rest: map[string]json.RawMessage{}}
+	if member != "" {
+		b.rest[member] = compact(value)
+	}
+	return b
 }
 
 // content reads what a request has as the content of a page: blocks or Markdown.
@@ -178,9 +255,46 @@ func (c *call) content() ([]newBlock, error) {
 	if written.absent() {
 		return c.decodeBlocks(c.body.get("children"))
 	}
-	if children := c.body.get("children"); children.present {
-		return nil, children.should("not present")
+	for _, other := range []string{"children", "content"} {
+		if n := c.body.get(other); n.present {
+			return nil, n.should("not present")
+		}
 	}
 	text, err := written.text(maxBody)
 	return markdownBlocks(text), err
+}
+
+// userMention matches the mention of a user.
+var userMention = regexp.MustCompile(`<mention-user url="([^"]+)">[^<]*</mention-user>|<mention-user url="([^"]+)"/>`)
+
+// saying reads what a comment says, as rich text or as Markdown, of which mentions of
+// users are understood.
+func (c *call) saying() ([]span, error) {
+	written := c.body.get("markdown")
+	if written.absent() {
+		return c.decodeSpans(c.body.get("rich_text"))
+	}
+	if n := c.body.get("rich_text"); n.present {
+		return nil, n.should("not present")
+	}
+	text, err := written.text(maxBody)
+	if err != nil {
+		return nil, err
+	}
+	var spans []span
+	for at := userMention.FindStringSubmatchIndex(text); at != nil; at = userMention.FindStringSubmatchIndex(text) {
+		found := userMention.FindStringSubmatch(text)
+		user := strings.TrimPrefix(cmp.Or(found[1], found[2]), "user://")
+		n, err := asNode("body.markdown", []any{map[string]any{"mention": map[string]any{"user": map[string]any{"id": user}}}})
+		if err != nil {
+			return nil, err
+		}
+		mention, err := c.decodeSpans(n)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(append(spans, textSpans(text[:at[0]])...), mention...)
+		text = text[at[1]:]
+	}
+	return append(spans, textSpans(text)...), nil
 }
