@@ -111,7 +111,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	t := task.Task{
 		ID:        id,
 		Key:       keyOf(byID[c.columns.key.ID]),
-		Title:     shortened(plainText(byID[c.columns.title.ID])),
+		Title:     shortened(task.Plain(plainText(byID[c.columns.title.ID]))),
 		URL:       shortened(page.URL),
 		Status:    task.Unknown,
 		Priority:  task.None,
@@ -119,7 +119,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
 		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
-		Note:      shortened(plainText(byID[c.columns.note.ID])),
+		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
 		Trashed:   page.Archived,

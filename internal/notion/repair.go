@@ -141,6 +141,9 @@ func read(body []byte, kind string, into any, said *string) error {
 // objectOf is the kind of object that a good answer is.
 func objectOf(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	if len(parts) == 3 && parts[2] == "markdown" {
+		return "page_markdown"
+	}
 	if len(parts) > 2 { // databases/{id}/query, pages/{id}/properties/{id}, blocks/{id}/children
 		return "list"
 	}
