@@ -75,6 +75,9 @@ type Config struct {
 	Agents []Agent
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
+	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
+	// each part of a long one, and one for each hundred comments.
+	Pages Pages
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -94,6 +97,7 @@ type Broker struct {
 	back    func() <-chan struct{}
 
 	comments Comments
+	pages    Pages
 	report   func(context.Context, *api.Status) error
 	log      *slog.Logger
 	ahead    atomic.Int64 // see Local
@@ -117,7 +121,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
-		agents: c.Agents, comments: c.Comments, report: c.Report, log: c.Log,
+		agents: c.Agents, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

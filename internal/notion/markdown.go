@@ -24,11 +24,11 @@ type Markdown struct {
 const maxParts = 20
 
 // Markdown reads what a page says. It takes one request, and one more for each part that
-// Notion leaves out of an answer because the page is so long, up to twenty, in the lane of
-// the logs unless ctx says otherwise. The error is a *claim.StoreError. A part that cannot
+// Notion leaves out of an answer because the page is so long, up to twenty, in the lowest
+// lane unless ctx says otherwise. The error is a *claim.StoreError. A part that cannot
 // be loaded is missing, and no error.
 func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
-	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	text, open, err := c.markdown(ctx, string(id))
 	if err != nil {
 		return Markdown{}, storeError(err)

@@ -222,7 +222,7 @@ func FuzzMarkdown(f *testing.F) {
 				}
 				body["markdown"], body["unknown_block_ids"] = text, ids
 			})
-				md, err := w.client.Markdown(w.Context(), id)
+			md, err := w.client.Markdown(w.Context(), id)
 			if err == nil && (md.Text != task.Plain(md.Text) || slices.ContainsFunc(md.Missing, func(s string) bool { return s != task.OneLine(s, -1) })) {
 				t.Errorf("%+q", md)
 			}

@@ -131,6 +131,10 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (broker.View, error) {
 	return answer[broker.View](ctx, b, "Task", id)
 }
 
+func (b *Broker) Content(ctx context.Context, id task.ID) (broker.Content, error) {
+	return answer[broker.Content](ctx, b, "Content", id)
+}
+
 func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 	return answer[task.ID](ctx, b, "TaskByKey", key)
 }

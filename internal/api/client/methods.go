@@ -93,6 +93,13 @@ func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return ask[api.Task](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id)), nil))
 }
 
+// Content returns a task, named by its id or key, with what its page says and what was said
+// of it, read from Notion within some ten seconds. That a page cannot be read is in the
+// answer, and no error.
+func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
+	return ask[api.TaskContent](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id))+"/content", nil))
+}
+
 // Sweep puts tasks whose claim is stale back to OPEN.
 func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
 	return ask[api.Sweep](ctx, c, request{method: http.MethodPost, path: "/v1/sweep", key: key})

@@ -46,6 +46,9 @@ type Broker interface {
 	// Task fails with broker.ErrNoTask.
 	Task(context.Context, task.ID) (broker.View, error)
 
+	// Content fails with broker.ErrNoTask.
+	Content(context.Context, task.ID) (broker.Content, error)
+
 	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 

@@ -237,6 +237,27 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: viewJSON,
 		},
 		{
+			name: "a task with its page", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls: []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{
+				View: view, Text: "# Do <this>\n", Missing: []string{"bookmark, https://x"}, Cut: 7, CommentsCut: 2,
+				Comments: []broker.Comment{{By: "Maria\n", At: noon, Text: "which\none?"}, {At: noon, Text: "x"}},
+			}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"# Do <this>\n","not_shown":["bookmark, https://x"],"content_cut":7,` +
+				`"comments":[{"by":"Maria","at":"2026-11-20T11:58:30.000Z","text":"which\none?"},{"by":"","at":"2026-11-20T11:58:30.000Z","text":"x"}],"comments_cut":2}`,
+		},
+		{
+			name: "a task with an empty page", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls:  []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{View: view}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"","comments":[]}`,
+		},
+		{
+			name: "a task whose page cannot be read", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls: []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{
+				View: view, TextErr: errors.New("Notion is\ndown"), CommentsErr: errors.New("no capability"),
+			}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content_error":"Notion is; down","comments_error":"no capability"}`,
+		},
+		{
 			name: "sweep", method: "POST", path: "/v1/sweep",
 			calls:  []apitest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
@@ -341,6 +362,7 @@ func TestDescription(t *testing.T) {
 		slices.Sort(operations)
 		want := []string{
 			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
@@ -352,16 +374,21 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
-			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
+			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("schemas (-want +got):\n%s", diff)
 		}
 		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
 			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
+		}
+		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
+			if doc.Components.Schemas["TaskContent"].Properties[name] == nil {
+				t.Errorf("TaskContent has no %s", name)
+			}
 		}
 		var at schema
 		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {

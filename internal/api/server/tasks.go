@@ -15,6 +15,7 @@ import (
 type (
 	tasksOutput struct{ Body api.Tasks }
 	taskOutput  struct{ Body api.Task }
+	pageOutput  struct{ Body api.TaskContent }
 )
 
 func (s *Server) taskRoutes(o operations) {
@@ -26,6 +27,10 @@ func (s *Server) taskRoutes(o operations) {
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}",
 		Summary: "A task, as the daemon's copy of the database has it",
 	}, s.task)
+	add(o, huma.Operation{
+		OperationID: "get-task-content", Method: http.MethodGet, Path: "/v1/tasks/{id}/content",
+		Summary: "A task with what its page says, read from Notion",
+	}, s.content)
 }
 
 func (s *Server) tasks(ctx context.Context, in *struct {
@@ -57,6 +62,20 @@ func (s *Server) task(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return &taskOutput{s.taskOf(view)}, nil
+}
+
+func (s *Server) content(ctx context.Context, in *struct {
+	ID string `path:"id" doc:"The task's id, URL or key, such as T-3"`
+}) (*pageOutput, error) {
+	id, err := s.named(ctx, "path.id", in.ID)
+	if err != nil {
+		return nil, err
+	}
+	content, err := s.broker.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &pageOutput{api.TaskContent{Task: s.taskOf(content.View), Page: s.pageOf(content)}}, nil
 }
 
 // named reads which task a part of a request means: by its id, its URL or its key.

@@ -100,6 +100,23 @@ func waitedOf(tasks []task.Task) []api.Waited {
 	return out
 }
 
+func (s *Server) pageOf(c broker.Content) api.Page {
+	page := api.Page{WrittenBy: api.ByOthers, NotShown: c.Missing, ContentCut: c.Cut, CommentsCut: c.CommentsCut}
+	if c.TextErr != nil {
+		page.ContentError = saying(c.TextErr)
+	} else {
+		page.Content = &c.Text
+	}
+	if c.CommentsErr != nil {
+		page.CommentsError = saying(c.CommentsErr)
+	} else {
+		page.Comments = each(c.Comments, func(said broker.Comment) api.Comment {
+			return api.Comment{By: oneLine(said.By), At: s.localTime(said.At), Text: said.Text}
+		})
+	}
+	return page
+}
+
 func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
