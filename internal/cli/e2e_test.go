@@ -37,6 +37,9 @@ import (
 //	waittask TASK STATUS    wait until a task has that status
 //	gone FILE               wait until the process whose id the file holds has ended
 //	shows TASK STATUS NAME  check a task's status and claimed_by
+//	page TASK FILE          add the Markdown in a file to a task's page, as a person would
+//	comment TASK TEXT       comment on a task, as Maria
+//	forbid PATH             have Notion refuse requests for what lies there, as if the connection lacked a capability
 //	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
@@ -66,6 +69,7 @@ func TestEndToEnd(t *testing.T) {
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
+			"page": writePage, "comment": comment, "forbid": forbid,
 		},
 	})
 }
@@ -240,6 +244,21 @@ func gone(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
 	ts.Check(err)
 	until(ts, "the end of process "+args[0], func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+}
+
+// maria is a person of every board.
+const maria = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
+
+func writePage(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.WriteMarkdown(args[0], ts.ReadFile(args[1])))
+}
+
+func comment(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.AddComment(args[0], maria, args[1]))
+}
+
+func forbid(ts *testscript.TestScript, _ bool, args []string) {
+	boardOf(ts).notion.Inject(emulator.Fault{Kind: emulator.Forbidden403, Path: args[0]})
 }
 
 // said checks the comments on a task.
