@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -79,12 +80,24 @@ func (b *Broker) Content(ctx context.Context, id task.ID) (Content, error) {
 		c.Comments, c.CommentsCut = newest(c.Comments)
 	})
 	wg.Wait()
+	if away(c.TextErr) && away(c.CommentsErr) {
+		c.CommentsErr = c.TextErr // once is enough
+	}
 	return c, ctx.Err()
 }
 
-// unread says in plain words that time was up.
+// away reports whether an error says that Notion cannot be reached.
+func away(err error) bool {
+	store, ok := errors.AsType[*claim.StoreError](err)
+	return ok && store.Kind == claim.Unavailable
+}
+
+// unread says in plain words that time was up, or that Notion cannot be reached.
 func unread(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil {
+	switch {
+	case away(err) && ctx.Err() == nil:
+		return claim.Errorf(claim.Unavailable, claim.LandedNo, "Notion cannot be reached: %w: try again", err)
+	case err == nil || ctx.Err() == nil:
 		return err
 	}
 	return claim.Errorf(claim.Unavailable, claim.LandedNo, "Notion did not show it within %s: try again", contentWait)

@@ -39,7 +39,8 @@ import (
 //	shows TASK STATUS NAME  check a task's status and claimed_by
 //	page TASK FILE          add the Markdown in a file to a task's page, as a person would
 //	comment TASK TEXT       comment on a task, as Maria
-//	forbid PATH             have Notion refuse requests for what lies there, as if the connection lacked a capability
+//	fault KIND PATH         have Notion fail in that way when it is asked for what lies there
+//	asked ENDING            wait until Notion is asked for an address with that ending
 //	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
@@ -69,7 +70,7 @@ func TestEndToEnd(t *testing.T) {
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
-			"page": writePage, "comment": comment, "forbid": forbid,
+			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
 	})
 }
@@ -257,8 +258,14 @@ func comment(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.AddComment(args[0], maria, args[1]))
 }
 
-func forbid(ts *testscript.TestScript, _ bool, args []string) {
-	boardOf(ts).notion.Inject(emulator.Fault{Kind: emulator.Forbidden403, Path: args[0]})
+func fault(ts *testscript.TestScript, _ bool, args []string) {
+	boardOf(ts).notion.Inject(emulator.Fault{Kind: emulator.FaultKind(args[0]), Path: args[1], Delay: time.Hour})
+}
+
+func asked(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, "a request for "+args[0], func() bool {
+		return slices.ContainsFunc(boardOf(ts).notion.Requests(), func(r emulator.Request) bool { return strings.HasSuffix(r.Path, args[0]) })
+	})
 }
 
 // said checks the comments on a task.

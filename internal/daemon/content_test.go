@@ -103,6 +103,7 @@ func TestWhatContentCosts(t *testing.T) {
 func TestContentIsBounded(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
+		line := w.paged(strings.Repeat("ü", 200_003))
 		id := w.paged(strings.Repeat(strings.Repeat("ü", 999)+"\n", 201))
 		for i := range 103 {
 			w.commented(id, fmt.Sprint("no ", i))
@@ -113,6 +114,9 @@ func TestContentIsBounded(t *testing.T) {
 		c, _ := n.content(id)
 		if got := strings.Count(*c.Content, "\n"); got != 200 || c.ContentCut != 1000 {
 			w.Errorf("%d lines, without %d characters", got, c.ContentCut)
+		}
+		if c, _ := n.content(line); *c.Content != strings.Repeat("ü", 200_000) || c.ContentCut != 4 { // with the end of the line
+			w.Errorf("of one line: %d bytes, without %d characters", len(*c.Content), c.ContentCut)
 		}
 		last := c.Comments[len(c.Comments)-1].Text
 		if len(c.Comments) != 100 || c.CommentsCut != 4 || c.Comments[0].Text != "no 4" || last != strings.Repeat("x", 10_000)+"… (5 more characters)" {
