@@ -196,7 +196,9 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
 		}
 	}
-	for range 16 { // and they keep what they got
+	// And they keep what they got. That is half of their share: the daemon may notice
+	// later than the next one comes that a connection was closed.
+	for range 8 {
 		usertest.As(t, member, group, func() {
 			ask("a user who is listed")
 			conn, err := net.Dial("unix", path)
