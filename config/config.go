@@ -16,6 +16,7 @@ type Config struct {
 	Tasks     Tasks     `key:"tasks"`
 	// Agents lists who may claim; empty means any name.
 	Agents   []Agent  `key:"agents"`
+	Names    Names    `key:"names"`
 	Claim    Claim    `key:"claim"`
 	Inbox    Inbox    `key:"inbox"`
 	Sync     Sync     `key:"sync"`
@@ -104,7 +105,7 @@ type Priorities struct {
 	Low      []string `key:"low"`
 }
 
-// Agent is a name that may claim.
+// Agent is a name that may claim, or, if it ends in *, all names that begin like it.
 type Agent struct {
 	Name string
 	// UIDs are the users of this machine who may use the name; empty means any.
@@ -114,6 +115,17 @@ type Agent struct {
 	NotionUser string
 	// Lead has the agent told of every task that is finished.
 	Lead bool
+	// MaxPerAgent is how many tasks the agent may hold at a time, in the place of
+	// Claim.MaxPerAgent; nil means that, and 0 any number.
+	MaxPerAgent *int
+}
+
+// Names sets how names are minted.
+type Names struct {
+	// Prefix is how a minted name begins; a dash and four letters or digits follow.
+	Prefix string `key:"prefix"`
+	// Keep is how long a session that is not heard of keeps its name.
+	Keep time.Duration `key:"keep"`
 }
 
 // Override says which stale claims may be taken over.
@@ -217,6 +229,7 @@ func Default() Config {
 				Low:      []string{"low"},
 			},
 		},
+		Names: Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{
 			Timeout:     30 * time.Minute,
 			WriteWindow: 1500 * time.Millisecond,

@@ -11,9 +11,10 @@ import (
 const prefix = "DIBS_"
 
 // otherVariables are those that mean something to dibs and set no key: the two
-// options of the command line, and what the completion of commands looks at.
+// options of the command line, what tells sessions apart, and what the completion of
+// commands looks at.
 var otherVariables = []string{
-	prefix + "CONFIG", prefix + "AGENT",
+	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 

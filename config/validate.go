@@ -27,6 +27,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Databases.validate()...)
 	errs = append(errs, c.Tasks.validate()...)
 	errs = append(errs, validateAgents(c.Agents)...)
+	errs = append(errs, c.Names.validate()...)
 	errs = append(errs, c.Claim.validate()...)
 	errs = append(errs, c.validateTimeout()...)
 	errs = append(errs, c.Inbox.validate()...)
@@ -211,9 +212,29 @@ func validateAgents(agents []Agent) []error {
 			errs = append(errs, fmt.Errorf("agents: %q is listed twice", a.Name))
 		}
 		seen[a.Name] = true
+		switch begin := strings.TrimSuffix(a.Name, "*"); {
+		case strings.Contains(begin, "*"):
+			errs = append(errs, fmt.Errorf("agents: %q is no pattern: a * stands at the end only, for all names that begin like it", a.Name))
+		case task.IsAgentPattern(a.Name) && (a.Lead || a.NotionUser != ""):
+			errs = append(errs, fmt.Errorf("agents: %q stands for many names, and lead and notion_user are for one: list that name by itself", a.Name))
+		}
 		if _, err := task.ParseID(a.NotionUser); a.NotionUser != "" && err != nil {
 			errs = append(errs, fmt.Errorf("agents: notion_user of %q: %q is not the id of a Notion user: want 32 hexadecimal digits, with or without dashes", a.Name, a.NotionUser))
 		}
+	}
+	return errs
+}
+
+// minted is what is behind the prefix of a minted name.
+const minted = "-7K9X"
+
+func (n Names) validate() []error {
+	var errs []error
+	if err := task.ValidateAgent(n.Prefix + minted); n.Prefix == "" || err != nil || strings.Contains(n.Prefix, "*") {
+		errs = append(errs, fmt.Errorf("names.prefix: %q cannot begin a name such as %q: want letters, digits and dashes, at most 100 characters with what follows", n.Prefix, "agent"+minted))
+	}
+	if n.Keep < time.Hour {
+		errs = append(errs, fmt.Errorf("names.keep: %v is too short: want at least 1h", n.Keep))
 	}
 	return errs
 }

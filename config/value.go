@@ -141,7 +141,7 @@ func asList(raw any, spelled bool) ([]any, error) {
 	return nil, fmt.Errorf("want a list, got %v", raw)
 }
 
-// asAgent accepts a plain name, or a section {name, uids, notion_user, lead}.
+// asAgent accepts a plain name, or a section {name, uids, notion_user, lead, max_per_agent}.
 func asAgent(raw any) (Agent, error) {
 	section, ok := raw.(map[string]any)
 	if !ok {
@@ -162,10 +162,17 @@ func asAgent(raw any) (Agent, error) {
 			if a.Lead, ok = value.(bool); !ok {
 				err = fmt.Errorf("want true or false, got %v", value)
 			}
+		case "max_per_agent":
+			n, ok := asNumber(value)
+			if !ok || n != math.Trunc(n) || n < 0 || n > math.MaxInt32 {
+				err = fmt.Errorf("%v: want a whole number, 0 (any number) or more", value)
+				break
+			}
+			a.MaxPerAgent = new(int(n))
 		case "uids":
 			a.UIDs, err = asUIDs(value)
 		default:
-			err = errors.New("unknown key: an agent has name, uids, notion_user and lead")
+			err = errors.New("unknown key: an agent has name, uids, notion_user, lead and max_per_agent")
 		}
 		if err != nil {
 			return Agent{}, fmt.Errorf("%s: %w", key, err)

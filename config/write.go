@@ -86,7 +86,7 @@ func written(value any) (string, error) {
 
 // written is the agent as the file says it: by its name alone, or in full.
 func (a Agent) written() any {
-	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead {
+	if len(a.UIDs) == 0 && a.NotionUser == "" && !a.Lead && a.MaxPerAgent == nil {
 		return a.Name
 	}
 	full := map[string]any{"name": a.Name}
@@ -98,6 +98,9 @@ func (a Agent) written() any {
 	}
 	if a.Lead {
 		full["lead"] = true
+	}
+	if a.MaxPerAgent != nil {
+		full["max_per_agent"] = *a.MaxPerAgent
 	}
 	return full
 }

@@ -32,7 +32,8 @@ func TestWrittenIsReadAgain(t *testing.T) {
 	c.Tasks.Statuses.Completed = "1.0"
 	c.Tasks.Priorities.High = []string{"P0", "P1, really"}
 	c.Tasks.Priorities.Low = []string{}
-	c.Agents = []config.Agent{{Name: "Sandman", Lead: true}, {Name: "Oracle", UIDs: []int{1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}}
+	c.Agents = []config.Agent{{Name: "Sandman", Lead: true}, {Name: "Oracle", UIDs: []int{1000}, NotionUser: "6794760a-1f15-45cd-9c65-0dfe42f5135a"}, {Name: "agent-*", MaxPerAgent: new(2)}, {Name: "Hypnos", MaxPerAgent: new(0)}}
+	c.Names = config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour}
 	c.Claim.Settle, c.Claim.MaxPerAgent, c.Claim.Exclusive, c.Claim.Override = 4*time.Second, 3, true, config.OverrideOpenOnly
 	c.Schedule.Sweep = "*/5 * * * *"
 	c.StateDir, c.Socket = "/var/lib/dibs", "/run/dibs.sock"

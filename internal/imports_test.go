@@ -37,9 +37,11 @@ var allowed = map[string][]string{
 	"internal/worklog": {"internal/claim", "internal/task"},
 	"internal/metrics": {"internal/api", "internal/claim"},
 	"internal/ready":   {"internal/agenda", "internal/task"},
+	"internal/names":   {},
+	"internal/session": {"internal/alive"},
 	"internal/service": {},
 	"internal/alive":   {"internal/claim"},
-	"internal/broker":  {"internal/alive", "internal/api", "internal/claim", "internal/feed", "internal/inbox", "internal/mirror", "internal/ready", "internal/task"},
+	"internal/broker":  {"internal/alive", "internal/api", "internal/claim", "internal/feed", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
 	"internal/notion/transport":               {"internal/claim", "internal/clock", "internal/task"},
@@ -47,7 +49,7 @@ var allowed = map[string][]string{
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/alive", "internal/claim", "internal/feed", "internal/inbox", "internal/ownfile", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/alive", "internal/claim", "internal/feed", "internal/inbox", "internal/names", "internal/ownfile", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/task"},
 	"internal/api/peer":    {},
@@ -75,7 +77,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/runner", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 	},
 }
 

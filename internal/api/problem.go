@@ -19,7 +19,7 @@ type Problem struct {
 	RetryAfter int      `json:"retry_after,omitempty" doc:"Seconds to wait before trying again"`
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
-	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant"`
+	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant, or, for limit_reached, those that the agent has"`
 	Errors     []Fault  `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
 }
 

@@ -119,7 +119,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	}
 	var selected []task.Task
 	if f.Ready {
-		if out.LimitReached = bd.atLimit(f.Agent); out.LimitReached {
+		if out.LimitReached = b.atLimit(f.Agent, bd); out.LimitReached {
 			return out, nil
 		}
 		bd.tasks = b.offered(f.Agent)
@@ -161,8 +161,8 @@ func (b *Broker) offered(agent string) iter.Seq[task.Task] {
 }
 
 // atLimit reports whether the agent has as many tasks as it may.
-func (bd *board) atLimit(agent string) bool {
-	limit := bd.policy.MaxPerAgent
+func (b *Broker) atLimit(agent string, bd *board) bool {
+	limit := b.limit(agent, bd.policy)
 	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
 }
 

@@ -50,13 +50,6 @@ type Journal interface {
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
 }
 
-// Agent is a name that may be used, and who may use it.
-type Agent struct {
-	Name string
-	// UIDs are the users who may go by the name; none means any.
-	UIDs []int
-}
-
 // Config is what a Broker is made of.
 type Config struct {
 	Claimer *claim.Claimer
@@ -73,6 +66,9 @@ type Config struct {
 	Back func() <-chan struct{}
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
+	// Names are where minted names are kept.
+	Names  Names
+	Naming Naming
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
@@ -93,6 +89,7 @@ type Broker struct {
 	feed    Feed
 	alive   *alive.Watch
 	inbox   InboxConfig
+	names   Names
 	now     func() time.Time
 	back    func() <-chan struct{}
 
@@ -113,6 +110,7 @@ type Broker struct {
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
 	agents []Agent
+	naming Naming
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -121,7 +119,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
-		agents: c.Agents, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

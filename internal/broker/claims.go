@@ -261,7 +261,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 			return claim.Claim{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Keep: r.Key != "", Quiet: r.Task == ""})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: r.Key != "", Quiet: r.Task == ""})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

@@ -220,11 +220,11 @@ func (b *Broker) Known(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	for _, a := range b.agents {
-		known = append(known, a.Name)
+	for _, a := range b.configured() {
+		if !task.IsAgentPattern(a.Name) {
+			known = append(known, a.Name)
+		}
 	}
-	b.mu.Unlock()
 	slices.Sort(known)
 	return slices.Compact(known), nil
 }
@@ -234,9 +234,8 @@ func (b *Broker) checkName(name string) error {
 	if err := task.ValidateAgent(name); err != nil {
 		return &InvalidError{Detail: err.Error()}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.agents) > 0 && !slices.ContainsFunc(b.agents, func(a Agent) bool { return a.Name == name }) {
+	agents := b.configured()
+	if _, listed := entry(agents, name); len(agents) > 0 && !listed {
 		return &InvalidError{Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", name)}
 	}
 	return nil

@@ -110,6 +110,9 @@ func named(people []Person, who string) []Person {
 	return folded
 }
 
+// maxNamed is how many people are named who could be meant.
+const maxNamed = 5
+
 // listed names people so that each can be told from the others.
 func listed(people []Person) string {
 	var names []string

@@ -54,7 +54,7 @@ func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (cl
 	if !known {
 		t = task.Task{ID: id}
 	}
-	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Unlimited: true})
+	return b.claimer.Claim(ctx, claim.Request{Agent: agent, Task: t, Limit: new(0)})
 }
 
 // Decline has an agent refuse a task that is offered or assigned to it, which is open to

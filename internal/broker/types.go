@@ -10,10 +10,8 @@
 package broker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"dibs/internal/alive"
@@ -95,22 +93,11 @@ type AmbiguousError struct {
 	Claims []claim.Claim
 }
 
-// maxNamed is how many claims are named that could be meant.
-const maxNamed = 5
-
 func (e *AmbiguousError) Error() string {
 	if len(e.Claims) == 0 {
 		return fmt.Sprintf("%s holds no claim", e.Agent)
 	}
-	var names []string
-	for i, c := range e.Claims {
-		if i == maxNamed {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
-	}
-	return fmt.Sprintf("%s holds %d tasks, say which one: %s", e.Agent, len(e.Claims), strings.Join(names, ", "))
+	return fmt.Sprintf("%s holds %d tasks, say which one: %s", e.Agent, len(e.Claims), claim.TasksOf(e.Claims))
 }
 
 // OwedError says that what was asked of a claim is noted, and that Notion has yet

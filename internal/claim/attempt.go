@@ -29,9 +29,9 @@ type Request struct {
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, see PassedOver.
 	Quiet bool
-	// Unlimited grants the claim also to an agent that has as many tasks as it may: one
-	// that is over as soon as it is granted.
-	Unlimited bool
+	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
+	// Policy.MaxPerAgent.
+	Limit *int
 }
 
 // attempt is one run of the protocol, from the reservation to a verdict.
@@ -56,15 +56,15 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	c.underway.Store(cl.ID, nil)
 	defer c.underway.Delete(cl.ID)
 	limit := c.policy.MaxPerAgent
-	if r.Unlimited {
-		limit = 0
+	if r.Limit != nil {
+		limit = *r.Limit
 	}
 	refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if err != nil {
 		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
 	}
 	if refusal != nil {
-		return Claim{}, refusal.deny(cl, c.policy.MaxPerAgent)
+		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	c.keep(cl)
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet}

@@ -290,12 +290,19 @@ func TestMostTasksPerAgent(t *testing.T) {
 		_, err := d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: second})
 		if denied := w.denied(err); denied.Code != claim.CodeLimitReached || !strings.Contains(denied.Detail, "(1)") {
 			t.Errorf("denied %+v, want limit_reached", denied)
+		} else if len(denied.Has) != 1 || denied.Has[0].ID != first.ID || !strings.Contains(denied.Detail, "“"+first.Task.Title+"”") {
+			t.Errorf("denied %+v, want it to name %q", denied, first.Task.Title)
 		}
 		if n := len(d.Store.Calls()); n != sent {
 			t.Errorf("the refusal took %d requests", n-sent)
 		}
 		_, err = d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: second})
 		w.ok(err)
+		// A request may come with a limit of its own.
+		_, err = d.Claim(w.ctx, claim.Request{Agent: "Hypnos", Task: second, Limit: new(0)})
+		if denied := w.denied(err); denied.Code != claim.CodeHeld {
+			t.Errorf("denied %+v, want held", denied)
+		}
 
 		_, err = d.Finish(w.ctx, first.ID, claim.Finish{As: claim.EndReleased})
 		w.ok(err)

@@ -32,6 +32,8 @@ type Denied struct {
 	Holder string
 	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
 	ExpiresAt time.Time
+	// Has are the claims that the agent holds or is done with, for CodeLimitReached.
+	Has []Claim
 	// RetryAfter is how long to wait before trying again; zero if unknown.
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.

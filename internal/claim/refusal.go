@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -30,19 +31,39 @@ func (r Refusal) Event(c Claim, now time.Time, limit int) Event {
 	return e
 }
 
-// deny is what the agent of c, which was refused, is told.
-func (r Refusal) deny(c Claim, limit int) *Denied {
+// deny is what the agent of c, which was refused, is told. has are the claims that it
+// holds or is done with.
+func (r Refusal) deny(c Claim, limit int, has []Claim) *Denied {
 	if r.Limit {
+		detail := tooMany(c, limit)
+		if len(has) > 0 {
+			detail += ": " + TasksOf(has)
+		}
 		return &Denied{
-			Code: CodeLimitReached, Task: c.Task, Local: true,
-			Detail: tooMany(c, limit) + "; finish or release one first",
+			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
 		}
 	}
 	return Occupied(*r.Holder)
 }
 
 func tooMany(c Claim, limit int) string {
-	return fmt.Sprintf("%s already holds as many tasks as an agent may (%d)", c.Agent, limit)
+	return fmt.Sprintf("%s already holds as many tasks as it may (%d)", c.Agent, limit)
+}
+
+// maxNamed is how many tasks are named in a line.
+const maxNamed = 5
+
+// TasksOf names the tasks of claims, in a line.
+func TasksOf(claims []Claim) string {
+	var names []string
+	for i, c := range claims {
+		if i == maxNamed {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Occupied is the denial of a task that a claim held here keeps from everybody else.

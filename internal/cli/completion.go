@@ -69,19 +69,23 @@ func (a *app) someTasks(filter api.TaskFilter) suggestions {
 	}
 }
 
-// ownTasks suggests the tasks that the agent holds; without an agent, those that anybody
-// holds through the daemon.
+// ownTasks suggests the tasks that the agent holds; without an agent, or with auto, those
+// that anybody holds through the daemon.
 func (a *app) ownTasks(ctx context.Context) []string {
+	agent := a.agent
+	if agent == task.AutoAgent {
+		agent = "" // no name is minted for somebody who types
+	}
 	var out []string
-	for _, c := range a.someClaims(ctx, a.agent) {
+	for _, c := range a.someClaims(ctx, agent) {
 		out = append(out, handle(c.Task)+"\t"+short(c.Task.Title))
 	}
 	return out
 }
 
-// agents suggests the names that are on tasks.
+// agents suggests the names that are on tasks, and auto.
 func (a *app) agents(ctx context.Context) []string {
-	var names []string
+	names := []string{task.AutoAgent + "\tone that is minted for this session"}
 	for _, c := range a.someClaims(ctx, "") {
 		names = append(names, clean(c.Agent))
 	}

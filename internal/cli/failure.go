@@ -110,6 +110,10 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 		text = suggest(text, "dibs next")
 	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
 		text = suggest(text, "dibs next")
+	case claim.CodeLimitReached:
+		if len(p.Claims) > 0 {
+			text = limitReached(p.Claims, now)
+		}
 	case claim.CodeNothingReady:
 		text = suggest(text, "dibs next --wait 10m")
 	case claim.CodeNotionUnavailable:
@@ -119,6 +123,22 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	}
 	return text
 }
+
+// limitReached says what an agent holds that may hold no more.
+func limitReached(claims []api.Claim, now time.Time) string {
+	var held []string
+	for i, c := range claims {
+		if i == maxHeld {
+			held = append(held, fmt.Sprintf("and %d more", len(claims)-i))
+			break
+		}
+		held = append(held, heldUntil(c, now))
+	}
+	return clean(claims[0].Agent) + " holds as many tasks as it may: " + strings.Join(held, "; ") + "; finish or release one first"
+}
+
+// maxHeld is how many tasks of an agent are named in a line.
+const maxHeld = 5
 
 // instead is how the daemon tells any client to take another task. At a terminal the
 // command that does it says the same.

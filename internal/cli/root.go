@@ -13,14 +13,13 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
 
 // Main runs the command that args name and returns the exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -37,12 +36,16 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 // app is what the commands share: the streams and the global flags.
 type app struct {
+	ctx            context.Context // of the one command that runs
 	stdout, stderr io.Writer
 
-	json   bool
-	agent  string
-	socket string
-	config string
+	json  bool
+	agent string
+	given given // where agent is from, if it was auto
+	// request is the command's --request-id, empty if it has none.
+	request string
+	socket  string
+	config  string
 
 	// document is set by commands whose failures are documents on stdout even
 	// without --json.
@@ -56,7 +59,7 @@ func (a *app) root() *cobra.Command {
 		Short: "Share one task queue in Notion without doing the same work twice",
 		Long: "dibs lets named agents and people share one task queue kept in Notion without doing\n" +
 			"the same work twice. The daemon does the claiming; every other command asks it.\n\n" +
-			"The loop of an agent, whose name is in DIBS_AGENT:\n" +
+			"The loop of an agent, whose name is in DIBS_AGENT (auto: one that is minted for the session):\n" +
 			"  dibs next                          claim a task: its id is in the answer\n" +
 			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
 			"  dibs complete TASK --summary TEXT  say that it is done (or release, block, fail)\n" +
@@ -71,10 +74,15 @@ func (a *app) root() *cobra.Command {
 	}
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "print one JSON document on stdout, and nothing else there")
-	flags.StringVar(&a.agent, "agent", os.Getenv("DIBS_AGENT"), "the agent's `name` (or DIBS_AGENT)")
+	flags.StringVar(&a.agent, "agent", os.Getenv("DIBS_AGENT"), "the agent's `name` (or DIBS_AGENT); auto: one minted for this session")
 	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if f := cmd.Flag("request-id"); f != nil {
+			a.request = f.Value.String()
+		}
+	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -104,6 +112,7 @@ func (a *app) root() *cobra.Command {
 		a.claimsCommand(),
 		a.showCommand(),
 		a.statusCommand(),
+		a.whoamiCommand(),
 		a.eventsCommand(),
 		a.logCommand(),
 		a.sweepCommand(),
@@ -132,34 +141,6 @@ func (a *app) daemon() (*client.Client, error) {
 		return nil, err
 	}
 	return client.Of(c.Socket, c.SocketUser), nil
-}
-
-// claimer returns the agent that acts, for commands that need one.
-func (a *app) claimer() (string, error) {
-	if a.agent == "" {
-		return "", usagef("which agent? give --agent or set DIBS_AGENT")
-	}
-	return a.agent, a.checkAgent()
-}
-
-// checkAgent reports a name that no agent can have.
-func (a *app) checkAgent() error {
-	if a.agent == "" {
-		return nil
-	}
-	if err := task.ValidateAgent(a.agent); err != nil {
-		return &usageError{err}
-	}
-	return nil
-}
-
-// only returns the agent that a question is limited to: the one that --agent
-// names. DIBS_AGENT says who asks, not what about.
-func (a *app) only(cmd *cobra.Command) (string, error) {
-	if !cmd.Flags().Changed("agent") {
-		return "", nil
-	}
-	return a.agent, a.checkAgent()
 }
 
 // usageError is a command line that cannot be used.

@@ -72,7 +72,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	case list.SyncedAt.IsZero():
 		a.say("The daemon has not read the tasks database yet.")
 	case list.LimitReached:
-		a.say("%s holds as many tasks as an agent may (claim.max_per_agent): it can claim none before it finishes or releases one.", clean(filter.Agent))
+		a.say("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
 	case list.Stale:

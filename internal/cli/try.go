@@ -25,7 +25,7 @@ func (a *app) tryCommand() *cobra.Command {
 		Short: "Try dibs on a board of its own, without an account",
 		Long: "Run a Notion-compatible server with some twenty tasks and a daemon that works on it, until it is\n" +
 			"stopped. In another terminal, \"dibs try\" before a command has it ask that daemon. Nothing is set\n" +
-			"in the shell, and neither your configuration nor your environment is looked at, DIBS_AGENT apart:\n" +
+			"in the shell, and neither your configuration nor your environment is looked at, DIBS_AGENT and DIBS_SESSION apart:\n" +
 			"a trial cannot touch anything real. The board stays as it is for the next trial.",
 		Example: "  dibs try &\n" +
 			"  dibs try next --agent Sandman\n" +
@@ -106,12 +106,12 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	}
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT") || name == "NOTION_TOKEN" {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || name == "NOTION_TOKEN" {
 			os.Unsetenv(name)
 		}
 	}
 	os.Setenv("DIBS_CONFIG", folder.Config())
-	tried := &app{stdout: a.stdout, stderr: a.stderr}
+	tried := &app{ctx: a.ctx, stdout: a.stdout, stderr: a.stderr}
 	root := tried.root()
 	if a.json {
 		args = append([]string{"--json"}, args...)

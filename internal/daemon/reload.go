@@ -19,7 +19,7 @@ import (
 
 // reloadable are the keys that can change while the daemon runs.
 var reloadable = []string{
-	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents",
+	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "names.prefix", "names.keep",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
 	"sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
@@ -59,6 +59,7 @@ func (d *Daemon) Reload(c config.Config) error {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
 	d.broker.SetAgents(agentsOf(c))
+	d.broker.SetNaming(namingOf(c))
 	if d.logLevel != nil {
 		d.logLevel.Set(c.Log.Severity())
 	}
@@ -85,9 +86,14 @@ func (d *Daemon) listed() []int {
 func agentsOf(c config.Config) []broker.Agent {
 	var out []broker.Agent
 	for _, a := range c.Agents {
-		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs})
+		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs, Limit: a.MaxPerAgent})
 	}
 	return out
+}
+
+// namingOf returns how a configuration has names minted in the terms of the broker.
+func namingOf(c config.Config) broker.Naming {
+	return broker.Naming{Prefix: c.Names.Prefix, Keep: c.Names.Keep}
 }
 
 // chooseWait is how long a reload waits to hear from Notion whether the data source that

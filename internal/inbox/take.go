@@ -28,6 +28,8 @@ type Waiting struct {
 	// Pending is whether there is a trigger to be taken, and Available whether there is
 	// one that tells of available tasks.
 	Pending, Available bool
+	// Count is how many triggers there are to be taken, beside those of available tasks.
+	Count int
 	// Processes have taken triggers and not acknowledged them, and Oldest is when the
 	// first of those that were taken, by anybody, was; zero if there is none.
 	Processes []string

@@ -8,6 +8,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/names"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -70,6 +71,29 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	begin(2, "one more")
 	if prior := begin(2, "0"); prior != nil {
 		t.Error("the oldest is still there")
+	}
+}
+
+// Of the names minted for one user those asked for last are kept, and those with claims.
+func TestNamesOfOneUserAreBounded(t *testing.T) {
+	j := newJournal(t)
+	other := mustMint(t, j, "a", func(m *names.Mint) { m.UID = 1001 })
+	holder, heard, silent := mustMint(t, j, "holds", nil), mustMint(t, j, "asks", nil), mustMint(t, j, "silent", nil)
+	grant(t, j, attempt(holder, "a", t0), t0)
+	const kept = 10_000
+	for i := range kept {
+		if i == kept/2 {
+			mustMint(t, j, "asks", nil)
+		}
+		mustMint(t, j, "", nil)
+	}
+	for session, want := range map[string]string{"holds": holder, "asks": heard, "silent": ""} {
+		if got, _, err := j.SessionName(t.Context(), 1000, session, t0.Add(-time.Hour)); got != want || err != nil {
+			t.Errorf("the session that %s has %q, %v; want %q (%q was silent)", session, got, err, want, silent)
+		}
+	}
+	if got, _, err := j.SessionName(t.Context(), 1001, "a", t0.Add(-time.Hour)); got != other || err != nil {
+		t.Errorf("another user's session has %q, %v; want %q", got, err, other)
 	}
 }
 

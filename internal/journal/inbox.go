@@ -126,6 +126,7 @@ func (j *Journal) Waiting(ctx context.Context, agent string) (inbox.Waiting, err
 			w.Available = true
 		case pending:
 			w.Pending = true
+			w.Count++
 		default:
 			if process != "" && !slices.Contains(w.Processes, process) {
 				w.Processes = append(w.Processes, process)

@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
+	"dibs/internal/names"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 )
@@ -74,6 +75,14 @@ func callAll(t *testing.T, j *Journal) {
 	var failed []error
 	check := func(_ any, err error) { failed = append(failed, err) }
 	note := func(err error) { failed = append(failed, err) }
+	mint := names.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}
+	for _, usable := range []bool{true, true, false} {
+		mint.Usable = func(string) bool { return usable }
+		_, _, err := j.MintName(ctx, mint)
+		note(err)
+		_, _, err = j.SessionName(ctx, 0, "s", mint.Gone)
+		note(err)
+	}
 	note(j.PutTasks(ctx, []task.Task{{ID: "a"}, {ID: "b", DependsOn: []task.ID{"a"}}}))
 	check(j.Untold(ctx, "", 1))
 	check(j.Tell(ctx, now, []task.ID{"a", "b"}))

@@ -173,7 +173,7 @@ func TestDenials(t *testing.T) {
 		"limit": {
 			state: claim.Held, c: attempt("Oracle", "b", now), limit: 1,
 			want:   claim.Event{Code: claim.CodeLimitReached, Title: "Task b", URL: "https://www.notion.so/b"},
-			detail: "Oracle already holds as many tasks as an agent may (1)",
+			detail: "Oracle already holds as many tasks as it may (1)",
 		},
 	}
 	for name, test := range tests {

@@ -82,6 +82,8 @@ var inUse = []string{
 			'{"id":"01KAFQZ0000000000000000021","type":"message","agent":"Oracle","at":"2026-11-20T09:00:00Z","from":"Sandman","text":"hello","task":{"id":"","status":"","priority":"none"}}');
 	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
+	12: `
+	INSERT INTO names VALUES ('agent-7K9X', 1000, 'a session', 1795165200000, 1);`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -180,6 +182,11 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		wantOffers := []inbox.Offer{{ID: "01KAFQZ0000000000000000022", Task: "e", From: "Sandman", To: "Oracle", At: t0, Until: t0.Add(10 * time.Minute)}}
 		if diff := cmp.Diff(wantOffers, offers); err != nil || diff != "" {
 			t.Errorf("offers: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 12 {
+		if name, used, err := j.SessionName(ctx, 1000, "a session", t0); err != nil || name != "agent-7K9X" || !used.Equal(t0) {
+			t.Errorf("the name of a session is %q of %v, %v", name, used, err)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)

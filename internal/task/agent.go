@@ -11,6 +11,9 @@ import (
 // maxAgentName is the longest agent name, in characters.
 const maxAgentName = 100
 
+// AutoAgent stands, where a name is given, for one that the daemon mints. No agent has it.
+const AutoAgent = "auto"
+
 // ValidateAgent reports why name cannot be an agent's name. A name is written
 // to Notion and printed to terminals as it is, and compared exactly, so it is
 // kept to 1 to 100 visible characters without spaces around them: no two names that
@@ -19,6 +22,8 @@ func ValidateAgent(name string) error {
 	switch {
 	case name == "":
 		return errors.New("an agent's name is empty")
+	case name == AutoAgent:
+		return fmt.Errorf("%q is no agent's name: it asks for one to be minted, as --agent auto and POST /v1/agents do", name)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("agent name %q is not valid UTF-8", name)
 	case utf8.RuneCountInString(name) > maxAgentName:
@@ -31,6 +36,22 @@ func ValidateAgent(name string) error {
 		return fmt.Errorf("agent name %+q contains a character that is not seen: want visible characters, with no space but the plain one", name)
 	}
 	return nil
+}
+
+// anyEnding stands at the end of a pattern for one character or more.
+const anyEnding = "*"
+
+// IsAgentPattern reports whether name stands for all names that begin like it: whether
+// it ends in *.
+func IsAgentPattern(name string) bool { return strings.HasSuffix(name, anyEnding) }
+
+// MatchAgent reports whether a pattern, or a name, covers name.
+func MatchAgent(pattern, name string) bool {
+	begin, open := strings.CutSuffix(pattern, anyEnding)
+	if !open {
+		return pattern == name
+	}
+	return len(name) > len(begin) && strings.HasPrefix(name, begin)
 }
 
 // brailleBlank is a symbol that looks like a space.

@@ -21,6 +21,7 @@ func TestValidateAgent(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, want string }{
 		{"", "empty"},
+		{"auto", "asks for one to be minted"},
 		{strings.Repeat("é", 101), "101 characters"},
 		{"Sand\xffman", "not valid UTF-8"},
 		{"Sand\nman", "control character"},
@@ -49,6 +50,26 @@ func TestValidateAgent(t *testing.T) {
 		}
 		if err != nil && strings.ContainsAny(err.Error(), "\n\x1b") {
 			t.Errorf("ValidateAgent(%q): the error repeats a control character: %q", tt.name, err)
+		}
+	}
+}
+
+func TestMatchAgent(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"Sandman", "Sandman", true},
+		{"Sandman", "Sandman2", false},
+		{"agent-*", "agent-7K9X", true},
+		{"agent-*", "agent-", false},
+		{"agent-*", "Agent-7K9X", false},
+		{"agent-*", "my-agent-7K9X", false},
+		{"*", "Sandman", true},
+		{"*", "", false},
+	} {
+		if got := task.MatchAgent(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("MatchAgent(%q, %q) = %v", tt.pattern, tt.name, got)
 		}
 	}
 }

@@ -201,6 +201,21 @@ func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason s
 	return answer[claim.Claim](ctx, b, "Decline", agent, id, reason)
 }
 
+// Minted is the result of Mint.
+type Minted struct {
+	Name string
+	New  bool
+}
+
+func (b *Broker) Mint(ctx context.Context, uid int, session string) (string, bool, error) {
+	m, err := answer[Minted](ctx, b, "Mint", uid, session)
+	return m.Name, m.New, err
+}
+
+func (b *Broker) Identify(ctx context.Context, agent string, uid int) (broker.Identity, error) {
+	return answer[broker.Identity](ctx, b, "Identify", agent, uid)
+}
+
 func (b *Broker) Authorize(agent string, uid int) error {
 	_, err := answer[any](context.Background(), b, "Authorize", agent, uid)
 	return err

@@ -93,6 +93,14 @@ type Broker interface {
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time
 
+	// Mint returns the name of a user's session, a new one if it has none or session is
+	// empty. It fails with *broker.ForbiddenError.
+	Mint(ctx context.Context, uid int, session string) (name string, minted bool, err error)
+
+	// Identify says how an agent stands, and whether the user may go by its name. It
+	// fails with *broker.InvalidError.
+	Identify(ctx context.Context, agent string, uid int) (broker.Identity, error)
+
 	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
 	// the user may not act as agent. uid is -1 where it is not known.
 	Authorize(agent string, uid int) error

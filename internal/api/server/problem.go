@@ -107,6 +107,9 @@ func (s *Server) denied(d *claim.Denied) *api.Problem {
 	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
 		p.RetryIn(retryUnavailable)
 	}
+	if len(d.Has) > 0 {
+		p.Claims = each(d.Has, s.claimOf)
+	}
 	if d.Task.ID != "" {
 		ref := refOf(d.Task)
 		p.Task = &ref

@@ -53,6 +53,16 @@ func TestDenial(t *testing.T) {
 			t.Errorf("body (-want +got):\n%s", diff)
 		}
 	})
+	inBubble(t, "limit reached, with what is held", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
+			Code: claim.CodeLimitReached, Detail: "too many", Has: []claim.Claim{held()},
+		}})
+		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		if p := problemIn(t, got); p.Code != "limit_reached" || len(p.Claims) != 1 || p.Claims[0].ID != claimID {
+			t.Errorf("answered %s, want the claim that is held", got.body)
+		}
+	})
 	for code, status := range map[claim.Code]int{
 		claim.CodeHeld:                409,
 		claim.CodeNotOpen:             409,

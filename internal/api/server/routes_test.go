@@ -106,6 +106,35 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"acknowledged":["a","c"],"unknown":["b"]}`,
 		},
 		{
+			name: "mint", method: "POST", path: "/v1/agents", body: `{"session":"a"}`,
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, "a"}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
+			status: 201, want: `{"agent":"agent-7K9X","minted":true}`,
+		},
+		{
+			name: "mint again", method: "POST", path: "/v1/agents", body: `{"session":"a"}`,
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, "a"}, Result: apitest.Minted{Name: "agent-7K9X"}}},
+			status: 200, want: `{"agent":"agent-7K9X","minted":false}`,
+		},
+		{
+			name: "mint without a body", method: "POST", path: "/v1/agents",
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, ""}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
+			status: 201, want: `{"agent":"agent-7K9X","minted":true}`,
+		},
+		{
+			name: "agent", method: "GET", path: "/v1/agents/Sandman",
+			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", -1}, Result: broker.Identity{
+				Agent: "Sandman", UID: 1000, Claims: []claim.Claim{held()}, Limit: 2, Waiting: 3,
+			}}},
+			status: 200, want: `{"agent":"Sandman","uid":1000,"allowed":true,"claims":[` + heldJSON + `],"max_per_agent":2,"inbox":3}`,
+		},
+		{
+			name: "agent that the caller may not be", method: "GET", path: "/v1/agents/Sandman",
+			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", -1}, Result: broker.Identity{
+				Agent: "Sandman", UID: -1, Forbidden: &broker.ForbiddenError{Agent: "Sandman", Detail: "not\nyou"},
+			}}},
+			status: 200, want: `{"agent":"Sandman","allowed":false,"reason":"not; you","claims":[],"max_per_agent":0,"inbox":0}`,
+		},
+		{
 			name: "send", method: "POST", path: "/v1/messages", body: `{"from":"Sandman","to":"Oracle","text":"hello"}`,
 			calls: []apitest.Call{allowed("Sandman"), {
 				Method: "Send", Args: []any{broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}},
@@ -361,9 +390,9 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
-			"POST /v1/ack", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
+			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
 			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
@@ -374,8 +403,8 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
-			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
+			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}

@@ -1,0 +1,126 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/names"
+	"dibs/internal/task"
+)
+
+// Names is where minted names are kept.
+type Names interface {
+	// SessionName returns the name that a session of that user has if it was heard of
+	// since gone, and when it last asked for it; empty if it has none.
+	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
+	// MintName gives a session the name that it has, or a new one.
+	MintName(context.Context, names.Mint) (name string, minted bool, err error)
+}
+
+// Naming is how names are minted.
+type Naming struct {
+	// Prefix is how they begin.
+	Prefix string
+	// Keep is how long a session that is not heard of keeps its name.
+	Keep time.Duration
+}
+
+// SetNaming changes Config.Naming. Names that were minted stay.
+func (b *Broker) SetNaming(n Naming) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.naming = n
+}
+
+// refresh is how long it is not stored anew that a session has asked for its name.
+const refresh = time.Minute
+
+// Mint returns the name of a session of that user: the one that it has, or else a new one
+// that no agent here has and that is on no task. Without a session the name is always a
+// new one. The error is a *ForbiddenError if `agents` keeps the user from such a name.
+func (b *Broker) Mint(ctx context.Context, uid int, session string) (name string, minted bool, err error) {
+	b.mu.Lock()
+	naming := b.naming
+	b.mu.Unlock()
+	usable := func(name string) bool { return b.Authorize(name, uid) == nil }
+	now := time.Now()
+	m := names.Mint{Prefix: naming.Prefix, UID: uid, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
+	known := false
+	if session != "" {
+		has, used, err := b.names.SessionName(ctx, uid, session, m.Gone)
+		if err != nil {
+			return "", false, err
+		}
+		if known = has != "" && usable(has); known && now.Sub(used) < refresh {
+			return has, false, nil
+		}
+	}
+	if !known {
+		if err := b.mintable(m); err != nil {
+			return "", false, err
+		}
+	}
+	// What is on the board is looked up first: the journal is not to wait for the mirror,
+	// which may be waiting for the journal.
+	seen := b.seen()
+	m.Free = func(name string) bool { return !seen[name] && usable(name) }
+	return b.names.MintName(ctx, m)
+}
+
+// mintable says why a user may go by none of the names that could be minted.
+func (b *Broker) mintable(m names.Mint) error {
+	name := m.Next()
+	agents := b.configured()
+	if m.Usable(name) {
+		return nil
+	}
+	pattern := m.Prefix + "-*"
+	if a, listed := entry(agents, name); listed {
+		return &ForbiddenError{Agent: name, Detail: fmt.Sprintf("no name can be minted for user %d: the `uids` of %q in `agents` say who may go by one", m.UID, a.Name)}
+	}
+	return &ForbiddenError{Agent: name, Detail: fmt.Sprintf("no name such as %s can be minted, as `agents` lists who may claim: use one of the names there, or add %q to them", name, pattern)}
+}
+
+// seen returns the names that are on tasks, and those configured.
+func (b *Broker) seen() map[string]bool {
+	seen := make(map[string]bool)
+	for t := range b.mirror.Tasks() {
+		seen[t.ClaimedBy] = true
+	}
+	for _, a := range b.configured() {
+		seen[a.Name] = true
+	}
+	return seen
+}
+
+// Identity is what the daemon knows of an agent, and of a user who would go by its name.
+type Identity struct {
+	Agent string
+	UID   int // -1 for an unknown user
+	// Forbidden says why the user may not go by the name; nil if that is allowed.
+	Forbidden error
+	Claims    []claim.Claim // that it holds, oldest first
+	Limit     int           // how many tasks it may have at a time, 0 for any number
+	Waiting   int           // how many triggers a poll would get
+}
+
+// Identify says how an agent stands. It takes nothing from its inbox.
+func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity, error) {
+	if err := task.ValidateAgent(agent); err != nil {
+		return Identity{}, &InvalidError{Detail: err.Error()}
+	}
+	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	if err != nil {
+		return Identity{}, err
+	}
+	id := Identity{
+		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent),
+		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting.Count,
+	}
+	if waiting.Available && b.available(agent) > 0 {
+		id.Waiting++
+	}
+	return id, nil
+}

@@ -1,0 +1,106 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/names"
+)
+
+// mintTries is how many names are tried before it is said that none is free.
+const mintTries = 100
+
+// keptNames is how many names of one user are on record at the most. Those that were asked
+// for longest ago are forgotten first, except those that have claims.
+const keptNames = 10_000
+
+// idle is a condition on rows of names: nobody was heard of under the name since the
+// moment ?1, by a question for it or by a poll, and it has no claim.
+const idle = `used < ?1
+	AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.agent = names.name AND claims.` + unended + `)
+	AND NOT EXISTS (SELECT 1 FROM pollers WHERE pollers.agent = names.name AND pollers.polled >= ?1)`
+
+// SessionName returns the name that was minted for a session of that user which was
+// heard of since gone, and when it was last asked for; empty if there is none.
+func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error) {
+	var at int64
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT name, used FROM names WHERE uid = ?2 AND session = ?3 AND session <> '' AND NOT (`+idle+`)`,
+		gone.UnixMilli(), uid, session).Scan(&name, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", time.Time{}, nil
+	}
+	return name, moment(at), j.failed(err, "reading the name of a session")
+}
+
+// MintName gives a session the name that it has, or else a new one that nobody in the
+// journal has and m.Free agrees to. Names of sessions that are gone are forgotten.
+func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, minted bool, err error) {
+	err = j.write(ctx, func(tx *tx) error {
+		name, minted = "", false
+		_, err := tx.ExecContext(ctx, "DELETE FROM names WHERE "+idle, m.Gone.UnixMilli())
+		if err != nil {
+			return err
+		}
+		if m.Session != "" {
+			name, err = scanString(tx.QueryRowContext(ctx, "SELECT name FROM names WHERE uid = ? AND session = ? AND session <> ''", m.UID, m.Session))
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+			case err != nil:
+				return err
+			case m.Usable(name):
+				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ?, nth = "+next+" WHERE name = ?", m.Now.UnixMilli(), m.UID, name)
+				return err
+			default:
+				// The name stays taken, and is nobody's.
+				if _, err := tx.ExecContext(ctx, "UPDATE names SET session = '' WHERE name = ?", name); err != nil {
+					return err
+				}
+			}
+		}
+		for range mintTries {
+			name = m.Next()
+			free, err := nobodys(ctx, tx, name)
+			if err != nil {
+				return err
+			}
+			if free && m.Free(name) {
+				minted = true
+				return keepName(ctx, tx, name, m)
+			}
+		}
+		return fmt.Errorf("the %d names tried are all taken: set another names.prefix", mintTries)
+	})
+	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
+}
+
+// next is where a question of the user ? stands among that user's.
+const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
+
+// keepName stores a new name, and forgets the oldest of the user's that are too many.
+func keepName(ctx context.Context, tx *tx, name string, m names.Mint) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+next+")",
+		name, m.UID, m.Session, m.Now.UnixMilli(), m.UID)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		DELETE FROM names
+		 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM names WHERE uid = ?1) - ?2
+		   AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.agent = names.name AND claims.`+unended+`)`,
+		m.UID, keptNames)
+	return err
+}
+
+// nobodys reports whether the journal knows nothing of an agent of that name.
+func nobodys(ctx context.Context, tx *tx, name string) (free bool, err error) {
+	err = tx.QueryRowContext(ctx, `
+		SELECT NOT EXISTS (SELECT 1 FROM names WHERE name = ?1)
+		   AND NOT EXISTS (SELECT 1 FROM claims WHERE agent = ?1)
+		   AND NOT EXISTS (SELECT 1 FROM pollers WHERE agent = ?1)
+		   AND NOT EXISTS (SELECT 1 FROM triggers WHERE agent = ?1)`, name).Scan(&free)
+	return free, err
+}
