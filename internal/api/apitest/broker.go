@@ -16,6 +16,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,6 +196,28 @@ func (b *Broker) Offer(ctx context.Context, o broker.Offer) (claim.Claim, time.T
 
 func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
 	return answer[claim.Claim](ctx, b, "Decline", agent, id, reason)
+}
+
+func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reserve", r, of)
+}
+
+func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Unreserve", id, agent)
+}
+
+func (b *Broker) Reservation(ctx context.Context, id string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reservation", id)
+}
+
+func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reservation {
+	list, _ := answer[[]reserve.Reservation](ctx, b, "Reservations", agent)
+	return list
+}
+
+func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
+	_, err := answer[any](ctx, b, "CheckReserved", agent, targets)
+	return err
 }
 
 func (b *Broker) Authorize(agent string, uid int) error {
