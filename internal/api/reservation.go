@@ -43,7 +43,7 @@ type ReserveTarget struct {
 // the reservation.
 type ReserveRequest struct {
 	Agent      string          `json:"agent" minLength:"1" doc:"Who reserves"`
-	Targets    []ReserveTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 32"`
+	Targets    []ReserveTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 32" maxItems:"32"`
 	Folder     string          `json:"folder,omitempty" maxLength:"4096" doc:"Where the patterns were given, for people"`
 	Shared     bool            `json:"shared,omitempty" doc:"Let others have it, too, who ask to share it"`
 	ForSeconds float64         `json:"for_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How long at the most; without it, as long as the claim or the process lasts, at most a day, and half an hour if there is neither"`
@@ -71,7 +71,7 @@ type CheckTarget struct {
 // CheckRequest asks whether an agent may touch all of these paths.
 type CheckRequest struct {
 	Agent   string        `json:"agent,omitempty" doc:"Who wants to; without it, what anybody has reserved is somebody else's"`
-	Targets []CheckTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 1000"`
+	Targets []CheckTarget `json:"targets" minItems:"1" nullable:"false" doc:"At most 1000" maxItems:"1000"`
 }
 
 // Checked answers a CheckRequest: nothing of it is somebody else's.

@@ -94,8 +94,8 @@ type Broker struct {
 
 	reserved Reservations
 
-	now     func() time.Time
-	back    func() <-chan struct{}
+	now  func() time.Time
+	back func() <-chan struct{}
 
 	comments Comments
 	report   func(context.Context, *api.Status) error

@@ -15,7 +15,7 @@ import (
 func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, body api.ReserveRequest, key string) (api.Reservation, error) {
 	targets, err := place.Patterns(folder, patterns)
 	if err != nil {
-		return api.Reservation{}, err
+		return api.Reservation{}, api.NewProblem(api.CodeInvalidRequest, err.Error())
 	}
 	body.Folder, body.Targets = folder, nil
 	for _, t := range targets {
@@ -42,20 +42,36 @@ func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservatio
 	return ask[api.Reservations](ctx, c, get("/v1/reservations", q))
 }
 
-// MayTouch asks, with one request that costs none to Notion and waits for nothing, whether
-// an agent may touch all of these files, which are named in a folder, an absolute path. The
-// error is an *api.Problem of code reserved if it may not; everybody may, who is not told
-// so.
+// maxBatch is about how many bytes of paths go with one request.
+const maxBatch = 40 << 10
+
+// MayTouch asks whether an agent may touch all of these files, which are named in a folder,
+// an absolute path. It is one request for up to some hundred of them, which costs none to
+// Notion and waits for nothing. The error is an *api.Problem of code reserved if something
+// of it is somebody else's.
 func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...string) (api.Checked, error) {
 	targets, err := place.Paths(folder, paths)
 	if err != nil {
-		return api.Checked{}, err
+		return api.Checked{}, api.NewProblem(api.CodeInvalidRequest, err.Error())
 	}
-	body := api.CheckRequest{Agent: agent}
-	for _, t := range targets {
-		body.Targets = append(body.Targets, api.CheckTarget{Path: t.Text, At: spotsOf(t), Folder: t.Folder})
+	checked := api.Checked{Paths: []string{}}
+	for len(targets) > 0 {
+		body := api.CheckRequest{Agent: agent}
+		for size := 0; len(targets) > 0 && size < maxBatch && len(body.Targets) < reserve.MaxPaths; targets = targets[1:] {
+			t := api.CheckTarget{Path: targets[0].Text, At: spotsOf(targets[0]), Folder: targets[0].Folder}
+			body.Targets = append(body.Targets, t)
+			size += 40 + len(t.Path)
+			for _, s := range t.At {
+				size += 20 + len(s.In) + len(s.Path)
+			}
+		}
+		part, err := ask[api.Checked](ctx, c, post("/v1/reservations/check", body, ""))
+		if err != nil {
+			return api.Checked{}, err
+		}
+		checked.Paths = append(checked.Paths, part.Paths...)
 	}
-	return ask[api.Checked](ctx, c, post("/v1/reservations/check", body, ""))
+	return checked, nil
 }
 
 func spotsOf(t reserve.Target) []api.Spot {
