@@ -37,6 +37,7 @@ type Spot struct {
 type ReserveTarget struct {
 	Pattern string `json:"pattern" minLength:"1" doc:"As it was written"`
 	At      []Spot `json:"at" minItems:"1" nullable:"false"`
+	Files   bool   `json:"files,omitempty" doc:"It means files: not what would be in a folder of such a name"`
 }
 
 // ReserveRequest asks for all that it names, or nothing. To ask for the same again renews

@@ -245,7 +245,7 @@ func (b *Book) taken(ctx context.Context, e entry) error {
 			}
 			r := b.standing(ctx, other.Reservation)
 			if worst == nil || r.Until.After(worst.Until) {
-				worst = &Taken{Asked: m.text, Pattern: other.marks[i].text, By: r, Until: r.Until}
+				worst = &Taken{Asked: m.text, Pattern: other.marks[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
 			}
 			break
 		}

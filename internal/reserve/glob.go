@@ -10,13 +10,22 @@ import (
 )
 
 // Glob is a pattern as in a .gitignore that stands at the top of a place. It covers the
-// files and folders that it matches, and all that is in those folders. It is anchored:
+// files and folders that it matches, and all that is in those folders, see OfFiles. It is anchored:
 // what stands anywhere below begins with `/**/`. The zero Glob covers nothing.
 type Glob struct {
 	text  string
 	parts []part
 	// within is set if the pattern ends with a slash: of what it matches, only folders count.
 	within bool
+	// leaf is set if what it matches are files, which have nothing in them.
+	leaf bool
+}
+
+// OfFiles returns the Glob that takes what g matches for files: it does not cover what
+// would be in a folder of such a name. One that ends with a slash stays as it is.
+func (g Glob) OfFiles() Glob {
+	g.leaf = !g.within
+	return g
 }
 
 // part is what stands between two slashes of a Glob.
@@ -118,7 +127,8 @@ func (g Glob) Match(path string, folder bool) bool {
 			}
 		}
 		g.skipDeep(next)
-		if next[len(g.parts)] && (!g.within || folder || n < len(names)-1) {
+		last := n == len(names)-1
+		if next[len(g.parts)] && (!g.within || folder || !last) && (!g.leaf || !folder && last) {
 			return true
 		}
 		at, next = next, at
@@ -152,32 +162,37 @@ func (g Glob) Overlaps(h Glob) bool {
 	if len(g.parts) == 0 || len(h.parts) == 0 {
 		return false
 	}
-	o := overlap{g: g.parts, h: h.parts, seen: make([]bool, len(g.parts)*len(h.parts)), left: budget}
+	o := overlap{g: g, h: h, seen: make([]bool, len(g.parts)*len(h.parts)), left: budget}
 	return o.from(0, 0)
 }
 
 // overlap looks for a path of which the parts of g cover the beginning, and those of h, too.
 type overlap struct {
-	g, h []part
+	g, h Glob
 	seen []bool // by i and j, see from
 	left int
 }
 
 // from reports whether g[i:] and h[j:] may match a path together.
 func (o *overlap) from(i, j int) bool {
-	if i == len(o.g) || j == len(o.h) {
-		// One matches already: it covers whatever the rest of the other matches.
-		return true
+	g, h := o.g.parts, o.h.parts
+	switch {
+	case i == len(g) && j == len(h):
+		return true // a file, or something in a folder
+	case i == len(g):
+		return !o.g.leaf || rest(h[j:]) == 0 // it covers whatever the rest of the other matches
+	case j == len(h):
+		return !o.h.leaf || rest(g[i:]) == 0
 	}
 	if o.left--; o.left < 0 {
 		return true
 	}
-	if at := i*len(o.h) + j; o.seen[at] {
+	if at := i*len(h) + j; o.seen[at] {
 		return false
 	} else {
 		o.seen[at] = true
 	}
-	p, q := o.g[i], o.h[j]
+	p, q := g[i], h[j]
 	switch {
 	case p.deep && q.deep:
 		return o.from(i+1, j) || o.from(i, j+1)
@@ -187,6 +202,16 @@ func (o *overlap) from(i, j int) bool {
 		return o.from(i, j+1) || o.from(i+1, j)
 	}
 	return p.overlaps(q, &o.left) && o.from(i+1, j+1)
+}
+
+// rest is how many names parts take at least.
+func rest(parts []part) (n int) {
+	for _, p := range parts {
+		if !p.deep {
+			n++
+		}
+	}
+	return n
 }
 
 func (p part) overlaps(q part, left *int) bool {

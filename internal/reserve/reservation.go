@@ -67,7 +67,7 @@ func (r Reservation) same(other Reservation) bool {
 	}
 	for i, t := range r.Targets {
 		o := other.Targets[i]
-		if t.Text != o.Text || len(t.At) != len(o.At) {
+		if t.Text != o.Text || t.Files != o.Files || len(t.At) != len(o.At) {
 			return false
 		}
 		for k := range t.At {
@@ -88,17 +88,25 @@ type Taken struct {
 	By      Reservation
 	// Until is when that ends at the latest, in Notion's time.
 	Until time.Time
+	// Anywhere is set if what was asked for is a pattern without a slash, which means it in
+	// every folder.
+	Anywhere bool
 }
 
 func (t *Taken) Error() string {
-	what := t.Asked
+	says := fmt.Sprintf("%s is reserved by %s", t.Asked, t.By.Agent)
 	if t.Pattern != t.Asked {
-		what += ", by the pattern " + t.Pattern
+		says += ", by the pattern " + t.Pattern
 	}
 	if t.By.Shared {
-		return fmt.Sprintf("%s is reserved by %s, who shares it: join with dibs reserve --shared, or work on something else", what, t.By.Agent)
+		says += ", who shares it: join with dibs reserve --shared, or work on something else"
+	} else {
+		says += fmt.Sprintf(": work on something else, or ask %s to give it back", t.By.Agent)
 	}
-	return fmt.Sprintf("%s is reserved by %s: work on something else, or ask %s to give it back", what, t.By.Agent, t.By.Agent)
+	if t.Anywhere {
+		says += fmt.Sprintf("; %s means that in every folder below: write ./%s for the one here alone", t.Asked, t.Asked)
+	}
+	return says
 }
 
 // Full says that somebody has reserved as much as may be at a time.

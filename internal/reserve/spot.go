@@ -32,6 +32,9 @@ type Target struct {
 	At   []Spot `json:"at"`
 	// Folder says of a path that it is a folder: all that is in it is meant.
 	Folder bool `json:"folder,omitempty"`
+	// Files says of a pattern that it means files: it does not cover what would be in a
+	// folder of such a name.
+	Files bool `json:"files,omitempty"`
 }
 
 // The limits of one request. Its texts are kept, and told to others.
@@ -64,15 +67,14 @@ func NameOf(text string) (name string, is bool, err error) {
 // beginning or end; empty for the top. A `./` before the pattern is the folder, too, and
 // `.` all that is in it. The error says what is wrong, and with which pattern.
 func Anchor(folder, pattern string) (string, error) {
-	rest := pattern
-	for {
-		more, cut := strings.CutPrefix(rest, "./")
-		if !cut {
-			break
-		}
-		rest = "/" + strings.TrimLeft(more, "/")
+	rest, here := strings.CutPrefix(pattern, "./")
+	for cut := here; cut; {
+		rest, cut = strings.CutPrefix(strings.TrimLeft(rest, "/"), "./")
 	}
-	if rest == "." || rest == "/" && pattern != "/" {
+	if here {
+		rest = "/" + strings.TrimLeft(rest, "/")
+	}
+	if rest == "." || here && rest == "/" {
 		rest = "/**"
 	}
 	switch {
@@ -125,6 +127,9 @@ func markOf(t Target) (mark, error) {
 			var err error
 			if marked.glob, err = ParseGlob(s.Path); err != nil {
 				return mark{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
+			}
+			if t.Files {
+				marked.glob = marked.glob.OfFiles()
 			}
 		}
 		m.spots = append(m.spots, marked)
@@ -208,4 +213,9 @@ func withinOf(t Target) (map[Spot]Glob, error) {
 		within[s] = g
 	}
 	return within, nil
+}
+
+// anywhere reports a pattern that means what it says in every folder.
+func anywhere(m mark) bool {
+	return m.spots[0].place != Names && m.text != "." && !strings.Contains(strings.TrimSuffix(m.text, "/"), "/")
 }

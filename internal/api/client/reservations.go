@@ -19,7 +19,7 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	}
 	body.Folder, body.Targets = folder, nil
 	for _, t := range targets {
-		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t)})
+		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t), Files: t.Files})
 	}
 	made, err := ask[api.Reserved](ctx, c, post("/v1/reservations", body, key))
 	return made.Reservation, err

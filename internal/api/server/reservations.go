@@ -59,7 +59,7 @@ func (s *Server) reserve(ctx context.Context, in *struct {
 		Agent: body.Agent, UID: caller(ctx), Folder: body.Folder, Shared: body.Shared,
 		For: time.Duration(body.ForSeconds * float64(time.Second)), Process: process,
 		Targets: each(body.Targets, func(t api.ReserveTarget) reserve.Target {
-			return reserve.Target{Text: t.Pattern, At: each(t.At, spotOf)}
+			return reserve.Target{Text: t.Pattern, At: each(t.At, spotOf), Files: t.Files}
 		}),
 	}
 	var of broker.Ref

@@ -74,6 +74,7 @@ func (f *folder) pattern(text string) (reserve.Target, error) {
 	if err := f.stand(&t, f.real, text); err != nil {
 		return t, err
 	}
+	t.Files = f.meansFiles(text)
 	// `sub/*.go`, where sub is a link, or in a repository of its own.
 	lead, rest := plainFolders(text)
 	if lead != "" {
@@ -95,6 +96,19 @@ func (f *folder) pattern(text string) (reserve.Target, error) {
 		f.lie(&t, there, func(path string) string { return "/" + reserve.Escape(strings.TrimPrefix(path, "/")) })
 	}
 	return t, nil
+}
+
+// meansFiles reports whether a pattern means files, rather than folders with all that is in
+// them: one that names a file that is there, or that ends as the names of files do, with a
+// dot and something behind it. In a .gitignore it could be a folder, too, and then every
+// file would be in the way of every pattern: src/a.go of *.md, for src/a.go/b.md.
+func (f *folder) meansFiles(text string) bool {
+	if info, err := os.Stat(filepath.Join(f.real, text)); err == nil {
+		return !info.IsDir()
+	}
+	name := text[strings.LastIndexByte(text, '/')+1:]
+	dot := strings.LastIndexByte(name, '.')
+	return dot > 0 && strings.Trim(name[dot+1:], "*") != ""
 }
 
 // misread reports an absolute path, which in a .gitignore is none.
