@@ -15,6 +15,7 @@ import (
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
@@ -82,6 +83,10 @@ var inUse = []string{
 			'{"id":"01KAFQZ0000000000000000021","type":"message","agent":"Oracle","at":"2026-11-20T09:00:00Z","from":"Sandman","text":"hello","task":{"id":"","status":"","priority":"none"}}');
 	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
+	12: `
+	INSERT INTO reserved VALUES ('01KAFQZ0000000000000000031', '{"id":"01KAFQZ0000000000000000031","agent":"Oracle","uid":1000,"shared":true,
+		"targets":[{"text":"*.go","files":true,"at":[{"in":"/repo/.git","path":"/**/*.go"}]}],"made_at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:30:00Z",
+		"claim":"01KAFQZ0000000000000000001","process":{"ID":7,"Began":"boot 12","UID":1000}}');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -180,6 +185,17 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		wantOffers := []inbox.Offer{{ID: "01KAFQZ0000000000000000022", Task: "e", From: "Sandman", To: "Oracle", At: t0, Until: t0.Add(10 * time.Minute)}}
 		if diff := cmp.Diff(wantOffers, offers); err != nil || diff != "" {
 			t.Errorf("offers: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 12 {
+		got, err := j.Reservations(ctx)
+		want := []reserve.Reservation{{
+			ID: "01KAFQZ0000000000000000031", Agent: "Oracle", UID: 1000, Shared: true, Made: t0, Until: t0.Add(30 * time.Minute), Claim: held.ID,
+			Targets: []reserve.Target{{Text: "*.go", Files: true, At: []reserve.Spot{{Place: "/repo/.git", Path: "/**/*.go"}}}},
+			Process: alive.Process{ID: 7, Began: "boot 12", UID: 1000},
+		}}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("reservations: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)
