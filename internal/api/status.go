@@ -13,7 +13,7 @@ type Status struct {
 	Mirror     MirrorStatus `json:"mirror"`
 	ClaimsHeld int          `json:"claims_held"`
 	// Reservations are those of files and other things.
-	Reservations []Reservation `json:"reservations" nullable:"false" doc:"What agents have reserved beside tasks, oldest first"`
+	Reservations []Reservation `json:"reservations,omitempty" doc:"What agents have reserved beside tasks, oldest first"`
 	Outbox       OutboxStatus  `json:"outbox"`
 	Policy       PolicyStatus  `json:"policy"`
 	// ReadToWrite is nil before the first claim.

@@ -15,7 +15,7 @@ import (
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
 	"dibs/internal/journal"
-	"dibs/internal/reserve"
+	reserving "dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
@@ -189,9 +189,9 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 	}
 	if version >= 12 {
 		got, err := j.Reservations(ctx)
-		want := []reserve.Reservation{{
+		want := []reserving.Reservation{{
 			ID: "01KAFQZ0000000000000000031", Agent: "Oracle", UID: 1000, Shared: true, Made: t0, Until: t0.Add(30 * time.Minute), Claim: held.ID,
-			Targets: []reserve.Target{{Text: "*.go", Files: true, At: []reserve.Spot{{Place: "/repo/.git", Path: "/**/*.go"}}}},
+			Targets: []reserving.Target{{Text: "*.go", Files: true, At: []reserving.Spot{{Place: "/repo/.git", Path: "/**/*.go"}}}},
 			Process: alive.Process{ID: 7, Began: "boot 12", UID: 1000},
 		}}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -135,16 +135,6 @@ func TestRoutes(t *testing.T) {
 			status: 201, want: `{"reservation":` + reservedJSON + `}`,
 		},
 		{
-			name: "reserve what another has", method: "POST", path: "/v1/reservations",
-			body: `{"agent":"Oracle","targets":[{"pattern":"name:db","at":[{"in":"names","path":"db"}]}]}`,
-			calls: []apitest.Call{allowed("Oracle"), {Method: "Reserve", Args: []any{
-				reserve.Request{Agent: "Oracle", Targets: []reserve.Target{{Text: "name:db", At: []reserve.Spot{{Place: "names", Path: "db"}}}}, UID: -1}, broker.Ref{},
-			}, Err: &reserve.Taken{Asked: "name:db", Pattern: "name:db", By: reserve.Reservation{ID: "R", Agent: "Sandman"}, Until: noon}}},
-			status: 409, want: `{"type":"urn:dibs:problem:reserved","title":"Somebody else has reserved it","status":409,` +
-				`"detail":"name:db is reserved by Sandman: work on something else, or ask Sandman to give it back","code":"reserved",` +
-				`"holder":"Sandman","expires_at":"2026-11-20T11:58:30.000Z","pattern":"name:db","path":"name:db","reservation":"R"}`,
-		},
-		{
 			name: "reservations", method: "GET", path: "/v1/reservations?agent=Sandman",
 			calls:  []apitest.Call{{Method: "Reservations", Args: []any{"Sandman"}, Result: []reserve.Reservation{reserved()}}},
 			status: 200, want: `{"reservations":[` + reservedJSON + `]}`,
