@@ -218,10 +218,15 @@ func (p part) overlaps(q part, left *int) bool {
 	switch {
 	case p.plain && q.plain:
 		return p.exact == q.exact
-	case p.plain:
-		return q.match(p.exact)
 	case q.plain:
-		return p.match(q.exact)
+		p, q = q, p
+		fallthrough
+	case p.plain:
+		// The library goes through the name once for each star, at worst.
+		if *left -= len(p.exact) * len(q.text) / 64; *left < 0 {
+			return true
+		}
+		return q.match(p.exact)
 	}
 	return tokensOverlap(p.tokens, q.tokens, left)
 }
