@@ -12,8 +12,10 @@ type Status struct {
 	Notion     NotionStatus `json:"notion"`
 	Mirror     MirrorStatus `json:"mirror"`
 	ClaimsHeld int          `json:"claims_held"`
-	Outbox     OutboxStatus `json:"outbox"`
-	Policy     PolicyStatus `json:"policy"`
+	// Reservations are those of files and other things.
+	Reservations []Reservation `json:"reservations,omitempty" doc:"What agents have reserved beside tasks, oldest first"`
+	Outbox       OutboxStatus  `json:"outbox"`
+	Policy       PolicyStatus  `json:"policy"`
 	// ReadToWrite is nil before the first claim.
 	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
 	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`

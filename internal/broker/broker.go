@@ -57,8 +57,9 @@ type Config struct {
 	Journal Journal
 	Feed    Feed
 	// Alive looks after claims that have keepers.
-	Alive *alive.Watch
-	Inbox InboxConfig
+	Alive    *alive.Watch
+	Inbox    InboxConfig
+	Reserved Reservations
 	// Now is Notion's time.
 	Now func() time.Time
 	// Back returns a channel that is closed when Notion is next found to be back; nil
@@ -89,9 +90,12 @@ type Broker struct {
 	feed    Feed
 	alive   *alive.Watch
 	inbox   InboxConfig
-	names   Names
-	now     func() time.Time
-	back    func() <-chan struct{}
+
+	reserved Reservations
+
+	names Names
+	now   func() time.Time
+	back  func() <-chan struct{}
 
 	comments Comments
 	pages    Pages
@@ -118,7 +122,7 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
 		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
@@ -155,7 +159,10 @@ func (b *Broker) Changed(ids ...task.ID) {
 }
 
 // Claimed takes note of a change of a claim, see claim.Config.Stored.
-func (b *Broker) Claimed(c claim.Claim) { b.ready.Claimed(c.Task.ID) }
+func (b *Broker) Claimed(c claim.Claim) {
+	b.ready.Claimed(c.Task.ID)
+	b.reserved.Claimed(c)
+}
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
@@ -193,6 +200,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
+	for _, r := range b.Reservations(ctx, "") {
+		s.Reservations = append(s.Reservations, api.NewReservation(r))
+	}
 	err := b.report(ctx, &s)
 	return s, err
 }

@@ -30,6 +30,8 @@ const (
 	KindExpiring   Kind = "expiring"   // the lease is about to end, and was not renewed
 	KindCleared    Kind = "cleared"    // what a page still showed of a claim that is over was taken off it
 	KindMessage    Kind = "message"    // from Agent to Holder, or to all: Detail says what
+	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
+	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the
@@ -112,7 +114,7 @@ func (e Event) databases() []Log {
 		return []Log{MeshLog, TaskLog}
 	case KindRenewed, KindExpiring:
 		return nil
-	case KindDenied:
+	case KindDenied, KindReserved, KindUnreserved:
 		if !e.Remote {
 			return nil
 		}

@@ -50,8 +50,10 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Claim, func(), error) {
 	return cl, unlock, nil
 }
 
-// notHeld says why a claim that is not held cannot be worked with.
-func (c *Claimer) notHeld(cl Claim) *Lost {
+func (c *Claimer) notHeld(cl Claim) *Lost { return NotHeld(cl) }
+
+// NotHeld says why a claim that is not held cannot be worked with.
+func NotHeld(cl Claim) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
 	if cl.State == Finishing {
 		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it was reported as %s, and Notion has yet to be told", cl.Finish.As)

@@ -108,7 +108,13 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
-	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
+	case claim.CodeReserved:
+		if p.Pattern != "" { // not of a task
+			by := "is reserved by " + clean(p.Holder)
+			return strings.Replace(text, by, by+lasting(p.ExpiresAt, now), 1)
+		}
+		text = suggest(text, "dibs next")
+	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency:
 		text = suggest(text, "dibs next")
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {

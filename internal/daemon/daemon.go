@@ -28,6 +28,7 @@ import (
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
@@ -65,6 +66,7 @@ type Daemon struct {
 	overwrites overwrites
 	broker     *broker.Broker
 	alive      *alive.Watch
+	reserved   *reserve.Book
 	server     *server.Server
 	metrics    *metrics.Metrics
 	listen     net.Listener
@@ -251,8 +253,15 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	if err != nil {
 		return err
 	}
+	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
+		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
+		Told: func() { d.broker.Told() },
+	})
+	if err != nil {
+		return err
+	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Now: d.notion.Now, Back: d.notion.Back,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Comments: said, Pages: pages{d.notion}, Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{

@@ -40,6 +40,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
 	loops.Go(func() { d.alive.Run(work) })
+	loops.Go(func() { d.reserved.Run(work) })
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })

@@ -44,6 +44,12 @@ const (
 	Conflict      Kind = "conflict"       // found overwritten by Holder, and put back in its place
 )
 
+// What happens to reservations of files and other things.
+const (
+	Reserved   Kind = "reserved"   // by Agent, until ExpiresAt; Patterns says what
+	Unreserved Kind = "unreserved" // Agent has it no longer; Detail says why
+)
+
 // Gap is told to a reader who asks for events that are no longer kept.
 const Gap Kind = "gap"
 
@@ -83,6 +89,12 @@ type Event struct {
 	Detail string `json:"detail,omitempty"`
 	// Summary is what the agent said when it was done.
 	Summary string `json:"summary,omitempty"`
+
+	// Reservation is the id of one, Patterns what is reserved by it, and Shared whether
+	// others may share that.
+	Reservation string   `json:"reservation,omitempty"`
+	Patterns    []string `json:"patterns,omitempty"`
+	Shared      bool     `json:"shared,omitempty"`
 }
 
 // State is a task as agents are told of it.

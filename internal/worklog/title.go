@@ -28,6 +28,11 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
 	case claim.KindMessage:
 		return messageTitle(e)
+	case claim.KindReserved:
+		if e.Count > 1 {
+			return fmt.Sprintf("%s made %d more reservations", e.Agent, e.Count)
+		}
+		return fmt.Sprintf("%s reserved %s", e.Agent, task.OneLine(e.Detail, -1))
 	case claim.KindReleased:
 		if e.Holder != "" {
 			return fmt.Sprintf("%s offered %s to %s", e.Agent, about, e.Holder)

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -214,6 +215,28 @@ func (b *Broker) Mint(ctx context.Context, uid int, session string) (string, boo
 
 func (b *Broker) Identify(ctx context.Context, agent string, uid int) (broker.Identity, error) {
 	return answer[broker.Identity](ctx, b, "Identify", agent, uid)
+}
+
+func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reserve", r, of)
+}
+
+func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Unreserve", id, agent)
+}
+
+func (b *Broker) Reservation(ctx context.Context, id string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reservation", id)
+}
+
+func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reservation {
+	list, _ := answer[[]reserve.Reservation](ctx, b, "Reservations", agent)
+	return list
+}
+
+func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
+	_, err := answer[any](ctx, b, "CheckReserved", agent, targets)
+	return err
 }
 
 func (b *Broker) Authorize(agent string, uid int) error {

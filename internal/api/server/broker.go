@@ -11,6 +11,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -89,6 +90,21 @@ type Broker interface {
 
 	// Decline fails as Claim and Finish do.
 	Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error)
+
+	// Reserve fails as Lookup does, and with *reserve.Taken, *reserve.Full or
+	// *reserve.InvalidError.
+	Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error)
+
+	// Unreserve fails with *reserve.UnknownError or *reserve.OthersError.
+	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
+
+	// Reservation fails with *reserve.UnknownError.
+	Reservation(ctx context.Context, id string) (reserve.Reservation, error)
+
+	Reservations(ctx context.Context, agent string) []reserve.Reservation
+
+	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
+	CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error
 
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time

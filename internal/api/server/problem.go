@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/reserve"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -61,6 +62,12 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	}
 	if forbidden, ok := errors.AsType[*broker.ForbiddenError](err); ok {
 		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+	}
+	if taken, ok := errors.AsType[*reserve.Taken](err); ok {
+		return s.taken(taken)
+	}
+	if p := reservationProblem(err); p != nil {
+		return p
 	}
 	if store, ok := errors.AsType[*claim.StoreError](err); ok {
 		return storeProblem(store, err)

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,6 +123,31 @@ func TestErrors(t *testing.T) {
 		},
 		{name: "invalid", err: &broker.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "forbidden", err: &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}, status: 403, want: api.Problem{Code: api.CodeForbiddenAgent, Detail: "not you"}},
+		{
+			name: "reserved", err: &reserve.Taken{Asked: "a.go", Pattern: "*.go", By: reserve.Reservation{ID: "R", Agent: "Oracle"}, Until: noon}, status: 409,
+			want: api.Problem{
+				Code: api.Code(claim.CodeReserved), Detail: "a.go is reserved by Oracle, by the pattern *.go: work on something else, or ask Oracle to give it back",
+				Holder: "Oracle", ExpiresAt: api.Time{Time: noon.Add(-skew)}, Pattern: "*.go", Path: "a.go", Reservation: "R",
+			},
+		},
+		{
+			name: "too much reserved", err: &reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, status: 409,
+			want: api.Problem{Code: api.Code(claim.CodeLimitReached), Detail: "too much", RetryAfter: 4},
+		},
+		{
+			name: "another's reservation", err: &reserve.OthersError{ID: "R", Agent: "Oracle"}, status: 403,
+			want: api.Problem{
+				Code: api.CodeForbiddenAgent, Detail: "reservation R is Oracle's: ask Oracle to give it back, or wait for its end", Holder: "Oracle", Reservation: "R",
+			},
+		},
+		{
+			name: "no such reservation", err: &reserve.UnknownError{ID: "R"}, status: 404,
+			want: api.Problem{
+				Code:   api.CodeUnknownReservation,
+				Detail: "there is no reservation R, or none any longer: somebody else may have what it was for; see dibs reservations",
+			},
+		},
+		{name: "a pattern that cannot be", err: &reserve.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "the daemon knows no such task"}},
 		{
 			name: "Notion away", err: storeError(claim.Unavailable, 0), status: 503, retry: "5",

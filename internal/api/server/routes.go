@@ -49,6 +49,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.eventRoutes(own)
 	s.inboxRoutes(own)
 	s.nameRoutes(own)
+	s.reservationRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")

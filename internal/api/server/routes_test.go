@@ -15,6 +15,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,16 @@ import (
 const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
 	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+
+const reservedJSON = `{"id":"R","patterns":["*.go"],"agent":"Sandman","expires_at":"2026-11-20T11:58:30.000Z","shared":true,"folder":"/r",` +
+	`"made_at":"2026-11-20T10:58:30.000Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+
+func reserved() reserve.Reservation {
+	return reserve.Reservation{
+		ID: "R", Agent: "Sandman", Folder: "/r", Shared: true, Made: noon.Add(-time.Hour), Until: noon, Claim: claimID,
+		Targets: []reserve.Target{{Text: "*.go", Files: true, At: []reserve.Spot{{Place: "/r/.git", Path: "/**/*.go"}, {Place: "files", Path: "/r/**/*.go"}}}},
+	}
+}
 
 // TestRoutes asks every operation for everything it can be asked for.
 func TestRoutes(t *testing.T) {
@@ -141,6 +152,37 @@ func TestRoutes(t *testing.T) {
 				Result: broker.Message{ID: "m", At: noon, From: "Sandman", To: "Oracle", Text: "hello", Agents: []string{"Oracle"}},
 			}},
 			status: 201, want: `{"id":"m","at":"2026-11-20T11:58:30.000Z","from":"Sandman","to":"Oracle","text":"hello","agents":["Oracle"]}`,
+		},
+		{
+			name: "reserve", method: "POST", path: "/v1/reservations",
+			body: `{"agent":"Sandman","targets":[{"pattern":"*.go","files":true,"at":[{"in":"/r/.git","path":"/**/*.go"},{"in":"files","path":"/r/**/*.go"}]}],` +
+				`"folder":"/r","shared":true,"for_seconds":90,"claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Reserve", Result: reserved(), Args: []any{
+				reserve.Request{Agent: "Sandman", Folder: "/r", Shared: true, For: 90 * time.Second, Targets: reserved().Targets, UID: -1},
+				broker.Ref{Claim: string(claimID), Agent: "Sandman"},
+			}}},
+			status: 201, want: `{"reservation":` + reservedJSON + `}`,
+		},
+		{
+			name: "reservations", method: "GET", path: "/v1/reservations?agent=Sandman",
+			calls:  []apitest.Call{{Method: "Reservations", Args: []any{"Sandman"}, Result: []reserve.Reservation{reserved()}}},
+			status: 200, want: `{"reservations":[` + reservedJSON + `]}`,
+		},
+		{
+			name: "unreserve", method: "DELETE", path: "/v1/reservations/R?agent=Sandman",
+			calls: []apitest.Call{
+				{Method: "Reservation", Args: []any{"R"}, Result: reserved()}, allowed("Sandman"),
+				{Method: "Unreserve", Args: []any{"R", "Sandman"}, Result: reserved()},
+			},
+			status: 200, want: `{"reservation":` + reservedJSON + `}`,
+		},
+		{
+			name: "check", method: "POST", path: "/v1/reservations/check",
+			body: `{"agent":"Sandman","targets":[{"path":"a/","folder":true,"at":[{"in":"files","path":"/r/a"}]}]}`,
+			calls: []apitest.Call{{Method: "CheckReserved", Args: []any{"Sandman", []reserve.Target{
+				{Text: "a/", Folder: true, At: []reserve.Spot{{Place: "files", Path: "/r/a"}}},
+			}}}},
+			status: 200, want: `{"paths":["a/"]}`,
 		},
 		{
 			name: "offer", method: "POST", path: "/v1/tasks/" + string(taskID) + "/offer", body: `{"agent":"Sandman","to":"Oracle","text":"yours"}`,
@@ -390,11 +432,11 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
 			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
@@ -403,9 +445,9 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
-			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
+			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "Spot", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {

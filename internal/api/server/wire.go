@@ -48,6 +48,7 @@ func (s *Server) localAge(a api.Age) api.Age {
 func (s *Server) localStatus(st api.Status) api.Status {
 	st.Mirror.Age = s.localAge(st.Mirror.Age)
 	st.Outbox.Oldest = s.localTime(st.Outbox.Oldest.Time)
+	st.Reservations = each(st.Reservations, s.localReservation)
 	st.Warnings = orEmpty(st.Warnings)
 	return st
 }
@@ -133,6 +134,7 @@ func (s *Server) eventOf(e feed.Event) api.Event {
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
 		Agent: e.Agent, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
 		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
+		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {
 		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
