@@ -82,6 +82,8 @@ var inUse = []string{
 			'{"id":"01KAFQZ0000000000000000021","type":"message","agent":"Oracle","at":"2026-11-20T09:00:00Z","from":"Sandman","text":"hello","task":{"id":"","status":"","priority":"none"}}');
 	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
+	12: `
+	INSERT INTO tries (task_id, at, body) VALUES ('e', 1795165200000, '{"agent":"Oracle","at":"2026-11-20T09:00:00Z","failed":true,"why":"no ladder"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -180,6 +182,12 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		wantOffers := []inbox.Offer{{ID: "01KAFQZ0000000000000000022", Task: "e", From: "Sandman", To: "Oracle", At: t0, Until: t0.Add(10 * time.Minute)}}
 		if diff := cmp.Diff(wantOffers, offers); err != nil || diff != "" {
 			t.Errorf("offers: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 12 {
+		got, err := j.Tries(ctx, "e")
+		if diff := cmp.Diff([]claim.Try{{Agent: "Oracle", At: t0, Failed: true, Why: "no ladder"}}, got); err != nil || diff != "" {
+			t.Errorf("tries: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)

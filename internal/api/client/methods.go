@@ -31,6 +31,11 @@ func (c *Client) Complete(ctx context.Context, id string, body api.CompleteReque
 	return ask[api.Claim](ctx, c, change(id, "complete", body, key))
 }
 
+// Review says that the work is done, for a person to decide.
+func (c *Client) Review(ctx context.Context, id string, body api.ReviewRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "review", body, key))
+}
+
 // Release gives the task back.
 func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
 	return ask[api.Claim](ctx, c, change(id, "release", body, key))
@@ -91,6 +96,11 @@ func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 // Task returns a task, named by its id or key, as the daemon's copy of the database has it.
 func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return ask[api.Task](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id)), nil))
+}
+
+// Reopen puts a task back to OPEN that is blocked, failed, in review or finished.
+func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
+	return ask[api.Reopened](ctx, c, post("/v1/tasks/"+url.PathEscape(string(id))+"/reopen", body, key))
 }
 
 // Sweep puts tasks whose claim is stale back to OPEN.
