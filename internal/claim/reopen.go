@@ -25,10 +25,11 @@ type Reopening struct {
 // status that it had: OPEN if there was nothing to be done. The error is a *Denied unless
 // the ledger failed: CodeHeld if the page shows a live claim or an agent here has one.
 //
-// A task in these statuses is claimed by nobody. If a person opens it in the moment between
-// the reading and the write, and somebody claims it at once, the write covers a claim that
-// is not verified: it was sent within the write window, which is shorter than the settle
-// wait. One that lands after its sender gave up on it is like any late write of a person's.
+// A task in these statuses is claimed by nobody. But somebody else may open it as well, and
+// an agent claim it, while a write of this one is on its way. So what is left of a claim is
+// taken off first, under a mark that competes like that of a sweep; and the status changes
+// in a write of nothing else: over a live claim it looks like a person's gesture, under which
+// nobody else gets the task before the holder's daemon has found out.
 func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was task.Status, err error) {
 	unlock, err := c.locks.lock(ctx, r.Task.ID)
 	if err != nil {
@@ -38,7 +39,7 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 	work, cancel := c.detached(ctx)
 	defer cancel()
 	o := &reopening{Claimer: c, Reopening: r}
-	for range finishTries {
+	for range reopenTries {
 		if err := ctx.Err(); err != nil {
 			return task.Task{}, "", err
 		}
@@ -54,13 +55,17 @@ func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was tas
 	return task.Task{}, "", &d
 }
 
+// reopenTries is how often the page is visited to reopen a task, which takes two visits
+// where there is something left of a claim.
+const reopenTries = 5
+
 // reopening is a task that is being reopened.
 type reopening struct {
 	*Claimer
 	Reopening
-	was    task.Status // what the page showed first
-	former string      // and whose name
-	// sent says that the write may have landed.
+	was    task.Status // what the page showed, before the status was written
+	former string      // whose name it showed
+	// sent says that the write of the status may have landed.
 	sent    bool
 	failure error // of the last try
 }
@@ -79,8 +84,8 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 	}
 	defer v.Close()
 	o.Task = v.Task
-	if o.sent && v.Task.Status != o.was {
-		return o.done(ctx, v.Task) // and perhaps claimed by somebody since
+	if o.sent && v.Task.Status != o.was { // the write has taken effect
+		return o.done(ctx, v.Task) // perhaps it was claimed since
 	}
 	for _, cl := range o.book.on(v.Task.ID) {
 		if cl.State != Held && cl.State != Finishing {
@@ -99,9 +104,12 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 	} else if d != nil {
 		return task.Task{}, d
 	}
-	o.was, o.former = v.Task.Status, v.Task.ClaimedBy
+	o.was, o.former = v.Task.Status, cmp.Or(o.former, v.Task.ClaimedBy)
 	if o.was == task.Open {
 		return o.done(ctx, v.Task)
+	}
+	if v.Task.ClaimedBy != "" {
+		return task.Task{}, o.clear(ctx, v)
 	}
 	return o.write(ctx, v)
 }
@@ -160,10 +168,37 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	}), nil
 }
 
-// write reopens the task on the page that v has seen.
+// clear takes the name that v has seen, and what belongs to it, off the page.
+func (o *reopening) clear(ctx context.Context, v *visit) error {
+	t, now := v.Task, o.store.Now()
+	id := NewID(now)
+	mark, marked, err := o.putMark(ctx, v, Claim{
+		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: now,
+		Sweep: &Sweep{Reason: "the task is being reopened", Of: cmp.Or(ParseToken(t.Token).ID, id)},
+	})
+	v.Close()
+	switch {
+	case !marked && landed(err) == LandedNo && storeKind(err) != Unavailable:
+		d := o.unavailable(err)
+		d.Task, d.Page = t, true
+		return &d
+	case err != nil:
+		o.failure = err
+	}
+	if pause(ctx, o.policy.Settle) != nil {
+		return errStopped
+	}
+	if marked {
+		if _, err := o.reopenMarked(ctx, mark); err != nil {
+			o.failure = err
+		}
+	}
+	return errAgain
+}
+
+// write changes the status on the page that v has seen, and nothing else.
 func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
-	w := clearWrite(task.Open)
-	w.Note = new(noteLine(noteReopened, o.Note, cmp.Or(o.By, sweeper), v.At))
+	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, cmp.Or(o.By, sweeper), v.At))}
 	answer, f, err := v.write(w)
 	switch {
 	case f == seen:
@@ -172,9 +207,8 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 		d := o.unavailable(err)
 		d.Task, d.Page = v.Task, true
 		return task.Task{}, &d
-	case f == unknown:
-		o.sent = true
 	}
+	o.sent = o.sent || f == unknown
 	// It may show on the next reading, and a write on its way gets the time to arrive.
 	if o.failure = err; pause(ctx, o.policy.Settle) != nil {
 		return task.Task{}, errStopped
