@@ -393,19 +393,3 @@ func (a *attempt) denial(d Denied, remote bool) Event {
 	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
 }
-
-// unavailable words a failure to read or write the page.
-func (c *Claimer) unavailable(err error) Denied {
-	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
-	switch storeKind(err) {
-	case Unavailable:
-		d.Detail = "Notion cannot be reached: " + d.Detail
-	case NotFound:
-		d.Code = CodeNotFound
-	case Trashed:
-		d.Code = CodeNotOpen
-	case Refused:
-		d.Code = CodeNotionRefused
-	}
-	return d
-}
