@@ -6,7 +6,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -33,7 +32,7 @@ func (a *app) failCommand() *cobra.Command {
 			switch {
 			case !reopen || c.State == claim.Finishing:
 				return line
-			case c.Task.Status == task.Open:
+			case c.Detail == "":
 				return line + ", open for others"
 			}
 			return line + ", " + clean(c.Detail)
