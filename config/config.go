@@ -95,6 +95,9 @@ type Statuses struct {
 	Blocked    string `key:"blocked"`
 	Completed  string `key:"completed"`
 	Cancelled  string `key:"cancelled"`
+	// Review and Failed are optional: empty means that the database has no such status.
+	Review string `key:"review"`
+	Failed string `key:"failed"`
 }
 
 // Priorities are the names, any number, that the database has for each priority.
@@ -149,6 +152,9 @@ type Claim struct {
 	Exclusive   bool          `key:"exclusive"`
 	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
 	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
+	// MaxAttempts is how often a task may fail or its claim run out before it becomes
+	// BLOCKED; 0 is any number of times.
+	MaxAttempts int `key:"max_attempts"`
 }
 
 // Inbox sets how triggers reach agents.

@@ -158,6 +158,8 @@ func (t Tasks) validate() []error {
 		{"blocked", s.Blocked, true},
 		{"completed", s.Completed, true},
 		{"cancelled", s.Cancelled, true},
+		{"review", s.Review, false},
+		{"failed", s.Failed, false},
 	})...)
 	var priorities []name
 	for _, level := range []struct {
@@ -270,6 +272,9 @@ func (c Claim) validate() []error {
 	}
 	if c.Override != OverrideAny && c.Override != OverrideOpenOnly {
 		errs = append(errs, fmt.Errorf("claim.override: want %s or %s, got %q", OverrideAny, OverrideOpenOnly, string(c.Override)))
+	}
+	if c.MaxAttempts < 0 {
+		errs = append(errs, fmt.Errorf("claim.max_attempts: want 0 (any number) or more, got %d", c.MaxAttempts))
 	}
 	if c.MaxPerAgent < 0 {
 		errs = append(errs, fmt.Errorf("claim.max_per_agent: want 0 (any number) or more, got %d", c.MaxPerAgent))

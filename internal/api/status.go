@@ -89,6 +89,8 @@ type PolicyStatus struct {
 	// not say.
 	MaxPerAgent        *int     `json:"max_per_agent,omitempty" doc:"How many tasks an agent may have at a time; 0 is any number"`
 	MaxLifetimeSeconds *float64 `json:"max_lifetime_seconds,omitempty" doc:"The longest life of a claim, renewals included; 0 is any"`
+	// MaxAttempts is nil if a daemon of an earlier version does not say.
+	MaxAttempts *int `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
 	// Others is a line for each kind of settings.
 	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
 }

@@ -108,12 +108,14 @@ type Sync struct {
 	Age
 }
 
-// Swept is a task that a sweep put back to OPEN.
+// Swept is a task whose stale claim a sweep took off: it is OPEN again, or BLOCKED.
 type Swept struct {
 	Task   task.ID `json:"task"`
 	Title  string  `json:"title"`
 	Former string  `json:"former" doc:"The same as agent"`
 	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
+
+	Blocked bool `json:"blocked,omitempty" doc:"The task is BLOCKED, because it was tried as often as claim.max_attempts allows"`
 }
 
 // Sweep answers a request to sweep.

@@ -216,6 +216,7 @@ func policyStatus(p claim.Policy) api.PolicyStatus {
 		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
 		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
 		MaxPerAgent: new(p.MaxPerAgent), MaxLifetimeSeconds: new(p.MaxLifetime.Seconds()),
+		MaxAttempts: new(p.MaxAttempts),
 	}
 }
 

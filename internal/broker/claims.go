@@ -312,6 +312,9 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 		return claim.Claim{}, err
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
+	if errors.Is(err, claim.ErrNoReview) {
+		return cl, &InvalidError{err.Error()}
+	}
 	b.tell(ctx, err)
 	b.Changed()
 	return cl, err

@@ -40,6 +40,7 @@ type attempt struct {
 	cl    Claim
 	keep  bool
 	quiet bool
+	stale bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
@@ -135,6 +136,15 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	a.cl.Former, a.cl.Assigned = "", Assignee(v.Task) == a.cl.Agent
 	if d.Override {
 		a.cl.Former = d.Holder
+	}
+	if a.stale = d.Override && v.Task.Status == task.InProgress; a.stale {
+		history, err := a.exhausted(ctx, v.Task.ID, a.staleTry(v.Task))
+		if err != nil {
+			return Claim{}, err
+		}
+		if history != "" {
+			return a.setAside(ctx, v, history)
+		}
 	}
 
 	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
@@ -247,6 +257,9 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
+		if a.stale {
+			over.Tried = TriedAgain
+		}
 		events = append(events, over)
 		a.endFormer(work) // before, so that agents are told of one change, not of two
 	}
@@ -379,20 +392,4 @@ func (a *attempt) denial(d Denied, remote bool) Event {
 	e := a.cl.event(KindDenied, a.store.Now())
 	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
-}
-
-// unavailable words a failure to read or write the page.
-func (a *attempt) unavailable(err error) Denied {
-	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
-	switch storeKind(err) {
-	case Unavailable:
-		d.Detail = "Notion cannot be reached: " + d.Detail
-	case NotFound:
-		d.Code = CodeNotFound
-	case Trashed:
-		d.Code = CodeNotOpen
-	case Refused:
-		d.Code = CodeNotionRefused
-	}
-	return d
 }

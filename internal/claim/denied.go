@@ -79,3 +79,19 @@ func (l *Lost) Error() string {
 	}
 	return fmt.Sprintf("%q is no longer %s's: %s", l.Claim.Task.Title, l.Claim.Agent, l.Detail)
 }
+
+// unavailable words a failure to read or write the page.
+func (c *Claimer) unavailable(err error) Denied {
+	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	switch storeKind(err) {
+	case Unavailable:
+		d.Detail = "Notion cannot be reached: " + d.Detail
+	case NotFound:
+		d.Code = CodeNotFound
+	case Trashed:
+		d.Code = CodeNotOpen
+	case Refused:
+		d.Code = CodeNotionRefused
+	}
+	return d
+}

@@ -21,6 +21,8 @@ const (
 	KindCompleted  Kind = "completed"  // the work is done
 	KindFailed     Kind = "failed"     // the work was tried and failed
 	KindBlocked    Kind = "blocked"    // the work cannot go on
+	KindReview     Kind = "review"     // the work is done, and a person is to decide
+	KindReopened   Kind = "reopened"   // put back to OPEN by Agent, or by a person if that is empty
 	KindOrphaned   Kind = "orphaned"   // work finished for a claim that had been lost
 	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
 	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
@@ -65,6 +67,8 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
+	// Tried is what the event means for the tries at the task, see Try.
+	Tried Tried `json:"tried,omitempty"`
 	// Comment and Mention are as of the Finish.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
@@ -108,7 +112,7 @@ func (e Event) Logs() []Log {
 // databases are those of the logs that are databases.
 func (e Event) databases() []Log {
 	switch e.Kind {
-	case KindCompleted, KindOrphaned:
+	case KindCompleted, KindReview, KindOrphaned:
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}

@@ -8,12 +8,15 @@ import (
 
 // Finish is what an agent says when it is done with a task.
 type Finish struct {
-	// As is one of EndCompleted, EndFailed, EndBlocked, EndReleased.
+	// As is one of EndCompleted, EndReview, EndFailed, EndBlocked, EndReleased.
 	As Ending `json:"as"`
 	// Summary says what was done, or why not.
 	Summary string `json:"summary,omitempty"`
-	// Reopen puts a failed task back to OPEN instead of BLOCKED.
+	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
+	// History is set, instead of Reopen, once the task was tried as often as it may be: it
+	// becomes BLOCKED, and this says who tried.
+	History string `json:"history,omitempty"`
 	// To, of a release, is the agent that the task is offered to: it stays assigned to
 	// that one.
 	To string `json:"to,omitempty"`
@@ -38,6 +41,8 @@ type Sweep struct {
 	// Of is set if it is not a stale claim that is swept: it is a claim of this ledger
 	// that is over and of which something is left on the page.
 	Of ID `json:"of,omitempty"`
+	// History is as of a Finish: the task becomes BLOCKED instead of OPEN.
+	History string `json:"history,omitempty"`
 	// Lease is set if all that is left of it is the lease length that it asked for.
 	Lease bool `json:"lease,omitempty"`
 }

@@ -102,6 +102,9 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text += "; nothing was done to" + rest
 		}
 	}
+	if strings.Contains(text, notReopened) {
+		return text // nobody asked for a task
+	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
@@ -145,6 +148,9 @@ func limitReached(claims []api.Claim, now time.Time) string {
 
 // maxHeld is how many tasks of an agent are named in a line.
 const maxHeld = 5
+
+// notReopened is how the daemon says that it leaves a task as it is.
+const notReopened = " was not reopened: "
 
 // instead is how the daemon tells any client to take another task. At a terminal the
 // command that does it says the same.

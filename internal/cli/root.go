@@ -62,7 +62,7 @@ func (a *app) root() *cobra.Command {
 			"The loop of an agent, whose name is in DIBS_AGENT (auto: one that is minted for the session):\n" +
 			"  dibs next                          claim a task: its id is in the answer\n" +
 			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
-			"  dibs complete TASK --summary TEXT  say that it is done (or release, block, fail)\n" +
+			"  dibs complete TASK --summary TEXT  say that it is done (or review, release, block, fail)\n" +
 			"A task is named by its key (T-3), its id or its URL.\n\n" +
 			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
 			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
@@ -98,9 +98,11 @@ func (a *app) root() *cobra.Command {
 		a.waitCommand(),
 		a.guardCommand(),
 		a.completeCommand(),
+		a.reviewCommand(),
 		a.releaseCommand(),
 		a.blockCommand(),
 		a.failCommand(),
+		a.reopenCommand(),
 		a.pollCommand(),
 		a.ackCommand(),
 		a.sendCommand(),

@@ -142,9 +142,9 @@ func statusStyle(t api.Task) ansi.Style {
 	switch {
 	case t.Ready:
 		return green
-	case t.Status == task.InProgress:
+	case t.Status == task.InProgress, t.Status == task.Review:
 		return yellow
-	case t.Status == task.Blocked, t.Status == task.Unknown:
+	case t.Status == task.Blocked, t.Status == task.Failed, t.Status == task.Unknown:
 		return red
 	case t.Status.Finished():
 		return faint

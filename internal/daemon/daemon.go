@@ -281,6 +281,8 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
+		MaxAttempts: c.Claim.MaxAttempts,
+		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
 		NoToken: !tasks.HasToken(),
 	}
 }

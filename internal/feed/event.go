@@ -27,8 +27,10 @@ const (
 	Completed  Kind = "completed"
 	Cancelled  Kind = "cancelled"
 	Blocked    Kind = "blocked"
+	Review     Kind = "review" // the work is done, and a person is to decide
+	Failed     Kind = "failed"
 	Unblocked  Kind = "unblocked"
-	Reopened   Kind = "reopened" // COMPLETED or CANCELLED before
+	Reopened   Kind = "reopened" // COMPLETED, CANCELLED, REVIEW or FAILED before
 	Trashed    Kind = "trashed"  // or archived, moved away, or no longer shared
 	Restored   Kind = "restored" // after having been trashed
 	Edited     Kind = "edited"   // in the parts that Changed names
@@ -148,7 +150,7 @@ func (s State) holds() (agent string, id claim.ID) {
 // been before.
 func (s State) Unclaimed() State {
 	s.ClaimedBy, s.ClaimedAt, s.Token, s.Ready = "", time.Time{}, "", false
-	if s.Status == task.InProgress || s.Status == task.Blocked {
+	if s.Status != task.Open && s.Status != task.Unknown && !s.Status.Finished() {
 		s.Status = task.Open
 	}
 	return s

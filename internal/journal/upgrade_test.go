@@ -89,6 +89,8 @@ var inUse = []string{
 	INSERT INTO reserved VALUES ('01KAFQZ0000000000000000031', '{"id":"01KAFQZ0000000000000000031","agent":"Oracle","uid":1000,"shared":true,
 		"targets":[{"text":"*.go","files":true,"at":[{"in":"/repo/.git","path":"/**/*.go"}]}],"made_at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:30:00Z",
 		"claim":"01KAFQZ0000000000000000001","process":{"ID":7,"Began":"boot 12","UID":1000}}');`,
+	14: `
+	INSERT INTO tries (task_id, at, body) VALUES ('e', 1795165200000, '{"agent":"Oracle","at":"2026-11-20T09:00:00Z","failed":true,"why":"no ladder"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -203,6 +205,12 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 		}}
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("reservations: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 14 {
+		got, err := j.Tries(ctx, "e")
+		if diff := cmp.Diff([]claim.Try{{Agent: "Oracle", At: t0, Failed: true, Why: "no ladder"}}, got); err != nil || diff != "" {
+			t.Errorf("tries: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)

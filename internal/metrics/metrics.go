@@ -106,6 +106,7 @@ var counted = []claim.Kind{
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
 	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
 	claim.KindReserved, claim.KindUnreserved,
+	claim.KindReview, claim.KindReopened,
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -42,7 +42,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		users:      make(map[string]string),
 		agents:     make(map[string]string),
 	}
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		// What was renamed is followed, for the claims that are held.
 		c.names[status], _ = columns.status.nowNamed(name)

@@ -16,7 +16,8 @@ import (
 // protocol's own.
 type TaskSchema struct {
 	Properties Properties
-	// Statuses holds the database's name of each status.
+	// Statuses holds the database's name of each status. The optional ones among them are
+	// not used unless they have one.
 	Statuses map[task.Status]string
 	// Priorities holds the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
@@ -237,7 +238,7 @@ func (s TaskSchema) statusFit(col Column) Fit {
 func (s TaskSchema) examineStatuses(f *Fit) {
 	byName := make(map[string]task.Status)
 	var names []string
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		if other, ok := byName[name]; ok {
 			f.Grade = Unusable
@@ -333,6 +334,13 @@ func quotedList(names []string) string {
 		quoted[i] = strconv.Quote(name)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// statuses lists the statuses that the database is to have.
+func (s TaskSchema) statuses() []task.Status {
+	return slices.DeleteFunc(task.AllStatuses(), func(status task.Status) bool {
+		return slices.Contains(task.Optional, status) && s.Statuses[status] == ""
+	})
 }
 
 // statusName is the database's name of a status.

@@ -42,6 +42,13 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s completed %s", e.Agent, about)
 	case claim.KindFailed:
 		return fmt.Sprintf("%s failed at %s", e.Agent, about)
+	case claim.KindReview:
+		return fmt.Sprintf("%s finished %s, for a person to review", e.Agent, about)
+	case claim.KindReopened:
+		if e.Agent == "" {
+			return fmt.Sprintf("%s was reopened", about)
+		}
+		return fmt.Sprintf("%s reopened %s", e.Agent, about)
 	case claim.KindBlocked:
 		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
 	case claim.KindOrphaned:
@@ -51,6 +58,9 @@ func title(e claim.Event) string {
 	case claim.KindOverridden:
 		return fmt.Sprintf("%s's claim on %s ran out, and %s took the task over", e.Holder, about, e.Agent)
 	case claim.KindSwept:
+		if e.Tried == claim.TriedOver {
+			return fmt.Sprintf("%s's claim on %s ran out, and the task is blocked after too many tries", e.Holder, about)
+		}
 		return fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
 	case claim.KindCleared:
 		if e.Agent == "" {

@@ -140,6 +140,10 @@ func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 	return answer[task.ID](ctx, b, "TaskByKey", key)
 }
 
+func (b *Broker) Reopen(ctx context.Context, r broker.Reopening) (broker.Reopened, error) {
+	return answer[broker.Reopened](ctx, b, "Reopen", r)
+}
+
 func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
 	return answer[[]api.Swept](ctx, b, "Sweep")
 }

@@ -31,6 +31,11 @@ func (c *Client) Complete(ctx context.Context, id string, body api.CompleteReque
 	return ask[api.Claim](ctx, c, change(id, "complete", body, key))
 }
 
+// Review says that the work is done, for a person to decide.
+func (c *Client) Review(ctx context.Context, id string, body api.ReviewRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "review", body, key))
+}
+
 // Release gives the task back.
 func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
 	return ask[api.Claim](ctx, c, change(id, "release", body, key))
@@ -98,6 +103,11 @@ func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 // answer, and no error.
 func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
 	return ask[api.TaskContent](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id))+"/content", nil))
+}
+
+// Reopen puts a task back to OPEN that is blocked, failed, in review or finished.
+func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
+	return ask[api.Reopened](ctx, c, post("/v1/tasks/"+url.PathEscape(string(id))+"/reopen", body, key))
 }
 
 // Sweep puts tasks whose claim is stale back to OPEN.

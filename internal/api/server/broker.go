@@ -53,6 +53,9 @@ type Broker interface {
 	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 
+	// Reopen fails with *claim.Denied.
+	Reopen(context.Context, broker.Reopening) (broker.Reopened, error)
+
 	Sweep(context.Context) ([]api.Swept, error)
 
 	// Sync fails with *claim.StoreError.

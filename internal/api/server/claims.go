@@ -64,6 +64,10 @@ func (s *Server) claimRoutes(o operations) {
 		body := orZero(in.Body)
 		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
 	})
+	add(o, changeBy(o, "review", "The work is done, and a person is to decide"), func(ctx context.Context, in *changeInput[api.ReviewRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
+	})
 	add(o, changeBy(o, "release", "Give the task back"), func(ctx context.Context, in *changeInput[api.StopRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
 		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReleased, Summary: body.Reason})

@@ -45,6 +45,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.claimRoutes(own)
 	s.aliveRoutes(own)
 	s.taskRoutes(own)
+	s.reopenRoutes(own)
 	s.daemonRoutes(own)
 	s.eventRoutes(own)
 	s.inboxRoutes(own)

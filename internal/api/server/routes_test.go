@@ -290,6 +290,31 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: heldJSON,
 		},
 		{
+			name: "review", method: "POST", path: "/v1/claims/" + string(claimID) + "/review", body: `{"note":"the ridge","mention":"Maria","agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"), found(broker.Ref{Claim: string(claimID), Agent: "Sandman"}),
+				{Method: "Finish", Args: []any{
+					broker.Ref{Claim: string(claimID), Agent: "Sandman"}, claim.Finish{As: claim.EndReview, Summary: "the ridge", Mention: "Maria"},
+				}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "reopen", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen", body: `{"note":"again","agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"),
+				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID, Agent: "Sandman", Note: "again"}}, Result: broker.Reopened{Task: held().Task, Was: task.Blocked}},
+			},
+			status: 200, want: `{"task":` + refJSON + `,"was":"BLOCKED"}`,
+		},
+		{
+			name: "reopen, by a person", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen",
+			calls: []apitest.Call{
+				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID}}, Result: broker.Reopened{Task: held().Task, Was: task.Open}},
+			},
+			status: 200, want: `{"task":` + refJSON + `,"was":"OPEN"}`,
+		},
+		{
 			name: "tasks", method: "GET", path: "/v1/tasks?status=IN_PROGRESS&ready=true&agent=Oracle&limit=7",
 			calls: []apitest.Call{{
 				Method: "Tasks", Args: []any{api.TaskFilter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
@@ -436,8 +461,9 @@ func TestDescription(t *testing.T) {
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/claims/{id}/review", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
 			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
+			"POST /v1/tasks/{id}/reopen",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)
@@ -447,7 +473,8 @@ func TestDescription(t *testing.T) {
 		want = []string{
 			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
-			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "Spot", "Status", "StopRequest", "Sweep", "Swept",
+			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
+			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {

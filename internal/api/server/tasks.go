@@ -34,7 +34,7 @@ func (s *Server) taskRoutes(o operations) {
 }
 
 func (s *Server) tasks(ctx context.Context, in *struct {
-	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED"`
+	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED"`
 	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered: of any agent, or of that one"`
 	Agent  string `query:"agent" doc:"Only those claimed by this name; with ready, those that this agent could get"`
 	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`

@@ -114,7 +114,7 @@ func TestClaimOfAnotherUser(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
-	for _, verb := range []string{"renew", "complete", "release", "block", "fail"} {
+	for _, verb := range []string{"renew", "complete", "release", "block", "fail", "review"} {
 		// The agent that the caller says it is does not help.
 		for _, body := range []string{"", `{"agent":"Oracle"}`} {
 			ref := broker.Ref{Claim: string(claimID)}
