@@ -20,6 +20,7 @@ type Problem struct {
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant"`
+	Unknown    bool     `json:"unknown,omitempty" doc:"Whether the request took effect is not known: the same one, with the same idempotency key, finds out"`
 	Errors     []Fault  `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
 }
 

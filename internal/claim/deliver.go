@@ -135,6 +135,7 @@ func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 		e.Holder, e.Expires = f.To, e.At.Add(f.For)
 	}
 	e.Comment, e.Mention = d.cl.Finish.Comment, d.cl.Finish.Mention
+	e.Asked = d.cl.Finish.Ask
 	return d.end(ctx, d.cl, d.cl.Finish.As, "", e)
 }
 

@@ -90,6 +90,13 @@ type Broker interface {
 	// Decline fails as Claim and Finish do.
 	Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error)
 
+	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
+	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
+	Add(context.Context, broker.Addition) (broker.View, error)
+
+	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.
+	Comment(context.Context, broker.Remark) (broker.Said, error)
+
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time
 

@@ -48,6 +48,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.daemonRoutes(own)
 	s.eventRoutes(own)
 	s.inboxRoutes(own)
+	s.addRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")
