@@ -82,6 +82,9 @@ var inUse = []string{
 			'{"id":"01KAFQZ0000000000000000021","type":"message","agent":"Oracle","at":"2026-11-20T09:00:00Z","from":"Sandman","text":"hello","task":{"id":"","status":"","priority":"none"}}');
 	INSERT INTO pollers (agent, polled, finished) VALUES ('Oracle', 1795165200000, 1);
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
+	12: `
+	INSERT INTO creations (id, uid, key, fingerprint, at) VALUES ('01KAFQZ0000000000000000031', 1000, 'add', 'f', 1795165200000);
+	INSERT INTO questions VALUES ('b', 'Sandman', '{"id":"01KAFQZ0000000000000000032","task":"b","agent":"Sandman","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.

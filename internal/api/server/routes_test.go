@@ -364,9 +364,9 @@ func TestDescription(t *testing.T) {
 			"GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
-			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
+			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
-			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
+			"POST /v1/tasks", "POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)
@@ -374,7 +374,8 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "AskRequest", "BlockRequest", "Claim", "ClaimRequest", "Claims",
+			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
