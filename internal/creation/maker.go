@@ -121,7 +121,9 @@ func (m *Maker) send(ctx context.Context, c Creation, plan Plan, title string, k
 		}
 	case errors.As(err, &failed) && failed.Landed == claim.LandedNo:
 		m.forget(c)
-		return task.Task{}, errors.Join(err, m.storage.DropCreation(ctx, c.ID))
+		not := *failed
+		not.Err = fmt.Errorf("%q was not made: %w", title, failed.Err)
+		return task.Task{}, errors.Join(&not, m.storage.DropCreation(ctx, c.ID))
 	}
 	m.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", title, "entry", c.ID, "error", err)
 	for _, wait := range lookups {

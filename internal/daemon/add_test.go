@@ -197,7 +197,7 @@ func TestAddWithoutNotion(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		begin := time.Now()
 		_, err := n.Add(w.Context(), api.AddRequest{Title: "work"}, "key")
-		if took := time.Since(begin); code(err) != "notion_unavailable" || took > time.Second {
+		if took := time.Since(begin); code(err) != "notion_unavailable" || took > time.Second || !strings.Contains(err.Error(), `"work" was not made: `) {
 			w.Errorf("err = %v after %v", err, took)
 		}
 		remove()

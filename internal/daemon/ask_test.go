@@ -57,6 +57,12 @@ func TestAsk(t *testing.T) {
 		if err != nil || asked.Outcome != "blocked" || w.page(id).Select("status") != "BLOCKED" {
 			w.Fatalf("asked: %+v, %v", asked, err)
 		}
+		if again, err := n.ask("Sandman", id, "which of the two?", ada); err != nil || again.ID != asked.ID {
+			w.Errorf("asked again: %+v, %v", again, err)
+		}
+		if _, err := n.ask("Sandman", id, "and why?", ada); code(err) != "claim_lost" || !strings.Contains(err.Error(), "dibs comment") {
+			w.Errorf("another question: %v", err)
+		}
 		n.wantInbox("Sandman", 5*time.Minute)
 		w.shows(id, "Ada: from before", "Sandman: @Ada which of the two? (mentions 1)")
 

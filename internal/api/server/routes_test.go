@@ -14,6 +14,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
 
@@ -71,6 +72,42 @@ func TestRoutes(t *testing.T) {
 				broker.Request{Agent: "Sandman", Task: taskID, Timeout: 45 * time.Minute, Wait: 1500 * time.Millisecond},
 			}}},
 			status: 201, want: heldJSON,
+		},
+		{
+			name: "add a task", method: "POST", path: "/v1/tasks",
+			body: `{"agent":"Sandman","title":"Write","body":"# Plan","priority":"high","depends_on":["T-3"],"for":"Oracle","fields":{"Area":"api","Points":2.5,"Urgent":true,"Tags":["a","b"],"None":null}}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Add", Result: view, Args: []any{broker.Addition{
+				Agent: "Sandman", DependsOn: []string{"T-3"}, Fingerprint: "95ba7590050a81c40c951879b7a5c762a542e4f9d5b35b33ceea254c8e5951e6",
+				Draft: task.Draft{Title: "Write", Body: "# Plan", Priority: "high", For: "Oracle", Fields: []task.Field{
+					{Name: "Area", Values: []string{"api"}}, {Name: "None"}, {Name: "Points", Values: []string{"2.5"}},
+					{Name: "Tags", Values: []string{"a", "b"}}, {Name: "Urgent", Values: []string{"true"}},
+				}},
+			}}}},
+			status: 201, want: `{"task":` + viewJSON + `}`,
+		},
+		{
+			name: "add a task that may have been made", method: "POST", path: "/v1/tasks", body: `{"title":"Write"}`,
+			calls: []apitest.Call{{Method: "Add", Args: []any{broker.Addition{Draft: task.Draft{Title: "Write"}, Fingerprint: "e1aed150e50b52e37938ab3c24a5a1c492c5196591d0064cbc6b30a0f7b98a32"}},
+				Err: &creation.UnknownError{Err: claim.Errorf(claim.Unavailable, claim.LandedUnknown, "it is not known")}}},
+			status: 503, want: `{"type":"urn:dibs:problem:notion_unavailable","title":"Notion cannot be reached","status":503,"detail":"it is not known","code":"notion_unavailable","retry_after":5,"unknown":true}`,
+		},
+		{
+			name: "comment", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello","mention":"Ada"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello", Mention: "Ada"}},
+				Result: broker.Said{Task: held().Task, At: noon, Delivered: true}}},
+			status: 201, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"}}`,
+		},
+		{
+			name: "comment that is owed", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello"}},
+				Result: broker.Said{Task: held().Task, At: noon, Detail: "Notion is down"}}},
+			status: 202, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"},"detail":"Notion is down"}`,
+		},
+		{
+			name: "ask", method: "POST", path: "/v1/claims/01KA8XQ5V8ZJ6N3T4R7W9Y2M1D/ask", body: `{"text":"which?","to":"Ada"}`,
+			calls: []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: held()}, allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndBlocked, Summary: "which?", Mention: "Ada", Ask: true}}, Result: held()}},
+			status: 200, want: heldJSON,
 		},
 		{
 			name: "claim the next task", method: "POST", path: "/v1/claims", body: `{"agent":"Sandman"}`,
