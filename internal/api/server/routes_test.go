@@ -14,7 +14,6 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
 
@@ -84,12 +83,6 @@ func TestRoutes(t *testing.T) {
 				}},
 			}}}},
 			status: 201, want: `{"task":` + viewJSON + `}`,
-		},
-		{
-			name: "add a task that may have been made", method: "POST", path: "/v1/tasks", body: `{"title":"Write"}`,
-			calls: []apitest.Call{{Method: "Add", Args: []any{broker.Addition{Draft: task.Draft{Title: "Write"}, Fingerprint: "e1aed150e50b52e37938ab3c24a5a1c492c5196591d0064cbc6b30a0f7b98a32"}},
-				Err: &creation.UnknownError{Err: claim.Errorf(claim.Unavailable, claim.LandedUnknown, "it is not known")}}},
-			status: 503, want: `{"type":"urn:dibs:problem:notion_unavailable","title":"Notion cannot be reached","status":503,"detail":"it is not known","code":"notion_unavailable","retry_after":5,"unknown":true}`,
 		},
 		{
 			name: "comment", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello","mention":"Ada"}`,
