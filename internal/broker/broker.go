@@ -46,6 +46,9 @@ type Journal interface {
 	Told(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
+	// Delivery tells whether an event's entry is in the log, and if not, why, as far as
+	// that is known.
+	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
 	// BindRequest notes that the user's request with that idempotency key made that claim.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
 }
@@ -75,6 +78,8 @@ type Config struct {
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
 	// each part of a long one, and one for each hundred comments.
 	Pages Pages
+	// Creations make tasks.
+	Creations Creations
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -97,19 +102,22 @@ type Broker struct {
 	now   func() time.Time
 	back  func() <-chan struct{}
 
-	comments Comments
-	pages    Pages
-	report   func(context.Context, *api.Status) error
-	log      *slog.Logger
-	ahead    atomic.Int64 // see Local
+	comments  Comments
+	pages     Pages
+	creations Creations
+	report    func(context.Context, *api.Status) error
+	log       *slog.Logger
+	ahead     atomic.Int64 // see Local
 
 	troubles troubles
 	others   others
 
 	changed signal
 	told    signal
-	closed  chan struct{}
-	close   func()
+	// delivered tells that something has become of an entry of a log.
+	delivered signal
+	closed    chan struct{}
+	close     func()
 
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
@@ -123,7 +131,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, pages: c.Pages, creations: c.Creations, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

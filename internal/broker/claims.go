@@ -311,6 +311,9 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Claim{}, err
 	}
+	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
+		return claim.Claim{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
+	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
 	if errors.Is(err, claim.ErrNoReview) {
 		return cl, &InvalidError{err.Error()}

@@ -41,12 +41,14 @@ func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, err
 	mention := strings.TrimSpace(f.Mention)
 	said := strings.TrimSpace(f.Summary) != ""
 	switch {
-	case mention != "" && !b.comments.On():
+	case f.Ask && !said:
+		return f, &InvalidError{"the question is empty: say what you want to know"}
+	case mention != "" && !b.comments.On() && !f.Ask:
 		return f, &InvalidError{"nobody can be mentioned, because no comments are made: set notion.comments to true, or leave the mention out"}
 	case mention != "" && !said:
 		return f, &InvalidError{"nobody can be mentioned without a reason: say in the reason what the person is to know"}
 	}
-	if !said || !b.comments.On() || f.As != claim.EndBlocked && f.As != claim.EndFailed && f.As != claim.EndReview {
+	if !said || !b.comments.On() && !f.Ask || f.As != claim.EndBlocked && f.As != claim.EndFailed && f.As != claim.EndReview {
 		return f, nil
 	}
 	f.Comment, f.Mention = true, ""

@@ -144,6 +144,7 @@ func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 	if d.cl.Finish.History != "" {
 		e.Detail = "the task is BLOCKED: " + d.cl.Finish.History
 	}
+	e.Asked = d.cl.Finish.Ask
 	return d.end(ctx, d.cl, d.cl.Finish.As, e.Detail, e)
 }
 

@@ -34,6 +34,8 @@ const (
 	KindMessage    Kind = "message"    // from Agent to Holder, or to all: Detail says what
 	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
 	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
+	KindAdded      Kind = "added"      // the task was made, by Agent if that is known
+	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the
@@ -72,6 +74,9 @@ type Event struct {
 	// Comment and Mention are as of the Finish.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
+	// Asked is set if Summary is a question to people, which the agent wants to be told
+	// the answer of.
+	Asked bool `json:"asked,omitempty"`
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
 	// attempt was denied for, or the offer that a release makes.
 	Expires time.Time `json:"expires_at,omitzero"`
@@ -116,7 +121,7 @@ func (e Event) databases() []Log {
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}
-	case KindRenewed, KindExpiring:
+	case KindRenewed, KindExpiring, KindAdded, KindCommented:
 		return nil
 	case KindDenied, KindReserved, KindUnreserved:
 		if !e.Remote {

@@ -29,6 +29,9 @@ type Finish struct {
 	// ended that way. Mention is the id of the Notion user whom it is for, if there is one.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
+	// Ask, of a blocked one, says that the summary is a question to people: the comment
+	// is made in any case, and the agent is told when somebody answers.
+	Ask bool `json:"ask,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }

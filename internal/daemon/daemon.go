@@ -239,7 +239,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		if asked, ok := logs[log].(grants); ok && log == claim.MeshLog {
 			d.mesh = asked
 		}
-		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
+		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
 	d.ears.daemon = d
 	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
@@ -262,7 +262,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
-		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Comments: said, Pages: pages{d.notion}, Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,

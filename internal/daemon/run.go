@@ -128,7 +128,7 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	if len(errs) == 0 && d.meets(ctx, r.Changed) {
 		wake(d.strangers)
 	}
-	err := errors.Join(append(errs, d.guard(ctx, false))...)
+	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	wake(d.untidy)
 	if err == nil {
 		wake(d.synced)

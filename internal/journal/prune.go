@@ -26,6 +26,7 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 		{"requests", "rowid", `
 			created < ?1
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')`},
+		{"creations", "id", "at < ?1"},
 		{"claims", "rowid", `
 			ended < ?1 AND state = 'ended'
 			AND NOT EXISTS (SELECT 1 FROM events JOIN outbox ON outbox.event = events.seq

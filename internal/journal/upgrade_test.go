@@ -91,6 +91,9 @@ var inUse = []string{
 		"claim":"01KAFQZ0000000000000000001","process":{"ID":7,"Began":"boot 12","UID":1000}}');`,
 	14: `
 	INSERT INTO tries (task_id, at, body) VALUES ('e', 1795165200000, '{"agent":"Oracle","at":"2026-11-20T09:00:00Z","failed":true,"why":"no ladder"}');`,
+	15: `
+	INSERT INTO creations (id, uid, key, fingerprint, at) VALUES ('01KAFQZ0000000000000000031', 1000, 'add', 'f', 1795165200000);
+	INSERT INTO questions VALUES ('b', 'Sandman', '{"id":"01KAFQZ0000000000000000032","task":"b","agent":"Sandman","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.

@@ -107,6 +107,7 @@ var counted = []claim.Kind{
 	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
 	claim.KindReserved, claim.KindUnreserved,
 	claim.KindReview, claim.KindReopened,
+	claim.KindAdded, claim.KindCommented,
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -34,6 +34,8 @@ type exchange struct {
 	source string
 	// skipped are the rows of a query that are no pages, or show too little to be read.
 	skipped []skipped
+	// makers, if it is not nil, takes who made each page.
+	makers map[string]string
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }

@@ -159,6 +159,7 @@ type rawPage struct {
 	Archived       bool                   `json:"archived"`
 	InTrash        bool                   `json:"in_trash"`
 	IsArchived     bool                   `json:"is_archived"`
+	CreatedBy      json.RawMessage        `json:"created_by"`
 	Parent         json.RawMessage        `json:"parent"`
 	Properties     map[string]rawProperty `json:"properties"`
 	URL            string                 `json:"url"`
@@ -189,6 +190,10 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 	if json.Unmarshal(page.Parent, &in) == nil && in.Source != "" {
 		x.source = in.Source
 		page.Parent = json.RawMessage(fmt.Sprintf(`{"type":"database_id","database_id":%q}`, r.sources.database(in.Database, in.Source)))
+	}
+	var by person
+	if x.makers != nil && json.Unmarshal(page.CreatedBy, &by) == nil {
+		x.makers[page.ID] = by.ID
 	}
 	var properties map[string]plainProperty
 	if page.Properties != nil {

@@ -46,6 +46,10 @@ type Tasks struct {
 
 	last func(task.ID) (task.Task, bool) // a task as it was last read, see Remember
 
+	// all are all properties of the database, by name, as they were last read; nil if
+	// they have not been.
+	all atomic.Pointer[map[string]Column]
+
 	mu sync.Mutex
 	// long holds the dependencies of the few tasks that have more of them than an answer
 	// shows. It completes the answers to writes, which another request would make late.
@@ -60,6 +64,10 @@ type Tasks struct {
 	skipped []skipped
 	// notes holds the notes that pages showed when they were last read.
 	notes lately[note]
+	// only is the database's only data source, and bot the user who makes pages here.
+	// Both are empty until they are needed.
+	only task.ID
+	bot  string
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -84,6 +92,7 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 		return nil, err
 	}
 	t.title = db.Title
+	t.all.Store(&db.Columns)
 	if schema.remade(known.status, columns.status) {
 		t.setRemade()
 	}

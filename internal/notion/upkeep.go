@@ -66,6 +66,7 @@ func (t *Tasks) Check(ctx context.Context) error {
 		}
 	}
 	t.codec.Store(next)
+	t.all.Store(&db.Columns)
 	if err == nil {
 		t.broken.Store(nil)
 	}

@@ -243,6 +243,14 @@ func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []rese
 	return err
 }
 
+func (b *Broker) Add(ctx context.Context, a broker.Addition) (broker.View, error) {
+	return answer[broker.View](ctx, b, "Add", a)
+}
+
+func (b *Broker) Comment(ctx context.Context, r broker.Remark) (broker.Said, error) {
+	return answer[broker.Said](ctx, b, "Comment", r)
+}
+
 func (b *Broker) Authorize(agent string, uid int) error {
 	_, err := answer[any](context.Background(), b, "Authorize", agent, uid)
 	return err

@@ -109,6 +109,13 @@ type Broker interface {
 	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
 	CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error
 
+	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
+	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
+	Add(context.Context, broker.Addition) (broker.View, error)
+
+	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.
+	Comment(context.Context, broker.Remark) (broker.Said, error)
+
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time
 

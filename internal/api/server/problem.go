@@ -11,7 +11,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/reserve"
+	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -60,6 +62,9 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
 	}
+	if draft, ok := errors.AsType[*task.DraftError](err); ok {
+		return api.NewProblem(api.CodeInvalidRequest, oneLine(draft.Detail))
+	}
 	if forbidden, ok := errors.AsType[*broker.ForbiddenError](err); ok {
 		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
 	}
@@ -69,12 +74,19 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if p := reservationProblem(err); p != nil {
 		return p
 	}
+	if unknown, ok := errors.AsType[*creation.UnknownError](err); ok {
+		p := storeProblem(unknown.Err, err)
+		p.Unknown = true
+		return p
+	}
 	if store, ok := errors.AsType[*claim.StoreError](err); ok {
 		return storeProblem(store, err)
 	}
 	switch {
 	case errors.Is(err, broker.ErrStopping):
 		return stopping()
+	case errors.Is(err, creation.ErrReused):
+		return api.NewProblem(api.CodeKeyReused, saying(err))
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return api.NewProblem(api.CodeUnknownClaim, saying(err))
 	case errors.Is(err, broker.ErrNoTask):

@@ -51,6 +51,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.inboxRoutes(own)
 	s.nameRoutes(own)
 	s.reservationRoutes(own)
+	s.addRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")

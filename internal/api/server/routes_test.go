@@ -84,6 +84,36 @@ func TestRoutes(t *testing.T) {
 			status: 201, want: heldJSON,
 		},
 		{
+			name: "add a task", method: "POST", path: "/v1/tasks",
+			body: `{"agent":"Sandman","title":"Write","body":"# Plan","priority":"high","depends_on":["T-3"],"for":"Oracle","fields":{"Area":"api","Points":2.5,"Urgent":true,"Tags":["a","b"],"None":null}}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Add", Result: view, Args: []any{broker.Addition{
+				Agent: "Sandman", DependsOn: []string{"T-3"}, Fingerprint: "95ba7590050a81c40c951879b7a5c762a542e4f9d5b35b33ceea254c8e5951e6",
+				Draft: task.Draft{Title: "Write", Body: "# Plan", Priority: "high", For: "Oracle", Fields: []task.Field{
+					{Name: "Area", Values: []string{"api"}}, {Name: "None"}, {Name: "Points", Values: []string{"2.5"}},
+					{Name: "Tags", Values: []string{"a", "b"}}, {Name: "Urgent", Values: []string{"true"}},
+				}},
+			}}}},
+			status: 201, want: `{"task":` + viewJSON + `}`,
+		},
+		{
+			name: "comment", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello","mention":"Ada"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello", Mention: "Ada"}},
+				Result: broker.Said{Task: held().Task, At: noon, Delivered: true}}},
+			status: 201, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"}}`,
+		},
+		{
+			name: "comment that is owed", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello"}},
+				Result: broker.Said{Task: held().Task, At: noon, Detail: "Notion is down"}}},
+			status: 202, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"},"detail":"Notion is down"}`,
+		},
+		{
+			name: "ask", method: "POST", path: "/v1/claims/01KA8XQ5V8ZJ6N3T4R7W9Y2M1D/ask", body: `{"text":"which?","to":"Ada"}`,
+			calls: []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: held()}, allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndBlocked, Summary: "which?", Mention: "Ada", Ask: true}}, Result: held()}},
+			status: 200, want: heldJSON,
+		},
+		{
 			name: "claim the next task", method: "POST", path: "/v1/claims", body: `{"agent":"Sandman"}`,
 			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: taken}},
 			status: 201, want: strings.TrimSuffix(heldJSON, "}") + `,"override":true,"former":"Oracle"}`,
@@ -460,9 +490,9 @@ func TestDescription(t *testing.T) {
 			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
-			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
+			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
 			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/claims/{id}/review", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
-			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
+			"POST /v1/tasks", "POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
 			"POST /v1/tasks/{id}/reopen",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
@@ -471,7 +501,8 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims",
+			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
 			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Sweep", "Swept",
