@@ -164,6 +164,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.priorities.high":                  `["P1, or so"]`,
 		"tasks.priorities.medium":                "P2",
 		"tasks.priorities.low":                   "P3",
+		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true}]`,
 		"claim.timeout":                          "5m",
 		"claim.write_window":                     "4s",
@@ -221,6 +222,7 @@ func TestEnvironment(t *testing.T) {
 			Priorities: config.Priorities{
 				Critical: []string{"P0", "Urgent"}, High: []string{"P1, or so"}, Medium: []string{"P2"}, Low: []string{"P3"},
 			},
+			Fields: []string{"Done when", "Area, or so"},
 		},
 		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true}},
 		Claim: config.Claim{
