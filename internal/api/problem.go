@@ -20,6 +20,7 @@ type Problem struct {
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant"`
+	Summary    *Summary `json:"summary,omitempty" doc:"With nothing_ready: what the unfinished tasks wait for"`
 	Errors     []Fault  `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
 }
 

@@ -73,6 +73,8 @@ type Config struct {
 	Back func() <-chan struct{}
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
+	// Fields are the names of the fields that tasks have, see SetFields.
+	Fields []string
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
@@ -106,6 +108,7 @@ type Broker struct {
 	others   others
 
 	changed signal
+	waiters waiters
 	told    signal
 	closed  chan struct{}
 	close   func()
@@ -113,6 +116,7 @@ type Broker struct {
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
 	agents []Agent
+	fields []string
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -121,7 +125,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
-		agents: c.Agents, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
+		agents: c.Agents, fields: c.Fields, comments: c.Comments, pages: c.Pages, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -132,9 +136,10 @@ func New(c Config) *Broker {
 		b.comments = noComments{}
 	}
 	b.ready = ready.New(ready.Config{
-		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge: func(t task.Task) ready.Verdict { return b.present().judge(t) },
-		Now:   c.Now,
+		Task:   func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
+		Judge:  func(t task.Task) ready.Verdict { return b.present().judge(t) },
+		Became: func(t task.Task, v ready.Verdict) { b.waiters.tell(t, v.For) },
+		Now:    c.Now,
 	})
 	if b.mirror != nil {
 		for t := range b.mirror.Tasks() {

@@ -111,6 +111,13 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
 		text = suggest(text, "dibs next")
 	case claim.CodeNothingReady:
+		if s := p.Summary; s != nil && !s.NextLeaseEndsAt.IsZero() {
+			before, after, _ := strings.Cut(text, tryLater)
+			text = before + "; the next lease ends at " + clock(s.NextLeaseEndsAt.Time, now) + ", in " + length(s.NextLeaseEndsAt.Sub(now))
+			if after != "" {
+				text += tryLater + after
+			}
+		}
 		text = suggest(text, "dibs next --wait 10m")
 	case claim.CodeNotionUnavailable:
 		if p.RetryAfter > 0 {
@@ -119,6 +126,9 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 	}
 	return text
 }
+
+// tryLater is how the daemon goes on after it has said that nothing is ready.
+const tryLater = "; try again later"
 
 // instead is how the daemon tells any client to take another task. At a terminal the
 // command that does it says the same.

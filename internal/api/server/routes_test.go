@@ -376,7 +376,7 @@ func TestDescription(t *testing.T) {
 		want = []string{
 			"AcceptRequest", "AckRequest", "Acked", "BlockRequest", "Claim", "ClaimRequest", "Claims", "Comment", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
-			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
+			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Summary", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
