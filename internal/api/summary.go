@@ -9,6 +9,6 @@ type Summary struct {
 	Assigned        int  `json:"assigned" doc:"Tasks that only somebody else may claim"`
 	CoolingOff      int  `json:"cooling_off" doc:"Tasks that are passed over for a while, because their pages could not be read or written"`
 	Filtered        int  `json:"filtered" doc:"Tasks that are ready, and not what was asked for"`
-	Other           int  `json:"other" doc:"Tasks in another status, or that cannot be claimed as they are"`
+	Other           int  `json:"other" doc:"Tasks that cannot be claimed as they are, such as those in a status that tasks.statuses does not name"`
 	NextLeaseEndsAt Time `json:"next_lease_ends_at,omitzero" doc:"When the first of the leases ends that are held, unless it is renewed"`
 }

@@ -98,7 +98,7 @@ func nothingReady(s api.Summary, filtered bool) string {
 		{s.Dependencies, "waits for others", "wait for others"},
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
 		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
-		{s.Other, "is in another status", "are in other statuses"},
+		{s.Other, "cannot be claimed as it is", "cannot be claimed as they are"},
 	} {
 		switch {
 		case part.n == 1:
