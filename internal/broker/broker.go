@@ -109,6 +109,7 @@ type Broker struct {
 
 	changed signal
 	waiters waiters
+	sums    sums
 	told    signal
 	closed  chan struct{}
 	close   func()
@@ -157,12 +158,16 @@ func (b *Broker) Close() { b.close() }
 // for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
+	b.sums.changed()
 	b.troubles.over(ids...)
 	b.changed.fire()
 }
 
 // Claimed takes note of a change of a claim, see claim.Config.Stored.
-func (b *Broker) Claimed(c claim.Claim) { b.ready.Claimed(c.Task.ID) }
+func (b *Broker) Claimed(c claim.Claim) {
+	b.ready.Claimed(c.Task.ID)
+	b.sums.changed()
+}
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {

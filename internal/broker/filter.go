@@ -15,6 +15,7 @@ func (b *Broker) SetFields(names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fields = names
+	b.sums.changed()
 }
 
 // filter reads a filter. The error is an *InvalidError.

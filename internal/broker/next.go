@@ -53,6 +53,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 				return cl, err
 			}
 			b.troubles.meet(t, cmp.Or(denied.Err, err))
+			b.sums.changed()
 			troubled = denied
 		case claim.CodeHeld, claim.CodeLostRace:
 			if !denied.Local {

@@ -28,9 +28,24 @@ func (b *Broker) summed(err error, agent string, f task.Filter) error {
 		return err
 	}
 	said := *denied
-	s := b.board().summary(agent, f, b.troubles.passed)
+	s := b.summary(agent, f)
 	said.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
 	return &NothingError{&said, s}
+}
+
+// summary says what the unfinished tasks that the filter selects wait for.
+func (b *Broker) summary(agent string, f task.Filter) api.Summary {
+	all := b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
+	out := all.Summary
+	bd := b.present()
+	for _, id := range all.assigned[agent] { // which are not somebody else's
+		out.Assigned--
+		if t, ok := bd.Task(id); ok {
+			code, until := bd.kept(t, agent)
+			count(&out, t, code, until, bd.now)
+		}
+	}
+	return out
 }
 
 // kept says what keeps the agent from a task, in the terms of a denial, and when the lease
@@ -50,40 +65,6 @@ func (bd *board) kept(t task.Task, agent string) (code claim.Code, until time.Ti
 		return claim.CodeHeld, time.Time{} // its lease is over, and the next sweep opens it
 	}
 	return d.Code, time.Time{}
-}
-
-// summary counts what the unfinished tasks that the filter selects wait for, and how many
-// others are ready. passed reports whether a task is passed over for now.
-func (bd *board) summary(agent string, f task.Filter, passed func(task.ID) bool) api.Summary {
-	var s api.Summary
-	for t := range bd.tasks {
-		if t.Trashed || t.Status.Finished() {
-			continue
-		}
-		match := f.Match(t)
-		code, until := bd.kept(t, agent)
-		switch {
-		case !match && code == "":
-			s.Filtered++
-		case !match:
-		case code == claim.CodeHeld:
-			s.Held++
-			if until.After(bd.now) && (s.NextLeaseEndsAt.IsZero() || until.Before(s.NextLeaseEndsAt.Time)) {
-				s.NextLeaseEndsAt = api.Time{Time: until}
-			}
-		case code == claim.CodeReserved:
-			s.Assigned++
-		case code == claim.CodeBlockedByDependency:
-			s.Dependencies++
-		case t.Status == task.Blocked:
-			s.Blocked++
-		case code != "":
-			s.Other++
-		case passed(t.ID):
-			s.CoolingOff++
-		}
-	}
-	return s
 }
 
 // nothingReady says that no task is ready, and why. filtered says that not any would do.

@@ -266,6 +266,7 @@ func TestReadyWhy(t *testing.T) {
 		n := w.daemon(func(c *config.Config) { fielded("Sprint")(c); c.Claim.MaxPerAgent = 1 })
 		defer n.stop()
 		cl := n.mustClaim("Sandman", held)
+		time.Sleep(10 * time.Second) // its log entry follows
 		why := func(agent string, f api.Filter) map[string]string {
 			w.Helper()
 			w.notion.ResetRequests()
@@ -313,14 +314,25 @@ func TestReadyWhy(t *testing.T) {
 		n.mustClaim("Oracle", "")
 		n.mustClaim("Anna", "")
 		n.mustClaim("Bob", "")
+		w.add("Carol's", map[string]any{"claimed_by": text("rich_text", "Carol"), "depends_on": relation(held)})
+		w.add("Dora's", map[string]any{"claimed_by": text("rich_text", "Dora"), "depends_on": relation(held)})
+		for range 2 { // of which the second is remembered
+			_, err = n.claim("Eve", "")
+		}
+		if p, _ = errors.AsType[*api.Problem](err); p == nil || p.Summary.Assigned != 0 {
+			w.Fatalf("what was made is not known yet: %+v", p.Summary)
+		}
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+			w.Fatal(err)
+		}
 		_, err = n.claim("Carol", "")
 		if p, _ = errors.AsType[*api.Problem](err); p == nil || p.Summary == nil {
 			w.Fatal(err)
 		}
-		if diff := cmp.Diff(&api.Summary{Held: 4, Blocked: 1, Dependencies: 1, Other: 1, NextLeaseEndsAt: cl.ExpiresAt}, p.Summary); diff != "" {
+		if diff := cmp.Diff(&api.Summary{Held: 4, Blocked: 1, Dependencies: 2, Assigned: 1, Other: 1, NextLeaseEndsAt: cl.ExpiresAt}, p.Summary); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
-		if p.Detail != "no task is ready: 4 are held, 1 is blocked, 1 waits for others, 1 cannot be claimed as it is; try again later, or wait for one" {
+		if p.Detail != "no task is ready: 4 are held, 1 is blocked, 2 wait for others, 1 is assigned to somebody else, 1 cannot be claimed as it is; try again later, or wait for one" {
 			w.Error(p.Detail)
 		}
 	})
