@@ -130,6 +130,7 @@ func TestFieldsThatChange(t *testing.T) {
 			w.Errorf("%+v, %v", one, err)
 		}
 		n.mustClaim("Sandman", id)
+		time.Sleep(10 * time.Minute) // it was not edited lately
 
 		c := o.Config
 		c.Tasks.Fields = []string{"Area"}

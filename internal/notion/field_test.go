@@ -225,3 +225,29 @@ func TestFieldsThatChange(t *testing.T) {
 		}
 	})
 }
+
+// Rows that never show a field have the schema read once, not again and again.
+func TestFieldThatNoRowShows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		if err := w.emulator.EditSchema(w.databases.Tasks, map[string]any{"Sprint": of("number")}); err != nil {
+			w.Fatal(err)
+		}
+		w.page(props{"Name": title("Ship it"), "Sprint": number(42)})
+		w.answering("/query", func(body map[string]any) {
+			for _, row := range body["results"].([]any) {
+				delete(row.(map[string]any)["properties"].(map[string]any), "Sprint")
+			}
+		})
+		tasks := w.tasks(notion.TaskSchema{Fields: []string{"Sprint"}})
+		w.emulator.ResetRequests()
+		for range 5 {
+			rows, _, err := tasks.Query(w.Context(), notion.Query{})
+			if err != nil || len(rows) != 1 || rows[0].Fields["Sprint"] != nil || rows[0].Title != "Ship it" {
+				w.Error(rows, err)
+			}
+		}
+		if n := len(w.emulator.Requests()); n != 6 {
+			w.Errorf("%d requests for five queries, want one for the schema beside them", n)
+		}
+	})
+}
