@@ -130,7 +130,10 @@ func TestFieldsThatChange(t *testing.T) {
 			w.Errorf("%+v, %v", one, err)
 		}
 		n.mustClaim("Sandman", id)
-		time.Sleep(10 * time.Minute) // it was not edited lately
+		time.Sleep(10 * time.Minute) // then it was not edited lately
+		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+			w.Fatal(err)
+		}
 
 		c := o.Config
 		c.Tasks.Fields = []string{"Area"}
