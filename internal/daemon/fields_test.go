@@ -113,6 +113,7 @@ func TestFieldsThatChange(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.withFields()
 		id := w.add("Ship", map[string]any{"Sprint": number(42), "Area": areas("Web")})
+		w.add("Rest", map[string]any{"Area": areas("API")})
 		o := w.options(fielded("Sprint"))
 		n := w.start(o)
 		defer n.stop()
@@ -146,7 +147,7 @@ func TestFieldsThatChange(t *testing.T) {
 		if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
 			w.Fatal(err)
 		}
-		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Area=web"}}}); got != "Ship" {
+		if got := n.selected(api.TaskFilter{Filter: api.Filter{Where: []string{"Area=api"}}}); got != "Rest" {
 			w.Errorf("after the change: %q", got)
 		}
 		if s, err = n.Status(w.Context()); err != nil || len(s.Warnings) != 0 {
