@@ -31,7 +31,7 @@ func TestFields(t *testing.T) {
 		other := w.page(props{"Name": title("Other")})
 		id := w.page(props{
 			"Name": title("Ship it"), "Sprint": number(42), "Area": props{"multi_select": []any{props{"name": "Web"}, props{"name": "API"}}},
-			"Done when": props{"rich_text": []any{spans(strings.Repeat("x", 1999))[0], spans("\x1b[31m")[0]}}, "Team": choice("Blue"), "Due": day("2026-03-01"),
+			"Done when": props{"rich_text": []any{spans(strings.Repeat("x", 1999))[0], spans("\x1b[31myy")[0]}}, "Team": choice("Blue"), "Due": day("2026-03-01"),
 			"Span":   props{"date": props{"start": "2026-03-01T10:00:00Z", "end": "2026-03-02T10:00:00Z"}},
 			"Urgent": props{"checkbox": true}, "Spec": props{"url": "https://example.org/spec"}, "Part of": relates(other),
 		})
@@ -103,6 +103,7 @@ func TestFieldsOfOtherForms(t *testing.T) {
 		"maker":      {`{"type":"created_by","created_by":{"object":"user","id":"6794760a-1f15-45cd-9c65-0dfe42f5135a","name":"Anna"}}`, "Anna"},
 		"files":      {`{"type":"files","files":[{"name":"a.pdf","type":"file","file":{"url":"https://s3.example/1","expiry_time":"2026-03-01T00:00:00Z"}}]}`, []any{"a.pdf"}},
 		"verified":   {`{"type":"verification","verification":{"state":"verified","date":null}}`, "verified"},
+		"control":    {`{"type":"url","url":"a\u001b[31mb"}`, "ab"},
 		"phone":      {`{"type":"phone_number","phone_number":"112"}`, "112"},
 		"state":      {`{"type":"status","status":{"name":"Review"}}`, "Review"},
 		"no status":  {`{"type":"status","status":null}`, nil},

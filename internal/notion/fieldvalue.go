@@ -174,10 +174,10 @@ func valueOf[T any](p *T) any {
 }
 
 func stringValue(s *string) any {
-	if s == nil || *s == "" {
+	if s == nil || task.Plain(*s) == "" {
 		return nil
 	}
-	return shortened(*s)
+	return shortened(task.Plain(*s))
 }
 
 func textValue(spans []span) any {
