@@ -74,6 +74,9 @@ type Tasks struct {
 	Properties Properties `key:"properties"`
 	Statuses   Statuses   `key:"statuses"`
 	Priorities Priorities `key:"priorities"`
+	// Fields are the names of further properties of the tasks database that are shown with
+	// a task, and that tasks can be chosen by.
+	Fields []string `key:"fields"`
 }
 
 // Properties are the names of the properties of the tasks database.
@@ -234,6 +237,7 @@ func Default() Config {
 				Medium:   []string{"medium"},
 				Low:      []string{"low"},
 			},
+			Fields: []string{},
 		},
 		Names: Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{

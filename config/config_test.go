@@ -166,6 +166,7 @@ func TestEnvironment(t *testing.T) {
 		"tasks.priorities.high":                  `["P1, or so"]`,
 		"tasks.priorities.medium":                "P2",
 		"tasks.priorities.low":                   "P3",
+		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2}]`,
 		"names.prefix":                           "claude-chat",
 		"names.keep":                             "24h",
@@ -226,6 +227,7 @@ func TestEnvironment(t *testing.T) {
 			Priorities: config.Priorities{
 				Critical: []string{"P0", "Urgent"}, High: []string{"P1, or so"}, Medium: []string{"P2"}, Low: []string{"P3"},
 			},
+			Fields: []string{"Done when", "Area, or so"},
 		},
 		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2)}},
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},

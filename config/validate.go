@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -175,7 +176,32 @@ func (t Tasks) validate() []error {
 			priorities = append(priorities, name{level.key, value, true})
 		}
 	}
-	return append(errs, distinct("tasks.priorities", priorities)...)
+	errs = append(errs, distinct("tasks.priorities", priorities)...)
+	return append(errs, t.validateFields()...)
+}
+
+// validateFields complains about names of fields that are used twice: here, or for a
+// property that dibs works with.
+func (t Tasks) validateFields() []error {
+	managed := make(map[string]string)
+	for _, f := range fieldsOf(&Config{Tasks: Tasks{Properties: t.Properties}}) {
+		if key, ok := strings.CutPrefix(f.key, "tasks.properties."); ok {
+			managed[*f.target.(*string)] = key
+		}
+	}
+	delete(managed, "")
+	var errs []error
+	for i, field := range t.Fields {
+		switch key, ok := managed[field]; {
+		case strings.TrimSpace(field) == "":
+			errs = append(errs, errors.New("tasks.fields: a name is empty"))
+		case ok:
+			errs = append(errs, fmt.Errorf("tasks.fields: %q is tasks.properties.%s, which every task shows already: leave it out", field, key))
+		case slices.Contains(t.Fields[:i], field):
+			errs = append(errs, fmt.Errorf("tasks.fields: %q is listed twice", field))
+		}
+	}
+	return errs
 }
 
 // name is what the database calls a thing that has a key here.

@@ -20,6 +20,7 @@ type Problem struct {
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant, or, for limit_reached, those that the agent has"`
+	Summary    *Summary `json:"summary,omitempty" doc:"With nothing_ready: what the unfinished tasks wait for"`
 	Unknown    bool     `json:"unknown,omitempty" doc:"Whether the request took effect is not known: the same one, with the same idempotency key, finds out"`
 	// These say of a reservation that is in the way what it is, and of what.
 	Pattern     string `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`

@@ -20,6 +20,7 @@ type ClaimRequest struct {
 	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
+	Filter
 	Keeper
 }
 

@@ -73,6 +73,8 @@ type Config struct {
 	// Names are where minted names are kept.
 	Names  Names
 	Naming Naming
+	// Fields are the names of the fields that tasks have, see SetFields.
+	Fields []string
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
@@ -113,6 +115,8 @@ type Broker struct {
 	others   others
 
 	changed signal
+	waiters waiters
+	sums    sums
 	told    signal
 	// delivered tells that something has become of an entry of a log.
 	delivered signal
@@ -123,6 +127,7 @@ type Broker struct {
 	picked map[task.ID]bool // chosen by a `next` that is under way
 	agents []Agent
 	naming Naming
+	fields []string
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -131,7 +136,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, pages: c.Pages, creations: c.Creations, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, comments: c.Comments, pages: c.Pages, creations: c.Creations, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -142,9 +147,10 @@ func New(c Config) *Broker {
 		b.comments = noComments{}
 	}
 	b.ready = ready.New(ready.Config{
-		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge: func(t task.Task) ready.Verdict { return b.present().judge(t) },
-		Now:   c.Now,
+		Task:   func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
+		Judge:  func(t task.Task) ready.Verdict { return b.present().judge(t) },
+		Became: func(t task.Task, v ready.Verdict) { b.waiters.tell(t, v.For) },
+		Now:    c.Now,
 	})
 	if b.mirror != nil {
 		for t := range b.mirror.Tasks() {
@@ -162,6 +168,7 @@ func (b *Broker) Close() { b.close() }
 // for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
+	b.sums.changed()
 	b.troubles.over(ids...)
 	b.changed.fire()
 }
@@ -170,6 +177,8 @@ func (b *Broker) Changed(ids ...task.ID) {
 func (b *Broker) Claimed(c claim.Claim) {
 	b.ready.Claimed(c.Task.ID)
 	b.reserved.Claimed(c)
+
+	b.sums.changed()
 }
 
 // Sync brings the mirror up to date, with the whole board if full is set.

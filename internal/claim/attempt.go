@@ -29,6 +29,9 @@ type Request struct {
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, see PassedOver.
 	Quiet bool
+	// Unwanted, if set, says in a line why the agent does not want the task as its page
+	// shows it; empty if it does. Then nothing is written, nor recorded.
+	Unwanted func(task.Task) string
 	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
@@ -37,10 +40,11 @@ type Request struct {
 // attempt is one run of the protocol, from the reservation to a verdict.
 type attempt struct {
 	*Claimer
-	cl    Claim
-	keep  bool
-	quiet bool
-	stale bool // whether the claim that is overridden had gone stale on its agent, see Try
+	cl       Claim
+	keep     bool
+	quiet    bool
+	unwanted func(task.Task) string
+	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
@@ -68,7 +72,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	c.keep(cl)
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -117,8 +121,8 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
-	d := a.policy.decide(v.Reading, a.cl.Agent, blockers)
-	if d.Code == CodeHeld && a.quiet {
+	d, unwanted := a.choose(a.policy.decide(v.Reading, a.cl.Agent, blockers), v.Task)
+	if d.Code == CodeHeld && a.quiet || unwanted {
 		denied := d.Deny(v.Task)
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
 			return Claim{}, err

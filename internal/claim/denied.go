@@ -59,6 +59,19 @@ func (d Decision) Deny(t task.Task) *Denied {
 	}
 }
 
+// choose is the decision on a task, unless it may be claimed and is not what the agent
+// asked for.
+func (a *attempt) choose(d Decision, t task.Task) (_ Decision, unwanted bool) {
+	if d.Code != "" || a.unwanted == nil {
+		return d, false
+	}
+	why := a.unwanted(t)
+	if why == "" {
+		return d, false
+	}
+	return Decision{Code: CodeNotOpen, Reason: "it is not what was asked for: " + why}, true
+}
+
 func (d *Denied) Error() string { return d.Detail }
 
 func (d *Denied) Unwrap() error { return d.Err }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -28,7 +27,7 @@ func (a *app) claimCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.claim(cmd, id, flags)
+			return a.claim(cmd, api.ClaimRequest{Task: string(id)}, flags)
 		},
 	}
 	flags.add(cmd)
@@ -55,9 +54,9 @@ func (f *claimFlags) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the lease lasts, in whole minutes (default: as the task or the daemon says)")
 }
 
-// claimRequest is what the flags ask for: a claim on a task or, if the id is empty, on
-// the next ready one.
-func (a *app) claimRequest(cmd *cobra.Command, id string, flags claimFlags) (api.ClaimRequest, error) {
+// claimRequest adds to what is to be claimed, a task or the next one that is ready, what
+// the flags say.
+func (a *app) claimRequest(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags) (api.ClaimRequest, error) {
 	agent, err := a.claimer()
 	if err != nil {
 		return api.ClaimRequest{}, err
@@ -68,16 +67,14 @@ func (a *app) claimRequest(cmd *cobra.Command, id string, flags claimFlags) (api
 	if given := cmd.Flags().Changed("timeout"); given && (flags.timeout < time.Minute || flags.timeout%time.Minute != 0) {
 		return api.ClaimRequest{}, usagef("--timeout %v: want whole minutes, at least 1m", flags.timeout)
 	}
-	keeper, err := flags.keeper.keeper(cmd)
-	return api.ClaimRequest{
-		Agent: agent, Task: id, Keeper: keeper,
-		TimeoutMinutes: int(flags.timeout / time.Minute), WaitSeconds: flags.wait.Seconds(),
-	}, err
+	what.Keeper, err = flags.keeper.keeper(cmd)
+	what.Agent, what.TimeoutMinutes, what.WaitSeconds = agent, int(flags.timeout/time.Minute), flags.wait.Seconds()
+	return what, err
 }
 
-// claim asks for a claim on a task, or, if the id is empty, on the next ready one.
-func (a *app) claim(cmd *cobra.Command, id task.ID, flags claimFlags) error {
-	request, err := a.claimRequest(cmd, string(id), flags)
+// claim asks for a claim on a task, or on the next one that is ready.
+func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags) error {
+	request, err := a.claimRequest(cmd, what, flags)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
+//	text TASK NAME TEXT     set a text of a task, as a person in Notion would
 //	rename DB NAME NEW      rename a property of a database
 //	property DB NAME TYPE   give a property of a database another type; - removes it
 //	source DB NAME          give a database another data source, with a title and a status
@@ -69,7 +70,7 @@ func TestEndToEnd(t *testing.T) {
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
+			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
 			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
@@ -152,7 +153,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
-		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS",
+		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
 		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
@@ -208,6 +209,12 @@ func end(ts *testscript.TestScript, name string, signal syscall.Signal) {
 func person(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{
 		"status": map[string]any{"status": map[string]any{"name": args[1]}},
+	}))
+}
+
+func setText(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{
+		args[1]: map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": args[2]}}}},
 	}))
 }
 

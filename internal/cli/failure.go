@@ -124,6 +124,13 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text = limitReached(p.Claims, now)
 		}
 	case claim.CodeNothingReady:
+		if s := p.Summary; s != nil && !s.NextLeaseEndsAt.IsZero() {
+			before, after, _ := strings.Cut(text, tryLater)
+			text = before + "; the next lease ends at " + clock(s.NextLeaseEndsAt.Time, now) + ", in " + length(s.NextLeaseEndsAt.Sub(now))
+			if after != "" {
+				text += tryLater + after
+			}
+		}
 		text = suggest(text, "dibs next --wait 10m")
 	case claim.CodeNotionUnavailable:
 		if p.RetryAfter > 0 {
@@ -151,6 +158,9 @@ const maxHeld = 5
 
 // notReopened is how the daemon says that it leaves a task as it is.
 const notReopened = " was not reopened: "
+
+// tryLater is how the daemon goes on after it has said that nothing is ready.
+const tryLater = "; try again later"
 
 // instead is how the daemon tells any client to take another task. At a terminal the
 // command that does it says the same.

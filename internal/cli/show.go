@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,9 @@ func showTask(out io.Writer, t api.Task, now time.Time) {
 		line("holder", holder(t, now))
 	}
 	line("note", clean(t.Note))
+	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+		row(out, clean(name), clean(cmp.Or(task.FieldText(t.Fields[name]), "-")))
+	}
 	line("claim", clean(string(t.ClaimID)))
 	line("depends on", idList(unnamed(t)))
 	if len(t.WaitingFor) == 0 {

@@ -77,6 +77,11 @@ func (c *codec) used() []string {
 	if c.columns.key.ID != "" {
 		ids = append(ids, c.columns.key.ID)
 	}
+	for _, f := range c.columns.fields {
+		if f.Column.ID != "" && !slices.Contains(ids, f.Column.ID) { // the title is read already
+			ids = append(ids, f.Column.ID)
+		}
+	}
 	return ids
 }
 

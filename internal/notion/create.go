@@ -34,7 +34,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	if col := p.codec.columns.token; col.ID != "" {
 		p.props[col.ID] = text(newPrefix + id)
 	}
-	var x exchange
+	x := exchange{fields: p.codec.fieldIDs()}
 	ctx = x.in(ctx)
 	var page *notionapi.Page
 	var err error
@@ -56,7 +56,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		}
 		return claim.Reading{}, failed
 	}
-	made, err := t.read(p.codec, page)
+	made, err := t.read(p.codec, page, &x)
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
@@ -142,7 +142,7 @@ const newSince = 2 * time.Minute
 // more the first time that a page does not bear the id.
 func (t *Tasks) FindNew(ctx context.Context, id, title string, since time.Time) ([]NewTask, error) {
 	c := t.codec.Load()
-	x := exchange{only: c.used(), makers: make(map[string]string)}
+	x := exchange{only: c.used(), fields: c.fieldIDs(), makers: make(map[string]string)}
 	same := notionapi.TextFilterCondition{Equals: title}
 	if !fits(title, spanLimit) || title != strings.TrimSpace(title) {
 		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(title[:prefix(title, spanLimit/20)])}
@@ -160,7 +160,7 @@ func (t *Tasks) FindNew(ctx context.Context, id, title string, since time.Time) 
 	var near []NewTask
 	for i := range answer.Results {
 		page := &answer.Results[i]
-		made, err := t.read(c, page)
+		made, err := t.read(c, page, &x)
 		if err != nil {
 			return nil, t.noted(err)
 		}

@@ -1,225 +1,249 @@
 package notion
 
 import (
-	"context"
-	"fmt"
-	"math"
-	"net/mail"
-	"net/url"
-	"slices"
-	"strconv"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"dibs/internal/task"
-
-	"github.com/jomei/notionapi"
 )
 
-// several are the types of properties that take several values.
-var several = map[string]bool{
-	string(notionapi.PropertyTypeMultiSelect): true, typePeople: true, typeRelation: true,
-}
-
-// writable are the types of properties that a field can be of, and how the texts that are
-// given become what Notion takes. There is at least one text, and one only unless the
-// type takes several.
-var writable map[string]func(p *drafting, ctx context.Context, col Column, values []string) (any, error)
-
-func init() { // they refer to what refers to them
-	writable = map[string]func(*drafting, context.Context, Column, []string) (any, error){
-		typeRichText: (*drafting).richText,
-		typeNumber:   single(numberOf),
-		typeSelect:   (*drafting).selected,
-		typeStatus:   (*drafting).selected,
-		typeDate:     single(dateOfText),
-		typePeople:   (*drafting).people,
-		typeRelation: (*drafting).related,
-		string(notionapi.PropertyTypeMultiSelect): (*drafting).selectedMany,
-		string(notionapi.PropertyTypeCheckbox):    single(checkboxOf),
-		string(notionapi.PropertyTypeURL):         single(urlOf),
-		string(notionapi.PropertyTypeEmail):       single(emailOf),
-		string(notionapi.PropertyTypePhoneNumber): single(phoneOf),
-	}
-}
-
-// single is a type whose values say by themselves what they are.
-func single(parse func(string) (any, string)) func(*drafting, context.Context, Column, []string) (any, error) {
-	return func(_ *drafting, _ context.Context, col Column, values []string) (any, error) {
-		content, want := parse(strings.TrimSpace(values[0]))
-		if want != "" {
-			return nil, wrong(col, values[0], want)
+// value is what a property shows, as task.Fields has it. A text is shortened to 2000
+// characters, and of a relation, or of people, there are as many as an answer shows, 25 at
+// most: the rest would take further requests. A property of a type that is not known, or
+// that has no value, is nil.
+func (p *rawProperty) value() any {
+	switch p.Type {
+	case typeTitle:
+		return textValue(p.Title)
+	case typeRichText:
+		return textValue(p.RichText)
+	case typeNumber:
+		if p.Number != nil {
+			return *p.Number
 		}
-		return content, nil
+	case typeSelect:
+		return p.Select.value()
+	case typeStatus:
+		return p.Status.value()
+	case typeDate:
+		return p.Date.value()
+	case typePeople:
+		return listOf(p.People, person.value)
+	case typeRelation:
+		return listOf(p.Relation, pageRef.value)
+	case typeUniqueID:
+		return p.UniqueID.value()
 	}
+	return p.otherValue()
 }
 
-func wrong(col Column, said, want string) error {
-	return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, and %q is none: want %s", col.Name, col.Type, said, want)}
+// otherProperty is what is read of properties of all other types. Of a formula and of a
+// rollup it is the part under their type, too.
+type otherProperty struct {
+	Type string `json:"type"`
+
+	Checkbox    *bool   `json:"checkbox"`
+	URL         *string `json:"url"`
+	Email       *string `json:"email"`
+	Phone       *string `json:"phone_number"`
+	MultiSelect []named `json:"multi_select"`
+	Files       []named `json:"files"`
+	CreatedTime *string `json:"created_time"`
+	EditedTime  *string `json:"last_edited_time"`
+	CreatedBy   *person `json:"created_by"`
+	EditedBy    *person `json:"last_edited_by"`
+	Place       *named  `json:"place"`
+	Verified    *struct {
+		State string `json:"state"`
+	} `json:"verification"`
+
+	Formula *struct {
+		Type    string   `json:"type"`
+		String  *string  `json:"string"`
+		Number  *float64 `json:"number"`
+		Boolean *bool    `json:"boolean"`
+		Date    *rawDate `json:"date"`
+	} `json:"formula"`
+	Rollup *struct {
+		Type   string        `json:"type"`
+		Number *float64      `json:"number"`
+		Date   *rawDate      `json:"date"`
+		Array  []rawProperty `json:"array"`
+	} `json:"rollup"`
 }
 
-func (p *drafting) richText(_ context.Context, col Column, values []string) (any, error) {
-	if !fits(values[0], spanLimit*spansLimit/2) {
-		return nil, &task.DraftError{Detail: fmt.Sprintf("the text for property %q is too long: put it into the body", col.Name)}
+func (p *rawProperty) otherValue() any {
+	var o otherProperty
+	if len(p.other) == 0 || json.Unmarshal(p.other, &o) != nil {
+		return nil
 	}
-	return p.texts.write(values[0]), nil
-}
-
-func numberOf(s string) (any, string) {
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return nil, "a number such as 3 or 0.5"
-	}
-	return n, ""
-}
-
-func checkboxOf(s string) (any, string) {
-	switch strings.ToLower(s) {
-	case "true", "yes":
-		return true, ""
-	case "false", "no":
-		return false, ""
-	}
-	return nil, "true or false"
-}
-
-func urlOf(s string) (any, string) {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme == "" || !fits(s, spanLimit) {
-		return nil, "a URL such as https://example.com"
-	}
-	return s, ""
-}
-
-func emailOf(s string) (any, string) {
-	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || !fits(s, 200) {
-		return nil, "an address such as ada@example.com"
-	}
-	return s, ""
-}
-
-func phoneOf(s string) (any, string) {
-	if !fits(s, 200) {
-		return nil, "at most 200 characters"
-	}
-	return s, ""
-}
-
-// dateSpan is a date property's value: a day or a moment, or from one to another.
-type dateSpan struct {
-	Start string `json:"start"`
-	End   string `json:"end,omitempty"`
-}
-
-func dateOfText(s string) (any, string) {
-	const want = "a day such as 2026-11-30, a time such as 2026-11-30T14:30:00+01:00, or two of a kind with / between them"
-	first, last, ranged := strings.Cut(s, "/")
-	start, startIsDay, ok := dateText(first)
-	if !ok {
-		return nil, want
-	}
-	if !ranged {
-		return dateSpan{Start: start}, ""
-	}
-	end, endIsDay, ok := dateText(last)
-	if !ok || endIsDay != startIsDay {
-		return nil, want
-	}
-	return dateSpan{start, end}, ""
-}
-
-// dateText is a day, or a moment with its offset, as Notion keeps it.
-func dateText(s string) (out string, day, ok bool) {
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
-		return t.Format(time.DateOnly), true, true
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	return t.Format("2006-01-02T15:04:05.000-07:00"), false, err == nil
-}
-
-// option is the option of that name, in whatever case.
-func (p *drafting) option(col Column, name string) (named, error) {
-	name = strings.TrimSpace(name)
-	if slices.Contains(col.Options, name) {
-		return named{name}, nil
-	}
-	i := slices.IndexFunc(col.Options, func(o string) bool { return strings.EqualFold(o, name) })
-	if i >= 0 {
-		return named{col.Options[i]}, nil
-	}
-	has := "it has none"
-	if len(col.Options) > 0 {
-		has = "there is " + quotedList(col.Options)
-	}
-	return named{}, &task.DraftError{Detail: fmt.Sprintf("property %q has no option %q: %s", col.Name, name, has)}
-}
-
-func (p *drafting) selected(_ context.Context, col Column, values []string) (any, error) {
-	return p.option(col, values[0])
-}
-
-func (p *drafting) selectedMany(_ context.Context, col Column, values []string) (any, error) {
-	options := []named{}
-	for _, name := range parts(values) {
-		o, err := p.option(col, name)
-		if err != nil {
-			return nil, err
+	switch o.Type {
+	case "checkbox":
+		return valueOf(o.Checkbox)
+	case "url":
+		return stringValue(o.URL)
+	case "email":
+		return stringValue(o.Email)
+	case "phone_number":
+		return stringValue(o.Phone)
+	case "created_time":
+		return stringValue(o.CreatedTime)
+	case "last_edited_time":
+		return stringValue(o.EditedTime)
+	case "multi_select":
+		return listOf(o.MultiSelect, func(n named) any { return n.value() })
+	case "files":
+		return listOf(o.Files, func(n named) any { return n.value() }) // their addresses change all the time
+	case "place":
+		return o.Place.value()
+	case "created_by":
+		return o.CreatedBy.orNil()
+	case "last_edited_by":
+		return o.EditedBy.orNil()
+	case "verification":
+		if o.Verified != nil {
+			return stringValue(&o.Verified.State)
 		}
-		if !slices.Contains(options, o) {
-			options = append(options, o)
+	case typeFormula:
+		if f := o.Formula; f != nil {
+			switch f.Type {
+			case "string":
+				return stringValue(f.String)
+			case "number":
+				return valueOf(f.Number)
+			case "boolean":
+				return valueOf(f.Boolean)
+			case "date":
+				return f.Date.value()
+			}
+		}
+	case "rollup":
+		if r := o.Rollup; r != nil {
+			switch r.Type {
+			case "number":
+				return valueOf(r.Number)
+			case "date":
+				return r.Date.value()
+			case "array":
+				return flat(r.Array)
+			}
 		}
 	}
-	return options, nil
+	return nil
 }
 
-// parts takes a single text for a list with commas between its parts.
-func parts(values []string) []string {
-	if len(values) > 1 {
-		return values
-	}
-	var list []string
-	for part := range strings.SplitSeq(values[0], ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			list = append(list, part)
+// flat is the list of what a rollup shows: of lists, their items, and nothing of what is empty.
+func flat(properties []rawProperty) any {
+	all := []any{}
+	for i := range properties {
+		switch v := properties[i].value().(type) {
+		case nil:
+		case []any:
+			all = append(all, v...)
+		default:
+			all = append(all, v)
 		}
+	}
+	return orNil(all)
+}
+
+// orNil is the list as a value: an empty one is none.
+func orNil(list []any) any {
+	if len(list) == 0 {
+		return nil
 	}
 	return list
 }
 
-func (p *drafting) people(ctx context.Context, _ Column, values []string) (any, error) {
-	people := []pageRef{}
-	for _, who := range parts(values) {
-		id, err := p.Person(ctx, who)
-		if err != nil {
-			return nil, err
-		}
-		if ref := (pageRef{id}); !slices.Contains(people, ref) {
-			people = append(people, ref)
+func listOf[T any](items []T, value func(T) any) any {
+	all := []any{}
+	for _, item := range items {
+		if v := value(item); v != nil {
+			all = append(all, v)
 		}
 	}
-	return people, nil
+	return orNil(all)
 }
 
-// related are the pages that a relation is given: tasks by whatever names them, pages of
-// other databases by their ids or URLs.
-func (p *drafting) related(ctx context.Context, col Column, values []string) (any, error) {
-	var ids []task.ID
-	for _, name := range parts(values) {
-		database, err := task.ParseID(col.Database)
-		if err == nil && database == p.codec.database {
-			id, err := p.Task(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-			continue
-		}
-		id, err := task.ParseTaskID(name)
-		if err != nil {
-			return nil, wrong(col, name, "the id or the URL of a page")
-		}
-		ids = append(ids, id)
+func valueOf[T any](p *T) any {
+	if p == nil {
+		return nil
 	}
-	return refsTo(ids)
+	return *p
+}
+
+func stringValue(s *string) any {
+	if s == nil || task.Plain(*s) == "" {
+		return nil
+	}
+	return shortened(task.Plain(*s))
+}
+
+func textValue(spans []span) any {
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.PlainText)
+	}
+	return stringValue(new(b.String()))
+}
+
+func (n *named) value() any {
+	if n == nil {
+		return nil
+	}
+	return stringValue(&n.Name)
+}
+
+func (p person) value() any {
+	if name := strings.TrimSpace(p.Name); name != "" {
+		return stringValue(&name)
+	}
+	return stringValue(&p.ID) // Notion does not tell the names of all
+}
+
+func (p *person) orNil() any {
+	if p == nil {
+		return nil
+	}
+	return p.value()
+}
+
+func (r pageRef) value() any {
+	if id, err := task.ParseID(r.ID); err == nil {
+		return string(id)
+	}
+	return nil
+}
+
+func (u *uniqueID) value() any {
+	if !u.given() {
+		return nil
+	}
+	number := task.FieldText(*u.Number)
+	if u.Prefix != nil && *u.Prefix != "" {
+		return *u.Prefix + "-" + number
+	}
+	return number
+}
+
+// value is a date as Notion writes it, or its start and its end.
+func (d *rawDate) value() any {
+	switch {
+	case d == nil || !isDate(d.Start):
+		return nil
+	case isDate(d.End):
+		return map[string]any{"start": d.Start, "end": d.End}
+	}
+	return d.Start
+}
+
+func isDate(s string) bool {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if _, err := time.Parse(layout, s); err == nil {
+			return true
+		}
+	}
+	_, err := time.Parse(time.RFC3339, s+"Z")
+	return err == nil
 }

@@ -200,6 +200,7 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 		properties = make(map[string]plainProperty, len(page.Properties))
 	}
 	for name, p := range page.Properties {
+		x.keepField(page.ID, &p)
 		plain, ok := p.plain()
 		if !ok {
 			continue

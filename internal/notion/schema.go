@@ -27,6 +27,8 @@ type TaskSchema struct {
 	// Without lists optional properties that are not to be looked for, because the
 	// configuration says that the database has none. They go by their keys there.
 	Without []string
+	// Fields are the names of further properties, of any type, whose values are read.
+	Fields []string
 	// Known is what Tasks.Known returned for the same database in an earlier run. It lets
 	// a property that was renamed since be found by its id.
 	Known string
@@ -67,6 +69,9 @@ type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
 	// key is the unique id, which nothing but its tasks' names depends on.
 	key Column
+	// fields are further properties whose values are read, and that nothing depends on.
+	// The list is never changed, but replaced.
+	fields []field
 }
 
 // wanted is a property that tasks need, or may have.
@@ -301,6 +306,7 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 			*into[f.Key] = f.column
 		}
 	}
+	found.fields, warnings = s.findFields(db, known.fields, warnings)
 	if len(problems) > 0 {
 		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
 	}

@@ -63,6 +63,7 @@ func Schema(c config.Config) notion.TaskSchema {
 			task.Critical: prio.Critical, task.High: prio.High, task.Medium: prio.Medium, task.Low: prio.Low,
 		},
 		NotionUsers: users,
+		Fields:      c.Tasks.Fields,
 	}
 	for key, name := range map[string]string{
 		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "claim_token": p.ClaimToken,

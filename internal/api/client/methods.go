@@ -88,7 +88,15 @@ func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	if f.Ready {
 		q.add("ready", "true")
 	}
+	if f.Why {
+		q.add("why", "true")
+	}
 	q.add("agent", f.Agent)
+	q.add("priority", f.Priority)
+	q.add("text", f.Text)
+	for _, condition := range f.Where {
+		url.Values(q).Add("where", condition)
+	}
 	q.addLimit(f.Limit)
 	return ask[api.Tasks](ctx, c, get("/v1/tasks", q))
 }

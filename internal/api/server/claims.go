@@ -104,6 +104,10 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute,
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
 		Key:     in.Key,
+		Filter:  in.Body.Filter,
+	}
+	if !in.Body.Filter.Empty() && in.Body.Task != "" {
+		return nil, invalid("body.task", errors.New("a filter (priority, where, text) goes with the next ready task, not with one that is named"))
 	}
 	var err error
 	if request.Keeper, err = keeperOf(ctx, in.Body.Keeper); err != nil {

@@ -46,7 +46,13 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return cutOff(ctx)
 	}
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
-		return s.denied(denied)
+		p := s.denied(denied)
+		if nothing, ok := errors.AsType[*broker.NothingError](err); ok {
+			summary := nothing.Summary
+			summary.NextLeaseEndsAt = s.localTime(summary.NextLeaseEndsAt.Time)
+			p.Summary = &summary
+		}
+		return p
 	}
 	if lost, ok := errors.AsType[*claim.Lost](err); ok {
 		return s.lost(lost)

@@ -64,6 +64,19 @@ func TestDenial(t *testing.T) {
 			t.Errorf("answered %s, want the claim that is held", got.body)
 		}
 	})
+	inBubble(t, "nothing ready", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &broker.NothingError{
+			Denied:  &claim.Denied{Code: claim.CodeNothingReady, Detail: "no task is ready"},
+			Summary: api.Summary{Held: 3, Blocked: 2, NextLeaseEndsAt: api.Time{Time: noon.Add(time.Hour)}},
+		}})
+		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		problemIn(t, got)
+		const want = `"code":"nothing_ready","summary":{"held":3,"blocked":2,"dependencies":0,"assigned":0,"cooling_off":0,"filtered":0,"other":0,"next_lease_ends_at":"2026-11-20T12:58:30.000Z"}}`
+		if !strings.HasSuffix(got.body, want+"\n") {
+			t.Errorf("body %s, want %s at its end", got.body, want)
+		}
+	})
 	for code, status := range map[claim.Code]int{
 		claim.CodeHeld:                409,
 		claim.CodeNotOpen:             409,

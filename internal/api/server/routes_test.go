@@ -119,6 +119,23 @@ func TestRoutes(t *testing.T) {
 			status: 201, want: strings.TrimSuffix(heldJSON, "}") + `,"override":true,"former":"Oracle"}`,
 		},
 		{
+			name: "claim the next task that matches", method: "POST", path: "/v1/claims",
+			body: `{"agent":"Sandman","priority":"high","where":["Sprint=42","a=b=c"],"text":"fix it"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Claim", Result: held(), Args: []any{
+				broker.Request{Agent: "Sandman", Filter: api.Filter{Priority: "high", Where: []string{"Sprint=42", "a=b=c"}, Text: "fix it"}},
+			}}},
+			status: 201, want: heldJSON,
+		},
+		{
+			name: "tasks that match, and why not the others", method: "GET",
+			path: "/v1/tasks?ready=true&why=true&where=Sprint%3D42&where=a%3Db%2Cc&priority=high&text=fix+it",
+			calls: []apitest.Call{{
+				Method: "Tasks", Args: []any{api.TaskFilter{Ready: true, Why: true, Filter: api.Filter{Priority: "high", Where: []string{"Sprint=42", "a=b,c"}, Text: "fix it"}}},
+				Result: broker.Listing{Tasks: []broker.View{{Task: task.Task{ID: taskID, Title: "Write", Status: task.Open, Fields: task.Fields{"Sprint": 42.0, "Area": nil}}, Code: broker.CodeFiltered, Reason: "its\nAREA is empty"}}},
+			}},
+			status: 200, want: `{"tasks":[{"id":"11111111-2222-3333-4444-555555555555","title":"Write","status":"OPEN","priority":"none","fields":{"Area":null,"Sprint":42},"ready":false,"code":"filtered","reason":"its AREA is empty"}]}`,
+		},
+		{
 			name: "poll", method: "POST", path: "/v1/agents/Sandman/poll", body: `{"wait_seconds":1.5,"limit":5,"finished":true}`,
 			calls: []apitest.Call{allowed("Sandman"), {
 				Method: "Poll", Args: []any{broker.Poll{Agent: "Sandman", Wait: 1500 * time.Millisecond, Limit: 5, Finished: true}}, Result: triggers,
@@ -505,7 +522,7 @@ func TestDescription(t *testing.T) {
 			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
-			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Sweep", "Swept",
+			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Summary", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -38,9 +39,18 @@ func (s *Server) tasks(ctx context.Context, in *struct {
 	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered: of any agent, or of that one"`
 	Agent  string `query:"agent" doc:"Only those claimed by this name; with ready, those that this agent could get"`
 	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
+	Why    bool   `query:"why" doc:"With ready: behind those, the unfinished tasks that are not ready, each with what it waits for"`
+
+	Priority string   `query:"priority" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
+	Where    []string `query:"where,explode" maxItems:"20" doc:"NAME=VALUE, any number of times: only tasks whose field has this value; of a list, among others"`
+	Text     string   `query:"text" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case"`
 }) (*tasksOutput, error) {
+	if in.Why && !in.Ready {
+		return nil, invalid("query.why", errors.New("goes with ready=true only"))
+	}
 	listing, err := s.broker.Tasks(ctx, api.TaskFilter{
-		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit,
+		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit, Why: in.Why,
+		Filter: api.Filter{Priority: in.Priority, Where: in.Where, Text: in.Text},
 	})
 	if err != nil {
 		return nil, err

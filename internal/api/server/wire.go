@@ -54,7 +54,7 @@ func (s *Server) localStatus(st api.Status) api.Status {
 }
 
 func refOf(t task.Task) api.TaskRef {
-	return api.TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String()}
+	return api.TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
 }
 
 func (s *Server) claimOf(c claim.Claim) api.Claim {
