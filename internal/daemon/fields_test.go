@@ -304,7 +304,7 @@ func TestReadyWhy(t *testing.T) {
 			w.Errorf("filtered: -want +got\n%s", diff)
 		}
 		got := why("Sandman", api.Filter{})
-		if limit := "limit_reached: Sandman holds as many tasks as an agent may (claim.max_per_agent, 1)"; got["Free"] != limit || got["Other"] != limit || got["Held"] != want["Held"] {
+		if limit := "limit_reached: Sandman holds as many tasks as it may (max_per_agent, 1)"; got["Free"] != limit || got["Other"] != limit || got["Held"] != want["Held"] {
 			w.Errorf("at the limit: %v", got)
 		}
 		if list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Agent: "Sandman"}); err != nil || len(list.Tasks) != 0 || !list.LimitReached {

@@ -312,7 +312,7 @@ func FuzzGlob(f *testing.F) {
 		}
 		if text := "/" + reserve.Escape(path); path != "" {
 			if g, err := reserve.ParseGlob(text); err == nil && !g.Match(path, false) {
-				t.Error(fmt.Sprintf("%q does not match itself, as %q", path, text))
+				t.Errorf("%q does not match itself, as %q", path, text)
 			}
 		}
 	})
