@@ -1,7 +1,6 @@
 package reserve_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
