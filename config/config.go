@@ -74,6 +74,9 @@ type Tasks struct {
 	Properties Properties `key:"properties"`
 	Statuses   Statuses   `key:"statuses"`
 	Priorities Priorities `key:"priorities"`
+	// Fields are the names of further properties of the tasks database that are shown with
+	// a task, and that tasks can be chosen by.
+	Fields []string `key:"fields"`
 }
 
 // Properties are the names of the properties of the tasks database.
@@ -95,6 +98,9 @@ type Statuses struct {
 	Blocked    string `key:"blocked"`
 	Completed  string `key:"completed"`
 	Cancelled  string `key:"cancelled"`
+	// Review and Failed are optional: empty means that the database has no such status.
+	Review string `key:"review"`
+	Failed string `key:"failed"`
 }
 
 // Priorities are the names, any number, that the database has for each priority.
@@ -149,6 +155,9 @@ type Claim struct {
 	Exclusive   bool          `key:"exclusive"`
 	MaxPerAgent int           `key:"max_per_agent"` // tasks an agent may hold at a time; 0 is any number
 	MaxLifetime time.Duration `key:"max_lifetime"`  // of a claim, all renewals together
+	// MaxAttempts is how often a task may fail or its claim run out before it becomes
+	// BLOCKED; 0 is any number of times.
+	MaxAttempts int `key:"max_attempts"`
 }
 
 // Inbox sets how triggers reach agents.
@@ -228,6 +237,7 @@ func Default() Config {
 				Medium:   []string{"medium"},
 				Low:      []string{"low"},
 			},
+			Fields: []string{},
 		},
 		Names: Names{Prefix: "agent", Keep: 7 * 24 * time.Hour},
 		Claim: Claim{

@@ -160,10 +160,13 @@ func TestEnvironment(t *testing.T) {
 		"tasks.statuses.blocked":                 "s3",
 		"tasks.statuses.completed":               "s4",
 		"tasks.statuses.cancelled":               "s5",
+		"tasks.statuses.review":                  "Review",
+		"tasks.statuses.failed":                  "Failed",
 		"tasks.priorities.critical":              "P0, Urgent",
 		"tasks.priorities.high":                  `["P1, or so"]`,
 		"tasks.priorities.medium":                "P2",
 		"tasks.priorities.low":                   "P3",
+		"tasks.fields":                           `["Done when", "Area, or so"]`,
 		"agents":                                 `["Sandman", {"name": "Oracle", "uids": [1000], "lead": true, "max_per_agent": 0}, {"name": "agent-*", "max_per_agent": 2}]`,
 		"names.prefix":                           "claude-chat",
 		"names.keep":                             "24h",
@@ -174,6 +177,7 @@ func TestEnvironment(t *testing.T) {
 		"claim.exclusive":                        "true",
 		"claim.max_per_agent":                    "3",
 		"claim.max_lifetime":                     "6h",
+		"claim.max_attempts":                     "3",
 		"inbox.visibility":                       "10m",
 		"inbox.comments":                         "2m",
 		"inbox.offer":                            "5m",
@@ -219,16 +223,17 @@ func TestEnvironment(t *testing.T) {
 				Status: "p1", ClaimedBy: "p2", ClaimedAt: "p3", ClaimTimeoutMinutes: "p4",
 				ClaimToken: "p5", Priority: "p6", DependsOn: "7", Note: "8",
 			},
-			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5"},
+			Statuses: config.Statuses{Open: "s1", InProgress: "s2", Blocked: "s3", Completed: "s4", Cancelled: "s5", Review: "Review", Failed: "Failed"},
 			Priorities: config.Priorities{
 				Critical: []string{"P0", "Urgent"}, High: []string{"P1, or so"}, Medium: []string{"P2"}, Low: []string{"P3"},
 			},
+			Fields: []string{"Done when", "Area, or so"},
 		},
 		Agents: []config.Agent{{Name: "Sandman"}, {Name: "Oracle", UIDs: []int{1000}, Lead: true, MaxPerAgent: new(0)}, {Name: "agent-*", MaxPerAgent: new(2)}},
 		Names:  config.Names{Prefix: "claude-chat", Keep: 24 * time.Hour},
 		Claim: config.Claim{
 			Timeout: 5 * time.Minute, WriteWindow: 4 * time.Second, Settle: 2 * time.Second,
-			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour,
+			Override: config.OverrideOpenOnly, Exclusive: true, MaxPerAgent: 3, MaxLifetime: 6 * time.Hour, MaxAttempts: 3,
 		},
 		Inbox:       config.Inbox{Visibility: 10 * time.Minute, Comments: 2 * time.Minute, Offer: 5 * time.Minute},
 		Sync:        config.Sync{Interval: time.Minute, KeepFinished: 48 * time.Hour},
@@ -266,7 +271,8 @@ func TestOtherVariables(t *testing.T) {
 	clean(t)
 	file := write(t, "")
 	for name, value := range map[string]string{
-		"DIBS_AGENT": "Sandman", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
+		"DIBS_AGENT": "Sandman", "DIBS_SESSION": "s",
+		"DIBS_TASK_ID": "t", "DIBS_TASK_TITLE": "t", "DIBS_TASK_URL": "t", "DIBS_TASK_FILE": "t", "DIBS_CLAIM_ID": "c", "DIBS_CONFIG": file, "DIBS_ACTIVE_HELP": "0", "DIBS_COMPLETION_DESCRIPTIONS": "0",
 		"DIBS_CLAIM_SETLE": "", "DIBSON": "1", "NOTION_TOKEN": "ntn_secret",
 	} {
 		t.Setenv(name, value)

@@ -11,10 +11,11 @@ import (
 const prefix = "DIBS_"
 
 // otherVariables are those that mean something to dibs and set no key: the two
-// options of the command line, what tells sessions apart, and what the completion of
-// commands looks at.
+// options of the command line, what tells sessions apart, what dibs run gives to its
+// command, and what the completion of commands looks at.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
+	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "CLAIM_ID",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 

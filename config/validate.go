@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -158,6 +159,8 @@ func (t Tasks) validate() []error {
 		{"blocked", s.Blocked, true},
 		{"completed", s.Completed, true},
 		{"cancelled", s.Cancelled, true},
+		{"review", s.Review, false},
+		{"failed", s.Failed, false},
 	})...)
 	var priorities []name
 	for _, level := range []struct {
@@ -173,7 +176,32 @@ func (t Tasks) validate() []error {
 			priorities = append(priorities, name{level.key, value, true})
 		}
 	}
-	return append(errs, distinct("tasks.priorities", priorities)...)
+	errs = append(errs, distinct("tasks.priorities", priorities)...)
+	return append(errs, t.validateFields()...)
+}
+
+// validateFields complains about names of fields that are used twice: here, or for a
+// property that dibs works with.
+func (t Tasks) validateFields() []error {
+	managed := make(map[string]string)
+	for _, f := range fieldsOf(&Config{Tasks: Tasks{Properties: t.Properties}}) {
+		if key, ok := strings.CutPrefix(f.key, "tasks.properties."); ok {
+			managed[*f.target.(*string)] = key
+		}
+	}
+	delete(managed, "")
+	var errs []error
+	for i, field := range t.Fields {
+		switch key, ok := managed[field]; {
+		case strings.TrimSpace(field) == "":
+			errs = append(errs, errors.New("tasks.fields: a name is empty"))
+		case ok:
+			errs = append(errs, fmt.Errorf("tasks.fields: %q is tasks.properties.%s, which every task shows already: leave it out", field, key))
+		case slices.Contains(t.Fields[:i], field):
+			errs = append(errs, fmt.Errorf("tasks.fields: %q is listed twice", field))
+		}
+	}
+	return errs
 }
 
 // name is what the database calls a thing that has a key here.
@@ -270,6 +298,9 @@ func (c Claim) validate() []error {
 	}
 	if c.Override != OverrideAny && c.Override != OverrideOpenOnly {
 		errs = append(errs, fmt.Errorf("claim.override: want %s or %s, got %q", OverrideAny, OverrideOpenOnly, string(c.Override)))
+	}
+	if c.MaxAttempts < 0 {
+		errs = append(errs, fmt.Errorf("claim.max_attempts: want 0 (any number) or more, got %d", c.MaxAttempts))
 	}
 	if c.MaxPerAgent < 0 {
 		errs = append(errs, fmt.Errorf("claim.max_per_agent: want 0 (any number) or more, got %d", c.MaxPerAgent))

@@ -31,17 +31,21 @@ var allowed = map[string][]string{
 	"internal/claim/claimsim":  {"internal/claim", "internal/clock", "internal/task"},
 	"internal/claim/claimtest": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 
-	"internal/feed":    {"internal/claim", "internal/task"},
-	"internal/inbox":   {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
-	"internal/mirror":  {"internal/claim", "internal/task"},
-	"internal/worklog": {"internal/claim", "internal/task"},
-	"internal/metrics": {"internal/api", "internal/claim"},
-	"internal/ready":   {"internal/agenda", "internal/task"},
-	"internal/names":   {},
-	"internal/session": {"internal/alive"},
-	"internal/service": {},
-	"internal/alive":   {"internal/claim"},
-	"internal/broker":  {"internal/alive", "internal/api", "internal/claim", "internal/feed", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/task"},
+	"internal/feed":     {"internal/claim", "internal/task"},
+	"internal/inbox":    {"internal/claim", "internal/feed", "internal/task", "internal/worklog"},
+	"internal/mirror":   {"internal/claim", "internal/task"},
+	"internal/creation": {"internal/claim", "internal/keylock", "internal/task"},
+	"internal/worklog":  {"internal/claim", "internal/task"},
+	"internal/metrics":  {"internal/api", "internal/claim"},
+	"internal/ready":    {"internal/agenda", "internal/task"},
+	"internal/names":    {},
+	"internal/session":  {"internal/alive"},
+	"internal/service":  {},
+	"internal/alive":    {"internal/claim"},
+	"internal/reserve":  {"internal/alive", "internal/claim"},
+	// It looks at the file system as the caller sees it; the daemon never does.
+	"internal/reserve/place": {"internal/reserve"},
+	"internal/broker":        {"internal/alive", "internal/api", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/reserve", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
 	"internal/notion/transport":               {"internal/claim", "internal/clock", "internal/task"},
@@ -49,17 +53,17 @@ var allowed = map[string][]string{
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/alive", "internal/claim", "internal/feed", "internal/inbox", "internal/names", "internal/ownfile", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/alive", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/names", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
-	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/task"},
+	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 	"internal/api/peer":    {},
-	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/task"},
-	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/task"},
-	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/task"},
+	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
+	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
+	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 
 	"internal/daemon": {
-		"config", "internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/task", "internal/worklog", "internal/workspace",
+		"config", "internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/journal",
+		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {
@@ -77,7 +81,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 	},
 }
 

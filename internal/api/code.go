@@ -15,22 +15,23 @@ type Code string
 
 // The codes of denials are those of package claim; these are all the others.
 const (
-	CodeClaimLost      Code = "claim_lost"
-	CodeUnknownClaim   Code = "unknown_claim"
-	CodeAmbiguousClaim Code = "ambiguous_claim"
-	CodeInvalidRequest Code = "invalid_request"
-	CodeForbiddenAgent Code = "forbidden_agent"
-	CodeKeyReused      Code = "key_reused"
-	CodeTooLarge       Code = "too_large"
-	CodeWrongMethod    Code = "wrong_method"
-	CodeWrongMediaType Code = "wrong_media_type"
-	CodeNoRoute        Code = "no_route"
-	CodeWrongHost      Code = "wrong_host"
-	CodeCrossOrigin    Code = "cross_origin"
-	CodeBusy           Code = "busy"
-	CodeNotionRefused  Code = Code(claim.CodeNotionRefused)
-	CodeStopping       Code = "stopping"
-	CodeInternal       Code = "internal"
+	CodeClaimLost          Code = "claim_lost"
+	CodeUnknownClaim       Code = "unknown_claim"
+	CodeAmbiguousClaim     Code = "ambiguous_claim"
+	CodeUnknownReservation Code = "unknown_reservation"
+	CodeInvalidRequest     Code = "invalid_request"
+	CodeForbiddenAgent     Code = "forbidden_agent"
+	CodeKeyReused          Code = "key_reused"
+	CodeTooLarge           Code = "too_large"
+	CodeWrongMethod        Code = "wrong_method"
+	CodeWrongMediaType     Code = "wrong_media_type"
+	CodeNoRoute            Code = "no_route"
+	CodeWrongHost          Code = "wrong_host"
+	CodeCrossOrigin        Code = "cross_origin"
+	CodeBusy               Code = "busy"
+	CodeNotionRefused      Code = Code(claim.CodeNotionRefused)
+	CodeStopping           Code = "stopping"
+	CodeInternal           Code = "internal"
 
 	// These never come over the socket: they are how the command line tells, in
 	// the same form, what went wrong on its own side.
@@ -69,22 +70,23 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 
-	CodeNotionRefused:  {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
-	CodeClaimLost:      {http.StatusConflict, ExitLost, "The claim is no longer held"},
-	CodeUnknownClaim:   {http.StatusNotFound, ExitLost, "No such claim"},
-	CodeAmbiguousClaim: {http.StatusConflict, ExitUsage, "Several claims could be meant"},
-	CodeInvalidRequest: {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
-	CodeForbiddenAgent: {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
-	CodeKeyReused:      {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
-	CodeTooLarge:       {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},
-	CodeWrongMethod:    {http.StatusMethodNotAllowed, ExitUsage, "The method is not allowed here"},
-	CodeWrongMediaType: {http.StatusUnsupportedMediaType, ExitUsage, "The body is not JSON"},
-	CodeNoRoute:        {http.StatusNotFound, ExitUsage, "No such address"},
-	CodeWrongHost:      {http.StatusMisdirectedRequest, ExitUsage, "The request is meant for another server"},
-	CodeCrossOrigin:    {http.StatusForbidden, ExitUsage, "The request comes from a web page"},
-	CodeBusy:           {http.StatusServiceUnavailable, ExitUnreachable, "The daemon has too many connections"},
-	CodeStopping:       {http.StatusServiceUnavailable, ExitUnreachable, "The daemon is stopping"},
-	CodeInternal:       {http.StatusInternalServerError, ExitFailure, "Something went wrong in the daemon"},
+	CodeNotionRefused:      {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
+	CodeClaimLost:          {http.StatusConflict, ExitLost, "The claim is no longer held"},
+	CodeUnknownClaim:       {http.StatusNotFound, ExitLost, "No such claim"},
+	CodeAmbiguousClaim:     {http.StatusConflict, ExitUsage, "Several claims could be meant"},
+	CodeUnknownReservation: {http.StatusNotFound, ExitLost, "No such reservation"},
+	CodeInvalidRequest:     {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
+	CodeForbiddenAgent:     {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
+	CodeKeyReused:          {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
+	CodeTooLarge:           {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},
+	CodeWrongMethod:        {http.StatusMethodNotAllowed, ExitUsage, "The method is not allowed here"},
+	CodeWrongMediaType:     {http.StatusUnsupportedMediaType, ExitUsage, "The body is not JSON"},
+	CodeNoRoute:            {http.StatusNotFound, ExitUsage, "No such address"},
+	CodeWrongHost:          {http.StatusMisdirectedRequest, ExitUsage, "The request is meant for another server"},
+	CodeCrossOrigin:        {http.StatusForbidden, ExitUsage, "The request comes from a web page"},
+	CodeBusy:               {http.StatusServiceUnavailable, ExitUnreachable, "The daemon has too many connections"},
+	CodeStopping:           {http.StatusServiceUnavailable, ExitUnreachable, "The daemon is stopping"},
+	CodeInternal:           {http.StatusInternalServerError, ExitFailure, "Something went wrong in the daemon"},
 
 	CodeUnreachable: {0, ExitUnreachable, "The daemon cannot be reached"},
 	CodeUsage:       {0, ExitUsage, "The command was not used right"},

@@ -5,7 +5,7 @@ import (
 	"dibs/internal/feed"
 )
 
-// Event is one thing that happened to a task or a claim.
+// Event is one thing that happened to a task, a claim or a reservation.
 type Event struct {
 	ID   int64     `json:"id" doc:"Later events have higher ids; no id is used twice"`
 	At   Time      `json:"at" doc:"When the daemon found out"`
@@ -16,10 +16,14 @@ type Event struct {
 	Holder    string   `json:"holder,omitempty" doc:"The other party: who has the task now, or lies over the claim"`
 	Claim     claim.ID `json:"claim,omitempty" doc:"The agent's claim, if it is known"`
 	Changed   []string `json:"changed,omitempty" doc:"What was edited: title, priority, timeout, dependencies, status"`
-	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring"`
+	ExpiresAt Time     `json:"expires_at,omitzero" doc:"When the lease ends, of one that is expiring, or the reservation"`
 	Detail    string   `json:"detail,omitempty" doc:"Why, in one line"`
 	Summary   string   `json:"summary,omitempty" doc:"What the agent said when it was done"`
 	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The same as claim"`
+
+	Reservation string   `json:"reservation,omitempty" doc:"The id of a reservation that was made, or is over"`
+	Patterns    []string `json:"patterns,omitempty" doc:"What is reserved by it"`
+	Shared      bool     `json:"shared,omitempty" doc:"Whether others may share that"`
 }
 
 // The media type of GET /v1/events, and the header by which a reader goes on

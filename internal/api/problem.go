@@ -20,7 +20,14 @@ type Problem struct {
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`
 	Claim      *Claim   `json:"claim,omitempty" doc:"The claim that was lost"`
 	Claims     []Claim  `json:"claims,omitempty" doc:"The claims that could be meant, or, for limit_reached, those that the agent has"`
-	Errors     []Fault  `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
+	Summary    *Summary `json:"summary,omitempty" doc:"With nothing_ready: what the unfinished tasks wait for"`
+	Unknown    bool     `json:"unknown,omitempty" doc:"Whether the request took effect is not known: the same one, with the same idempotency key, finds out"`
+	// These say of a reservation that is in the way what it is, and of what.
+	Pattern     string `json:"pattern,omitempty" doc:"The holder's pattern, as it was written"`
+	Path        string `json:"path,omitempty" doc:"What was asked for that the pattern means, or may"`
+	Reservation string `json:"reservation,omitempty" doc:"The id of the holder's reservation"`
+
+	Errors []Fault `json:"errors,omitempty" doc:"What is wrong with the request, part by part"`
 }
 
 // Fault is what is wrong with one part of a request.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"dibs/internal/task"
 )
 
 // OnlyClaim stands in an address for the only claim that the agent holds.
@@ -18,6 +20,7 @@ type ClaimRequest struct {
 	Task           string  `json:"task,omitempty" doc:"The task's id or URL; without it, the first ready task"`
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
+	Filter
 	Keeper
 }
 
@@ -45,6 +48,25 @@ type CompleteRequest struct {
 	Summary string `json:"summary,omitempty" doc:"What was done"`
 }
 
+// ReviewRequest says that the work is done, for a person to decide.
+type ReviewRequest struct {
+	Agent   string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Note    string `json:"note,omitempty" doc:"What was done, and what is to be decided"`
+	Mention string `json:"mention,omitempty" doc:"Whom the comment with the note mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
+}
+
+// ReopenRequest puts a task back to OPEN.
+type ReopenRequest struct {
+	Agent string `json:"agent,omitempty" doc:"Which agent asks; absent for a person"`
+	Note  string `json:"note,omitempty" doc:"Why"`
+}
+
+// Reopened answers a ReopenRequest.
+type Reopened struct {
+	Task TaskRef     `json:"task"`
+	Was  task.Status `json:"was" doc:"The status that it had; OPEN if there was nothing to be done"`
+}
+
 // StopRequest gives a task back.
 type StopRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
@@ -62,7 +84,7 @@ type BlockRequest struct {
 type FailRequest struct {
 	Agent  string `json:"agent,omitempty" doc:"Whose claim it must be"`
 	Reason string `json:"reason,omitempty" doc:"Why"`
-	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of BLOCKED"`
+	Reopen bool   `json:"reopen,omitempty" doc:"Put the task back to OPEN instead of FAILED or BLOCKED, unless it was tried as often as claim.max_attempts allows"`
 	// Mention is as in a BlockRequest.
 	Mention string `json:"mention,omitempty" doc:"Whom the comment with the reason mentions: a Notion user by name, e-mail address or id; only with notion.comments"`
 }

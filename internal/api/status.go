@@ -12,8 +12,10 @@ type Status struct {
 	Notion     NotionStatus `json:"notion"`
 	Mirror     MirrorStatus `json:"mirror"`
 	ClaimsHeld int          `json:"claims_held"`
-	Outbox     OutboxStatus `json:"outbox"`
-	Policy     PolicyStatus `json:"policy"`
+	// Reservations are those of files and other things.
+	Reservations []Reservation `json:"reservations,omitempty" doc:"What agents have reserved beside tasks, oldest first"`
+	Outbox       OutboxStatus  `json:"outbox"`
+	Policy       PolicyStatus  `json:"policy"`
 	// ReadToWrite is nil before the first claim.
 	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
 	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`
@@ -87,6 +89,8 @@ type PolicyStatus struct {
 	// not say.
 	MaxPerAgent        *int     `json:"max_per_agent,omitempty" doc:"How many tasks an agent may have at a time; 0 is any number"`
 	MaxLifetimeSeconds *float64 `json:"max_lifetime_seconds,omitempty" doc:"The longest life of a claim, renewals included; 0 is any"`
+	// MaxAttempts is nil if a daemon of an earlier version does not say.
+	MaxAttempts *int `json:"max_attempts,omitempty" doc:"How often a task may fail or its claim run out before it becomes BLOCKED; 0 is any number of times"`
 	// Others is a line for each kind of settings.
 	Others []string `json:"others,omitempty" doc:"Agents whose daemons claim on this board under settings that do not go with these"`
 }

@@ -16,6 +16,7 @@ type TaskRef struct {
 	Priority string      `json:"priority" doc:"critical, high, medium, low or none"`
 	Note     string      `json:"note,omitempty" doc:"What the task's page says in its note"`
 	Key      string      `json:"key,omitempty" doc:"What people call the task, such as T-3: its unique id in Notion"`
+	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 }
 
 // Claim is an agent's hold on a task.
@@ -57,7 +58,7 @@ type Task struct {
 	DependsOn  []task.ID `json:"depends_on,omitempty"`
 	WaitsFor   []task.ID `json:"waits_for,omitempty" doc:"The tasks of depends_on that are not COMPLETED"`
 	WaitingFor []Waited  `json:"waiting_for,omitempty" doc:"The same, with what is known of them"`
-	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it; absent if it could"`
+	Code       string    `json:"code,omitempty" doc:"Why a claim could not get it now, as a denial has it, or filtered: it is not what was asked for; absent if it could"`
 	Reason     string    `json:"reason,omitempty" doc:"The same in one line"`
 	CreatedAt  Time      `json:"created_at,omitzero"`
 	EditedAt   Time      `json:"edited_at,omitzero"`
@@ -108,12 +109,14 @@ type Sync struct {
 	Age
 }
 
-// Swept is a task that a sweep put back to OPEN.
+// Swept is a task whose stale claim a sweep took off: it is OPEN again, or BLOCKED.
 type Swept struct {
 	Task   task.ID `json:"task"`
 	Title  string  `json:"title"`
 	Former string  `json:"former" doc:"The same as agent"`
 	Agent  string  `json:"agent,omitempty" doc:"Who had the stale claim"`
+
+	Blocked bool `json:"blocked,omitempty" doc:"The task is BLOCKED, because it was tried as often as claim.max_attempts allows"`
 }
 
 // Sweep answers a request to sweep.

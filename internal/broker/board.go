@@ -6,7 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/mirror"
@@ -107,44 +106,6 @@ func (bd *board) view(t task.Task, agent string) View {
 		}
 	}
 	return v
-}
-
-// Tasks lists the tasks that f selects: those that are ready in the order in which they
-// are offered; of all, first those that are worked on, see matters.
-func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
-	bd := b.board()
-	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
-	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
-		return out, err
-	}
-	var selected []task.Task
-	if f.Ready {
-		if out.LimitReached = b.atLimit(f.Agent, bd); out.LimitReached {
-			return out, nil
-		}
-		bd.tasks = b.offered(f.Agent)
-	}
-	for t := range bd.tasks {
-		switch {
-		case t.Trashed,
-			f.Status != "" && t.Status != f.Status,
-			f.Agent != "" && !f.Ready && t.ClaimedBy != f.Agent,
-			f.Ready && !bd.ready(t, f.Agent):
-			continue
-		}
-		selected = append(selected, t)
-	}
-	out.Total = len(selected)
-	if !f.Ready {
-		bd.sort(selected, f.Agent)
-	}
-	if f.Limit > 0 && len(selected) > f.Limit {
-		selected = selected[:f.Limit]
-	}
-	for _, t := range selected {
-		out.Tasks = append(out.Tasks, bd.view(t, f.Agent))
-	}
-	return out, nil
 }
 
 // offered yields the tasks that are ready for the agent, in the order in which they are

@@ -46,6 +46,9 @@ type Journal interface {
 	Told(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
 	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
+	// Delivery tells whether an event's entry is in the log, and if not, why, as far as
+	// that is known.
+	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
 	// BindRequest notes that the user's request with that idempotency key made that claim.
 	BindRequest(ctx context.Context, uid int, key string, id claim.ID) error
 }
@@ -57,8 +60,9 @@ type Config struct {
 	Journal Journal
 	Feed    Feed
 	// Alive looks after claims that have keepers.
-	Alive *alive.Watch
-	Inbox InboxConfig
+	Alive    *alive.Watch
+	Inbox    InboxConfig
+	Reserved Reservations
 	// Now is Notion's time.
 	Now func() time.Time
 	// Back returns a channel that is closed when Notion is next found to be back; nil
@@ -69,8 +73,15 @@ type Config struct {
 	// Names are where minted names are kept.
 	Names  Names
 	Naming Naming
+	// Fields are the names of the fields that tasks have, see SetFields.
+	Fields []string
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
+	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
+	// each part of a long one, and one for each hundred comments.
+	Pages Pages
+	// Creations make tasks.
+	Creations Creations
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -86,27 +97,37 @@ type Broker struct {
 	feed    Feed
 	alive   *alive.Watch
 	inbox   InboxConfig
-	names   Names
-	now     func() time.Time
-	back    func() <-chan struct{}
 
-	comments Comments
-	report   func(context.Context, *api.Status) error
-	log      *slog.Logger
-	ahead    atomic.Int64 // see Local
+	reserved Reservations
+
+	names Names
+	now   func() time.Time
+	back  func() <-chan struct{}
+
+	comments  Comments
+	pages     Pages
+	creations Creations
+	report    func(context.Context, *api.Status) error
+	log       *slog.Logger
+	ahead     atomic.Int64 // see Local
 
 	troubles troubles
 	others   others
 
 	changed signal
+	waiters waiters
+	sums    sums
 	told    signal
-	closed  chan struct{}
-	close   func()
+	// delivered tells that something has become of an entry of a log.
+	delivered signal
+	closed    chan struct{}
+	close     func()
 
 	mu     sync.Mutex
 	picked map[task.ID]bool // chosen by a `next` that is under way
 	agents []Agent
 	naming Naming
+	fields []string
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -114,8 +135,8 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, comments: c.Comments, report: c.Report, log: c.Log,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, comments: c.Comments, pages: c.Pages, creations: c.Creations, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
@@ -126,9 +147,10 @@ func New(c Config) *Broker {
 		b.comments = noComments{}
 	}
 	b.ready = ready.New(ready.Config{
-		Task:  func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge: func(t task.Task) ready.Verdict { return b.present().judge(t) },
-		Now:   c.Now,
+		Task:   func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
+		Judge:  func(t task.Task) ready.Verdict { return b.present().judge(t) },
+		Became: func(t task.Task, v ready.Verdict) { b.waiters.tell(t, v.For) },
+		Now:    c.Now,
 	})
 	if b.mirror != nil {
 		for t := range b.mirror.Tasks() {
@@ -146,12 +168,18 @@ func (b *Broker) Close() { b.close() }
 // for one.
 func (b *Broker) Changed(ids ...task.ID) {
 	b.ready.Changed(ids...)
+	b.sums.changed()
 	b.troubles.over(ids...)
 	b.changed.fire()
 }
 
 // Claimed takes note of a change of a claim, see claim.Config.Stored.
-func (b *Broker) Claimed(c claim.Claim) { b.ready.Claimed(c.Task.ID) }
+func (b *Broker) Claimed(c claim.Claim) {
+	b.ready.Claimed(c.Task.ID)
+	b.reserved.Claimed(c)
+
+	b.sums.changed()
+}
 
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
@@ -189,6 +217,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
+	for _, r := range b.Reservations(ctx, "") {
+		s.Reservations = append(s.Reservations, api.NewReservation(r))
+	}
 	err := b.report(ctx, &s)
 	return s, err
 }
@@ -202,6 +233,7 @@ func policyStatus(p claim.Policy) api.PolicyStatus {
 		TimeoutSeconds: p.Timeout.Seconds(), WriteWindowSeconds: p.WriteWindow.Seconds(),
 		SettleSeconds: p.Settle.Seconds(), Override: override, Exclusive: p.Exclusive,
 		MaxPerAgent: new(p.MaxPerAgent), MaxLifetimeSeconds: new(p.MaxLifetime.Seconds()),
+		MaxAttempts: new(p.MaxAttempts),
 	}
 }
 

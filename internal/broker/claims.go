@@ -1,16 +1,13 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
 
@@ -22,17 +19,36 @@ const recheck = 15 * time.Second
 // the time doubles up to recheck.
 const soon = 3 * time.Second
 
-// Claim gets the agent a task: the one it names, or the first ready one. The error is a
-// *claim.Denied if it did not get one in the time it was ready to wait.
+// Claim gets the agent a task: the one it names, or the first ready one that the filter
+// selects. The error is a *claim.Denied if it did not get one in the time it was ready to
+// wait, in a *NothingError if none was ready; an *InvalidError if the filter cannot be used.
 func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
+	f, err := b.filter(r.Filter)
+	if err != nil {
+		return claim.Claim{}, err
+	}
+	cl, err := b.get(ctx, r, f)
+	return cl, b.summed(err, r.Agent, f)
+}
+
+// get is Claim without a summary.
+func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
 		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
 	}
 	deadline := time.Now().Add(r.Wait)
+	var fresh *waiter // of one who does not care for every change
+	if r.Task == "" && !f.Empty() && r.Wait > 0 {
+		fresh = b.waiters.add(r.Agent, f)
+		defer b.waiters.remove(fresh)
+	}
 	failed := 0
 	for first := true; ; first = false {
 		changed, back := b.changed.next(), b.back()
-		cl, err := b.try(ctx, r, first)
+		if fresh != nil {
+			changed = fresh.begin()
+		}
+		cl, err := b.try(ctx, r, f, first)
 		var denied *claim.Denied
 		if !errors.As(err, &denied) || !passing(denied, r.Task == "") {
 			return cl, err
@@ -78,9 +94,9 @@ func passing(d *claim.Denied, next bool) bool {
 // try makes one attempt at what r asks for. If it is not the first and r names a task, it
 // does so only when nobody here has the task and the mirror shows that it can be claimed:
 // waiting costs no requests and leaves no trace.
-func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, error) {
+func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) (claim.Claim, error) {
 	if r.Task == "" {
-		return b.next(ctx, r)
+		return b.next(ctx, r, f)
 	}
 	bd := b.present()
 	t, known := bd.Task(r.Task)
@@ -92,142 +108,11 @@ func (b *Broker) try(ctx context.Context, r Request, first bool) (claim.Claim, e
 	} else if d := claim.Decide(t, r.Agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
 		return claim.Claim{}, bd.named(d.Deny(t))
 	}
-	cl, err := b.attempt(ctx, r, t)
+	cl, err := b.attempt(ctx, r, t, nil)
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
 		err = b.present().named(denied)
 	}
 	return cl, err
-}
-
-// next goes down the ready tasks until a claim is granted. A task whose page cannot be
-// read or written is passed over, then and for a while. Tasks that turn out to be held
-// by others are recorded in one event.
-func (b *Broker) next(ctx context.Context, r Request) (claim.Claim, error) {
-	tried := make(map[task.ID]bool)
-	var troubled *claim.Denied
-	var held []*claim.Denied
-	first := claim.NewID(b.now())
-	defer func() {
-		if len(held) == 0 {
-			return
-		}
-		if err := b.journal.Record(context.WithoutCancel(ctx), claim.PassedOver(r.Agent, first, b.now(), held)); err != nil {
-			b.log.Error("what was passed over could not be journalled", "agent", r.Agent, "error", err)
-		}
-	}()
-	b.others.catchUp(ctx, b.mirror)
-	for failures := 0; ; {
-		t, done, passed := b.pick(r.Agent, tried)
-		if done == nil {
-			return claim.Claim{}, b.nothing(troubled, passed)
-		}
-		cl, err := b.attempt(ctx, r, t)
-		done()
-		var denied *claim.Denied
-		if !errors.As(err, &denied) {
-			return cl, err
-		}
-		switch denied.Code {
-		case claim.CodeLimitReached:
-			return cl, err
-		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
-			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {
-				return cl, err
-			}
-			b.troubles.meet(t, cmp.Or(denied.Err, err))
-			troubled = denied
-		case claim.CodeHeld, claim.CodeLostRace:
-			if !denied.Local {
-				if denied.Code == claim.CodeHeld {
-					held = append(held, denied)
-				}
-				b.others.meet()
-				b.others.catchUp(ctx, b.mirror)
-			}
-		}
-	}
-}
-
-// nothing denies the next task because none is left to be tried. troubled is the denial
-// of a task that was ready but could not be had, if there was one, and passed says that
-// another one was passed over.
-func (b *Broker) nothing(troubled *claim.Denied, passed bool) *claim.Denied {
-	if troubled != nil {
-		return troubled
-	}
-	if s := b.mirror.Standing(); s.Stale {
-		return nothingKnown(s)
-	}
-	if passed {
-		return &claim.Denied{
-			Code: claim.CodeNotionUnavailable, RetryAfter: firstPass, Page: true,
-			Detail: "the tasks that are ready cannot be read or written in Notion at present, see `dibs status`; try again later",
-		}
-	}
-	return &claim.Denied{
-		Code:   claim.CodeNothingReady,
-		Detail: "no task is ready: all are held, assigned to others, blocked or finished; try again later, or wait for one",
-	}
-}
-
-// nothingKnown denies the next task because the mirror has none that is ready, and is
-// out of date: there may be one in Notion.
-func nothingKnown(s mirror.Standing) *claim.Denied {
-	d := &claim.Denied{
-		Code: claim.CodeNotionUnavailable, RetryAfter: recheck,
-		Detail: "the board is being read for the first time, see `dibs status`; try again later, or wait for a task",
-	}
-	if !s.SyncedAt.IsZero() {
-		d.Detail = fmt.Sprintf("no task was ready when Notion was last heard of, %s ago; try again later, or wait for a task", s.Old.Round(time.Second))
-	}
-	return d
-}
-
-// pick chooses the first task ready for the agent that was not tried and that no other
-// request has picked, so that agents of one daemon do not get into each other's way.
-// Those assigned to the agent come first. While other daemons are at work, it chooses
-// among the others the one that they are least likely to choose, too. done gives up
-// the choice, and must be called; it is nil if there is no such task. passed says that
-// one was passed over because of its page.
-func (b *Broker) pick(agent string, tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	bd := b.present()
-	free := func(tasks iter.Seq[task.Task]) iter.Seq[task.Task] {
-		return func(yield func(task.Task) bool) {
-			for t := range tasks {
-				if tried[t.ID] || b.picked[t.ID] || !bd.ready(t, agent) {
-					continue
-				}
-				if b.troubles.passed(t.ID) {
-					passed = true
-				} else if !yield(t) {
-					return
-				}
-			}
-		}
-	}
-	t, ok := first(free(b.ready.Assigned(agent)))
-	if !ok {
-		t, ok = b.others.choose(free(b.ready.Tasks()))
-	}
-	if !ok {
-		return task.Task{}, nil, passed
-	}
-	tried[t.ID], b.picked[t.ID] = true, true
-	return t, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.picked, t.ID)
-	}, passed
-}
-
-// first returns the first of the tasks; false if there is none.
-func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
-	for t := range tasks {
-		return t, true
-	}
-	return task.Task{}, false
 }
 
 // claimTries is how many attempts are made for one request if the writes of the first
@@ -235,9 +120,9 @@ func first(tasks iter.Seq[task.Task]) (task.Task, bool) {
 const claimTries = 3
 
 // attempt runs the protocol, and again if the claim write did not arrive.
-func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
+func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Claim, error) {
 	for try := 1; ; try++ {
-		cl, err := b.attemptOnce(ctx, r, t)
+		cl, err := b.attemptOnce(ctx, r, t, unwanted)
 		var denied *claim.Denied
 		if !errors.As(err, &denied) || !denied.Unseen || try == claimTries || ctx.Err() != nil {
 			return cl, err
@@ -245,7 +130,7 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task) (claim.Cla
 	}
 }
 
-func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim.Claim, error) {
+func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Claim, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
 		// If the daemon is killed before it answers, a retry of the request finds the
@@ -261,7 +146,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 			return claim.Claim{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: r.Key != "", Quiet: r.Task == ""})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: r.Key != "", Quiet: r.Task == "", Unwanted: unwanted})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {
@@ -272,6 +157,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task) (claim
 	var denied *claim.Denied
 	if !errors.As(err, &denied) || !denied.Local && !denied.Page { // else it would wake who asked
 		b.Changed()
+		b.ready.Claimed(t.ID)
 	}
 	if denied == nil && err == nil || denied != nil && denied.Holder != "" && !denied.Local {
 		b.troubles.works(t.ID)
@@ -311,7 +197,13 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 	if f, err = b.comment(ctx, f); err != nil {
 		return claim.Claim{}, err
 	}
+	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
+		return claim.Claim{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
+	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
+	if errors.Is(err, claim.ErrNoReview) {
+		return cl, &InvalidError{err.Error()}
+	}
 	b.tell(ctx, err)
 	b.Changed()
 	return cl, err

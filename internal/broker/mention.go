@@ -35,18 +35,20 @@ func (noComments) On() bool { return false }
 func (noComments) People(context.Context, bool) ([]Person, error) { return nil, nil }
 
 // comment adds to f what its comment needs, if there is to be one: when an agent says why
-// it could not go on. f.Mention is whom the agent asks to mention, and becomes the id. The
+// it could not go on, or what a person is to decide. f.Mention is whom the agent asks to mention, and becomes the id. The
 // error is an *InvalidError if that cannot be done, and nothing may be done then.
 func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, error) {
 	mention := strings.TrimSpace(f.Mention)
 	said := strings.TrimSpace(f.Summary) != ""
 	switch {
-	case mention != "" && !b.comments.On():
+	case f.Ask && !said:
+		return f, &InvalidError{"the question is empty: say what you want to know"}
+	case mention != "" && !b.comments.On() && !f.Ask:
 		return f, &InvalidError{"nobody can be mentioned, because no comments are made: set notion.comments to true, or leave the mention out"}
 	case mention != "" && !said:
 		return f, &InvalidError{"nobody can be mentioned without a reason: say in the reason what the person is to know"}
 	}
-	if !said || !b.comments.On() || f.As != claim.EndBlocked && f.As != claim.EndFailed {
+	if !said || !b.comments.On() && !f.Ask || f.As != claim.EndBlocked && f.As != claim.EndFailed && f.As != claim.EndReview {
 		return f, nil
 	}
 	f.Comment, f.Mention = true, ""

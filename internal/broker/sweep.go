@@ -20,6 +20,10 @@ func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
 		return nil, err
 	}
 	swept, err := sweep(ctx, b.claimer, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
+	for i := range swept {
+		t, _ := b.mirror.Task(swept[i].Task)
+		swept[i].Blocked = t.Status == task.Blocked
+	}
 	if len(swept) > 0 {
 		b.Changed()
 	}

@@ -78,6 +78,14 @@ func (t *troubles) passed(id task.ID) bool {
 	return time.Now().Before(t.of[id].until)
 }
 
+// why says why a task is passed over.
+func (t *troubles) why(id task.ID) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.of[id]
+	return fmt.Sprintf("its page could not be read or written, and it is passed over for another %v: %v", max(0, time.Until(one.until)).Round(time.Second), one.err)
+}
+
 // warnings says which tasks are passed over, one line each, and for how long.
 func (t *troubles) warnings() []string {
 	t.mu.Lock()

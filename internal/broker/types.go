@@ -26,6 +26,8 @@ type Request struct {
 	Agent string
 	// Task is the task wanted; empty means the first ready one.
 	Task task.ID
+	// Filter says which of the ready tasks will do; it does not count for a task that is named.
+	Filter api.Filter
 	// Timeout is the lease length wanted; zero means the task's own, or the default.
 	Timeout time.Duration
 	// Wait is how long to wait for the task, or for a ready one, before a denial.

@@ -29,6 +29,9 @@ type Request struct {
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, see PassedOver.
 	Quiet bool
+	// Unwanted, if set, says in a line why the agent does not want the task as its page
+	// shows it; empty if it does. Then nothing is written, nor recorded.
+	Unwanted func(task.Task) string
 	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
@@ -37,9 +40,11 @@ type Request struct {
 // attempt is one run of the protocol, from the reservation to a verdict.
 type attempt struct {
 	*Claimer
-	cl    Claim
-	keep  bool
-	quiet bool
+	cl       Claim
+	keep     bool
+	quiet    bool
+	unwanted func(task.Task) string
+	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
@@ -67,7 +72,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	c.keep(cl)
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -116,8 +121,8 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
-	d := a.policy.decide(v.Reading, a.cl.Agent, blockers)
-	if d.Code == CodeHeld && a.quiet {
+	d, unwanted := a.choose(a.policy.decide(v.Reading, a.cl.Agent, blockers), v.Task)
+	if d.Code == CodeHeld && a.quiet || unwanted {
 		denied := d.Deny(v.Task)
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
 			return Claim{}, err
@@ -135,6 +140,15 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	a.cl.Former, a.cl.Assigned = "", Assignee(v.Task) == a.cl.Agent
 	if d.Override {
 		a.cl.Former = d.Holder
+	}
+	if a.stale = d.Override && v.Task.Status == task.InProgress; a.stale {
+		history, err := a.exhausted(ctx, v.Task.ID, a.staleTry(v.Task))
+		if err != nil {
+			return Claim{}, err
+		}
+		if history != "" {
+			return a.setAside(ctx, v, history)
+		}
 	}
 
 	a.cl.State, a.cl.ClaimedAt, a.cl.Own = Writing, a.store.Now(), v.Task.Timeout
@@ -247,6 +261,9 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
+		if a.stale {
+			over.Tried = TriedAgain
+		}
 		events = append(events, over)
 		a.endFormer(work) // before, so that agents are told of one change, not of two
 	}
@@ -379,20 +396,4 @@ func (a *attempt) denial(d Denied, remote bool) Event {
 	e := a.cl.event(KindDenied, a.store.Now())
 	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
-}
-
-// unavailable words a failure to read or write the page.
-func (a *attempt) unavailable(err error) Denied {
-	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
-	switch storeKind(err) {
-	case Unavailable:
-		d.Detail = "Notion cannot be reached: " + d.Detail
-	case NotFound:
-		d.Code = CodeNotFound
-	case Trashed:
-		d.Code = CodeNotOpen
-	case Refused:
-		d.Code = CodeNotionRefused
-	}
-	return d
 }

@@ -17,7 +17,7 @@ import (
 //	trashed  status                              token      by     at     blockers override  → verdict
 const decisionTable = `
 	yes      *                                   *          *      *      *        *         not_open
-	no       BLOCKED,COMPLETED,CANCELLED,UNKNOWN *          *      *      *        *         not_open
+	no       BLOCKED,REVIEW,FAILED,COMPLETED,CANCELLED,UNKNOWN *          *      *      *        *         not_open
 
 	no       OPEN                                !done      none   *      no       *         claim
 	no       OPEN                                !done      none   *      yes      *         blocked_by_dependency
@@ -96,7 +96,7 @@ func TestDecideEveryCombination(t *testing.T) {
 	}
 	yesNo := map[bool]string{true: "yes", false: "no"}
 	n := 0
-	for _, status := range append([]task.Status{task.Unknown}, task.Statuses...) {
+	for _, status := range append([]task.Status{task.Unknown}, task.AllStatuses()...) {
 		for _, by := range []string{"", "Sandman", "Maria"} {
 			for _, age := range ages {
 				for _, token := range tokens {
@@ -131,7 +131,7 @@ func TestDecideEveryCombination(t *testing.T) {
 			}
 		}
 	}
-	if want := 6 * 3 * 5 * 5 * 4 * 2 * 3 * 2; n != want {
+	if want := 8 * 3 * 5 * 5 * 4 * 2 * 3 * 2; n != want {
 		t.Errorf("%d combinations were tried, want %d", n, want)
 	}
 }

@@ -57,7 +57,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 		case again == nil:
 			return Claim{}, errAgain
 		case storeKind(again) == NotFound:
-			return d.lose(ctx, d.cl, "", again.Error())
+			return d.lose(ctx, d.cl, task.Task{}, "", again.Error())
 		default:
 			return d.owed(ctx, again)
 		}
@@ -65,7 +65,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 		return d.owed(ctx, err)
 	}
 	defer v.Close()
-	w := finishWrite(d.cl)
+	w := finishWrite(d.cl, d.policy)
 	s, holder, detail := d.look(d.cl, v.Task, v.judged())
 	switch {
 	case s == done, d.sent && w.shows(v.Task, d.policy.NoToken), d.sent && s == suspect && *w.Status == task.Open:
@@ -135,9 +135,20 @@ func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 		e.Holder, e.Expires = f.To, e.At.Add(f.For)
 	}
 	e.Comment, e.Mention = d.cl.Finish.Comment, d.cl.Finish.Mention
-	return d.end(ctx, d.cl, d.cl.Finish.As, "", e)
+	switch f := d.cl.Finish; {
+	case f.As == EndFailed && f.Reopen:
+		e.Tried = TriedAgain
+	case f.As != EndReleased:
+		e.Tried = TriedOver
+	}
+	if d.cl.Finish.History != "" {
+		e.Detail = "the task is BLOCKED: " + d.cl.Finish.History
+	}
+	e.Asked = d.cl.Finish.Ask
+	return d.end(ctx, d.cl, d.cl.Finish.As, e.Detail, e)
 }
 
 var finishKinds = map[Ending]Kind{
 	EndCompleted: KindCompleted, EndFailed: KindFailed, EndBlocked: KindBlocked, EndReleased: KindReleased,
+	EndReview: KindReview,
 }

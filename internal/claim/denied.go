@@ -59,6 +59,19 @@ func (d Decision) Deny(t task.Task) *Denied {
 	}
 }
 
+// choose is the decision on a task, unless it may be claimed and is not what the agent
+// asked for.
+func (a *attempt) choose(d Decision, t task.Task) (_ Decision, unwanted bool) {
+	if d.Code != "" || a.unwanted == nil {
+		return d, false
+	}
+	why := a.unwanted(t)
+	if why == "" {
+		return d, false
+	}
+	return Decision{Code: CodeNotOpen, Reason: "it is not what was asked for: " + why}, true
+}
+
 func (d *Denied) Error() string { return d.Detail }
 
 func (d *Denied) Unwrap() error { return d.Err }
@@ -78,4 +91,20 @@ func (l *Lost) Error() string {
 		return fmt.Sprintf("%q is not %s's: %s has it", l.Claim.Task.Title, l.Asked, l.Claim.Agent)
 	}
 	return fmt.Sprintf("%q is no longer %s's: %s", l.Claim.Task.Title, l.Claim.Agent, l.Detail)
+}
+
+// unavailable words a failure to read or write the page.
+func (c *Claimer) unavailable(err error) Denied {
+	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	switch storeKind(err) {
+	case Unavailable:
+		d.Detail = "Notion cannot be reached: " + d.Detail
+	case NotFound:
+		d.Code = CodeNotFound
+	case Trashed:
+		d.Code = CodeNotOpen
+	case Refused:
+		d.Code = CodeNotionRefused
+	}
+	return d
 }

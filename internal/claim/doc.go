@@ -63,6 +63,26 @@
 // (Reading.Unsure): the page is read a second time, and if that does not settle it, no
 // lease counts as over, and none begins.
 //
+// # Reviews, reopening, and the last try
+//
+// Work that is put up for review is done as far as the protocol goes: the page keeps name
+// and date, and the token says done, as on a completed task, so that it is no claim even
+// once a person opens the task. Nobody claims it before that.
+//
+// A task that nobody can claim is opened again in two steps (Reopen). The name that is left
+// on it is taken off under a mark that competes for the page as that of a sweep does, so
+// that it can be told from a claim, and undone by a holder, should it land late. Then the
+// status changes, in a write of nothing else: late, over a live claim, it is a person's
+// gesture, under which the page still shows the claim, and nobody else takes the task. A
+// page that shows a live claim which is not known to be over is left alone.
+//
+// Policy.MaxAttempts ends what would go round for ever: a task whose work came to nothing
+// that often (Try) is put to BLOCKED, in the write that would have opened it, or, where a
+// stale claim was to be overridden, under the mark of a sweep in the place of the claim.
+// The ledger counts what it is told of: failures reported here, and claims that were
+// swept or overridden here, or here went stale before another daemon did that. It is
+// decided when the agent says that it failed, or when the mark is made, and stays so.
+//
 // # Late claims
 //
 // A claim write that was answered too late, or landed after its sender gave up

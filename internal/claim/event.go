@@ -21,6 +21,8 @@ const (
 	KindCompleted  Kind = "completed"  // the work is done
 	KindFailed     Kind = "failed"     // the work was tried and failed
 	KindBlocked    Kind = "blocked"    // the work cannot go on
+	KindReview     Kind = "review"     // the work is done, and a person is to decide
+	KindReopened   Kind = "reopened"   // put back to OPEN by Agent, or by a person if that is empty
 	KindOrphaned   Kind = "orphaned"   // work finished for a claim that had been lost
 	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
 	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
@@ -30,6 +32,10 @@ const (
 	KindExpiring   Kind = "expiring"   // the lease is about to end, and was not renewed
 	KindCleared    Kind = "cleared"    // what a page still showed of a claim that is over was taken off it
 	KindMessage    Kind = "message"    // from Agent to Holder, or to all: Detail says what
+	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
+	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
+	KindAdded      Kind = "added"      // the task was made, by Agent if that is known
+	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
 )
 
 // Event is one thing that happened to a claim or an attempt. Events are the
@@ -63,9 +69,14 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
+	// Tried is what the event means for the tries at the task, see Try.
+	Tried Tried `json:"tried,omitempty"`
 	// Comment and Mention are as of the Finish.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
+	// Asked is set if Summary is a question to people, which the agent wants to be told
+	// the answer of.
+	Asked bool `json:"asked,omitempty"`
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
 	// attempt was denied for, or the offer that a release makes.
 	Expires time.Time `json:"expires_at,omitzero"`
@@ -106,13 +117,13 @@ func (e Event) Logs() []Log {
 // databases are those of the logs that are databases.
 func (e Event) databases() []Log {
 	switch e.Kind {
-	case KindCompleted, KindOrphaned:
+	case KindCompleted, KindReview, KindOrphaned:
 		return []Log{TaskLog}
 	case KindFailed:
 		return []Log{MeshLog, TaskLog}
-	case KindRenewed, KindExpiring:
+	case KindRenewed, KindExpiring, KindAdded, KindCommented:
 		return nil
-	case KindDenied:
+	case KindDenied, KindReserved, KindUnreserved:
 		if !e.Remote {
 			return nil
 		}

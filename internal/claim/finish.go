@@ -8,17 +8,24 @@ import (
 	"time"
 )
 
+// ErrNoReview is the error of a review where the board has no status for it.
+var ErrNoReview = errors.New("the board has no status for work that waits for a person's decision: name one in tasks.statuses.review and restart the daemon; the claim goes on")
+
 // Finish ends a claim the way its agent says. The claim comes back Ended; or
 // still Finishing, if Notion could not be told now: then the finish is
 // journalled and RunDue delivers it under the same check. Repeating a finish
 // that took place returns the same claim. The error is a *Lost if the claim is
-// no longer the agent's, in which case nothing was written to the task.
+// no longer the agent's, in which case nothing was written to the task, and ErrNoReview
+// if there is no status for what it says.
 func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
 		return Claim{}, err
 	}
 	defer unlock()
+	if f.As == EndReview && !c.policy.Review {
+		return Claim{}, ErrNoReview
+	}
 	f.At = c.store.Now()
 	switch {
 	case cl.State == Ended && cl.Ending == f.As:
@@ -50,8 +57,10 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Claim, func(), error) {
 	return cl, unlock, nil
 }
 
-// notHeld says why a claim that is not held cannot be worked with.
-func (c *Claimer) notHeld(cl Claim) *Lost {
+func (c *Claimer) notHeld(cl Claim) *Lost { return NotHeld(cl) }
+
+// NotHeld says why a claim that is not held cannot be worked with.
+func NotHeld(cl Claim) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
 	if cl.State == Finishing {
 		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it was reported as %s, and Notion has yet to be told", cl.Finish.As)
@@ -64,7 +73,7 @@ func (c *Claimer) notHeld(cl Claim) *Lost {
 
 // endings says how claims end of which nothing else is said.
 var endings = map[Ending]string{
-	EndCompleted: "it was completed", EndFailed: "it was reported as failed", EndBlocked: "it was reported as blocked",
+	EndCompleted: "it was completed", EndReview: "it was put up for review", EndFailed: "it was reported as failed", EndBlocked: "it was reported as blocked",
 	EndReleased: "it was given back", EndLost: "it was taken away", EndOverridden: "its lease ran out", EndSwept: "its lease ran out",
 }
 
@@ -73,6 +82,14 @@ var endings = map[Ending]string{
 func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error) {
 	sent := cl.State == Finishing
 	if !sent {
+		if f.As == EndFailed && f.Reopen {
+			var err error
+			f.History, err = c.exhausted(ctx, cl.Task.ID, Try{Agent: cl.Agent, At: f.At, Failed: true, Why: f.Summary})
+			if err != nil {
+				return Claim{}, err
+			}
+			f.Reopen = f.History == ""
+		}
 		cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
 		cl.Due = c.store.Now()
 		if err := c.save(ctx, cl); err != nil {

@@ -25,13 +25,20 @@ var finishes = []struct {
 	{"failed", claim.Finish{As: claim.EndFailed, Summary: "no ladder"}, claim.KindFailed, task.Blocked, claimsim.Blockings},
 	{"failed, to be tried again", claim.Finish{As: claim.EndFailed, Reopen: true}, claim.KindFailed, task.Open, claimsim.Openings},
 	{"blocked", claim.Finish{As: claim.EndBlocked, Summary: "rain"}, claim.KindBlocked, task.Blocked, claimsim.Blockings},
+	{"review", claim.Finish{As: claim.EndReview, Summary: "mended, look at the ridge"}, claim.KindReview, task.Review, claimsim.Reviews},
 	{"released", claim.Finish{As: claim.EndReleased}, claim.KindReleased, task.Open, claimsim.Openings},
+}
+
+// tries is what the finishes mean for the tries at their task.
+var tries = map[string]claim.Tried{
+	"completed": claim.TriedOver, "review": claim.TriedOver, "failed": claim.TriedOver, "blocked": claim.TriedOver,
+	"failed, to be tried again": claim.TriedAgain,
 }
 
 // finished checks what the page shows after c ended in the given status.
 func (w *world) finished(c claim.Claim, status task.Status) {
 	w.Helper()
-	if status == task.Completed {
+	if status == task.Completed || status == task.Review {
 		w.shows(status, c.Agent, "done "+string(c.ID)+" "+c.Agent) // who did it stays to be seen
 		return
 	}
@@ -62,6 +69,7 @@ func TestFinish(t *testing.T) {
 					ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID,
 					Remote: true, Started: c.Started, Finished: at, Summary: tt.finish.Summary,
 				}
+				want.Tried = tries[tt.name]
 				if diff := cmp.Diff(want, last); diff != "" {
 					t.Errorf("event (-want +got):\n%s", diff)
 				}
@@ -111,7 +119,7 @@ func TestFinishOfALostClaim(t *testing.T) {
 					t.Errorf("%d writes, want none", n)
 				}
 				want := []claim.Kind{claim.KindGranted, claim.KindLost}
-				if tt.finish.As == claim.EndCompleted || tt.finish.As == claim.EndFailed {
+				if tt.finish.As == claim.EndCompleted || tt.finish.As == claim.EndFailed || tt.finish.As == claim.EndReview {
 					want = append(want, claim.KindOrphaned)
 				}
 				if diff := cmp.Diff(want, kinds(d)); diff != "" {

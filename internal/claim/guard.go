@@ -56,7 +56,7 @@ func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool,
 	if err != nil {
 		if storeKind(err) == NotFound {
 			if err = c.askAgain(ctx, cl.Task.ID); err != nil && storeKind(err) == NotFound {
-				_, err = c.lose(ctx, cl, "", err.Error())
+				_, err = c.lose(ctx, cl, task.Task{}, "", err.Error())
 			}
 		}
 		return cl, false, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"dibs/internal/task"
 )
 
 // ErrUnknownClaim is returned by a Ledger for an id it has no record of.
@@ -31,6 +33,11 @@ type Ledger interface {
 	// Record stores events that change no claim. One that is on record already,
 	// by its id, is left as it is.
 	Record(ctx context.Context, events ...Event) error
+
+	// Tries returns the tries at a task, oldest first: those that events with TriedAgain
+	// told of, since the last one with TriedOver. The ledger may forget old ones, and
+	// those from before a person opened the task again.
+	Tries(ctx context.Context, id task.ID) ([]Try, error)
 
 	// Claim returns the claim of that id in whatever state it is, or ErrUnknownClaim.
 	Claim(ctx context.Context, id ID) (Claim, error)

@@ -3,6 +3,8 @@ package claim
 import (
 	"context"
 	"time"
+
+	"dibs/internal/task"
 )
 
 // bearWith reports whether a suspected late write over the claim should be
@@ -20,11 +22,15 @@ func (c *Claimer) bearWith(cl *Claim, detail string) bool {
 }
 
 // lose closes a claim that somebody else ended, and returns a *Lost. Work that
-// was finished meanwhile is not forgotten: the task log gets it as orphaned.
-func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Claim, error) {
+// was finished meanwhile is not forgotten: the task log gets it as orphaned. page is how
+// the task was found; zero if it was not.
+func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, detail string) (Claim, error) {
 	now := c.store.Now()
 	e := cl.event(KindLost, now)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
+	if c.ranOut(cl, page) {
+		e.Tried = TriedAgain
+	}
 	cl.LostTo = holder
 	events := []Event{e}
 	if f := cl.Finish; f != nil && f.isWork() {
@@ -40,8 +46,18 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, holder, detail string) (Cl
 	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
 }
 
+// ranOut reports whether the lost claim cl was stale when another daemon swept its task,
+// which is as page, or took it over: it is off the page, and the task still to be done.
+func (c *Claimer) ranOut(cl Claim, page task.Task) bool {
+	if mark, ok := c.book.get(ParseToken(page.Token).ID); ok && mark.Sweep != nil {
+		return false // it is this daemon that sweeps it, and tells of it then
+	}
+	return (page.Status == task.Open || page.Status == task.InProgress) && !page.Trashed &&
+		!c.policy.NoToken && !c.onPage(cl, page) && cl.Finish == nil && c.store.Now().After(cl.StaleAt)
+}
+
 // isWork reports whether f tells of work that was done, or tried.
-func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndFailed }
+func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
 
 // orphaned is the event of work that was finished for a claim that had been lost.
 func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Event {

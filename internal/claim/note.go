@@ -24,11 +24,12 @@ const (
 	noteTryAgain  = "Failed, to be tried again"
 	noteGivenBack = "Given back"
 	noteReopened  = "Reopened"
+	noteReview    = "In review"
 )
 
 // noteForm is the form of the lines that noteLine makes.
 var noteForm = regexp.MustCompile(`^(` + strings.Join([]string{
-	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteReopened,
+	noteDone, noteBlocked, noteFailed, noteTryAgain, noteGivenBack, noteReopened, noteReview,
 }, "|") + `)(: .*)? — .+, \d{4}-\d{2}-\d{2} \d{2}:\d{2} UTC$`)
 
 // noteLine says in one line what became of a task, why, and who says so. It has a form
@@ -48,11 +49,15 @@ func noteLine(what, why, by string, at time.Time) string {
 func (c Claim) note() *string {
 	what := map[Ending]string{
 		EndCompleted: noteDone, EndBlocked: noteBlocked, EndFailed: noteFailed, EndReleased: noteGivenBack,
+		EndReview: noteReview,
 	}[c.Finish.As]
 	if c.Finish.As == EndFailed && c.Finish.Reopen {
 		what = noteTryAgain
 	}
 	why := c.Finish.Summary
+	if c.Finish.History != "" {
+		what, why = noteBlocked, c.Finish.History
+	}
 	if to := c.Finish.To; to != "" {
 		why = strings.TrimSuffix("offered to "+to+": "+why, ": ")
 	}
@@ -62,6 +67,9 @@ func (c Claim) note() *string {
 // sweptNote is the line that the page is to show once the stale claim that cl, the mark
 // of a sweep, covers is taken off it.
 func (c *Claimer) sweptNote(cl Claim, at time.Time) *string {
+	if cl.Sweep.History != "" {
+		return new(noteLine(noteBlocked, cl.Sweep.History, sweeper, at))
+	}
 	why := fmt.Sprintf("the claim of %s ran out at %s", cl.Agent, noteTime(c.policy.LeaseEnd(cl.Task)))
 	return new(noteLine(noteReopened, why, sweeper, at))
 }

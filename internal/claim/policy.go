@@ -40,6 +40,11 @@ type Policy struct {
 	MaxLifetime time.Duration
 	// MaxPerAgent is how many tasks an agent may have at a time; 0 for any number.
 	MaxPerAgent int
+	// MaxAttempts is how often the work on a task may come to nothing before the task
+	// becomes BLOCKED (see Try); 0 for any number of times.
+	MaxAttempts int
+	// Review and Failed say that the board has those statuses.
+	Review, Failed bool
 	// NoToken says that the database has no claim_token property: claims are
 	// then told apart by name and minute alone.
 	NoToken bool
@@ -60,8 +65,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("timeout %v must be longer than write window and settle together (%v)", p.Timeout, p.WriteWindow+p.Settle)
 	case p.Request > p.WriteWindow+p.Settle+clockAllowance && !p.Exclusive:
 		return fmt.Errorf("a request of %v must not be longer than write window, settle and %v together (%v), or it could land on the claim of the next holder", p.Request, clockAllowance, p.WriteWindow+p.Settle+clockAllowance)
-	case p.MaxLifetime < 0 || p.MaxPerAgent < 0 || p.Grace < 0:
-		return fmt.Errorf("maximum lifetime %v, tasks per agent %d and grace %v must not be negative", p.MaxLifetime, p.MaxPerAgent, p.Grace)
+	case p.MaxLifetime < 0 || p.MaxPerAgent < 0 || p.MaxAttempts < 0 || p.Grace < 0:
+		return fmt.Errorf("maximum lifetime %v, tasks per agent %d, attempts at a task %d and grace %v must not be negative", p.MaxLifetime, p.MaxPerAgent, p.MaxAttempts, p.Grace)
 	}
 	return nil
 }

@@ -8,12 +8,15 @@ import (
 
 // Finish is what an agent says when it is done with a task.
 type Finish struct {
-	// As is one of EndCompleted, EndFailed, EndBlocked, EndReleased.
+	// As is one of EndCompleted, EndReview, EndFailed, EndBlocked, EndReleased.
 	As Ending `json:"as"`
 	// Summary says what was done, or why not.
 	Summary string `json:"summary,omitempty"`
-	// Reopen puts a failed task back to OPEN instead of BLOCKED.
+	// Reopen puts a failed task back to OPEN instead of FAILED, or BLOCKED.
 	Reopen bool `json:"reopen,omitempty"`
+	// History is set, instead of Reopen, once the task was tried as often as it may be: it
+	// becomes BLOCKED, and this says who tried.
+	History string `json:"history,omitempty"`
 	// To, of a release, is the agent that the task is offered to: it stays assigned to
 	// that one.
 	To string `json:"to,omitempty"`
@@ -26,6 +29,9 @@ type Finish struct {
 	// ended that way. Mention is the id of the Notion user whom it is for, if there is one.
 	Comment bool   `json:"comment,omitempty"`
 	Mention string `json:"mention,omitempty"`
+	// Ask, of a blocked one, says that the summary is a question to people: the comment
+	// is made in any case, and the agent is told when somebody answers.
+	Ask bool `json:"ask,omitempty"`
 	// At is when the agent said so, in Notion's time.
 	At time.Time `json:"at"`
 }
@@ -38,6 +44,8 @@ type Sweep struct {
 	// Of is set if it is not a stale claim that is swept: it is a claim of this ledger
 	// that is over and of which something is left on the page.
 	Of ID `json:"of,omitempty"`
+	// History is as of a Finish: the task becomes BLOCKED instead of OPEN.
+	History string `json:"history,omitempty"`
 	// Lease is set if all that is left of it is the lease length that it asked for.
 	Lease bool `json:"lease,omitempty"`
 }

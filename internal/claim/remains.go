@@ -35,7 +35,7 @@ func undated(t task.Task) bool {
 // later.
 func (c *Claimer) loseOn(ctx context.Context, v *visit, cl Claim, holder, detail string) (Claim, error) {
 	w, event, ok := c.leaving(v, cl)
-	out, err := c.lose(ctx, cl, holder, detail)
+	out, err := c.lose(ctx, cl, v.Task, holder, detail)
 	if _, lost := errors.AsType[*Lost](err); !lost || !ok {
 		return out, err
 	}

@@ -98,7 +98,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		s, holder, detail := c.look(cl, answer.Task, answer.judged())
 		switch {
 		case s == gone:
-			return c.lose(ctx, cl, holder, detail)
+			return c.lose(ctx, cl, answer.Task, holder, detail)
 		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
 			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
 		}

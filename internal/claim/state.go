@@ -51,6 +51,7 @@ const (
 	EndFailed     Ending = "failed"
 	EndBlocked    Ending = "blocked"
 	EndReleased   Ending = "released"
+	EndReview     Ending = "review"     // the work is done, and a person is to decide
 	EndLost       Ending = "lost"       // taken, cleared or finished by somebody else
 	EndOverridden Ending = "overridden" // stale, and taken over through this daemon
 	EndSwept      Ending = "swept"      // stale, and reopened by this daemon's sweep

@@ -9,8 +9,8 @@ import (
 	"dibs/internal/task"
 )
 
-// Sweep puts one task with a stale claim back to OPEN and clears the claim,
-// after reading the page: only a task that is IN_PROGRESS, and whose lease is
+// Sweep puts one task with a stale claim back to OPEN, or to BLOCKED if it was tried as
+// often as it may be (Policy.MaxAttempts), and clears the claim, after reading the page: only a task that is IN_PROGRESS, and whose lease is
 // stale at that moment, is touched. It returns who held the task. swept is false if
 // there was nothing to do, or if the mark was written and RunDue finishes the sweep
 // later. A finish that is owed to Notion is left to be delivered first.
@@ -58,12 +58,31 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 		return Claim{}, false, nil
 	}
 
+	history, err := c.exhausted(ctx, id, c.staleTry(t))
+	if err != nil {
+		return Claim{}, false, err
+	}
+	return c.markStale(ctx, v, history)
+}
+
+// staleTry is the try that ended with the stale claim that t shows.
+func (c *Claimer) staleTry(t task.Task) Try {
+	return Try{Agent: t.ClaimedBy, At: c.policy.LeaseEnd(t)}
+}
+
+// markStale puts the mark of a sweep on the page that v has seen, which shows a stale
+// claim. The history is as in a Sweep.
+func (c *Claimer) markStale(ctx context.Context, v *visit, history string) (cl Claim, marked bool, err error) {
+	t := v.Task
 	lender, _ := c.lender(ctx, t, "")
 	now := c.store.Now()
 	return c.putMark(ctx, v, Claim{
 		ID: NewID(now), Agent: t.ClaimedBy, Task: t, Reserved: now,
 		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
-		Sweep: &Sweep{Reason: "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")},
+		Sweep: &Sweep{
+			Reason:  "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2"),
+			History: history,
+		},
 	})
 }
 
@@ -119,6 +138,11 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
 	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))
+	e.Tried = TriedAgain
+	if cl.Sweep.History != "" {
+		e.Tried = TriedOver
+		e.Detail += "; the task is BLOCKED: " + cl.Sweep.History
+	}
 	if of, ferr := c.Find(ctx, e.Claim); ferr == nil && of.Task.ID != cl.Task.ID {
 		// The page is a copy of another task's: nothing happened to that claim, nor to
 		// its agent, and the name is all that there is to tell.

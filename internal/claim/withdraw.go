@@ -78,6 +78,9 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 	}
 	if cl.Sweep != nil && cl.Sweep.Of == "" {
 		w.Note = c.sweptNote(cl, v.At)
+		if cl.Sweep.History != "" {
+			w.Status = new(task.Blocked)
+		}
 	}
 	if cl.Assigned {
 		w.ClaimedBy = new(cl.Agent)

@@ -44,23 +44,41 @@ func clearWrite(s task.Status) Write {
 	return Write{Status: new(s), ClaimedBy: new(""), ClaimedAt: new(time.Time{}), Token: new("")}
 }
 
-// finishWrite is the write that cl.Finish asks for. Completing keeps the name
-// on the task, for people to see who did it; everything else clears the claim. All
-// of them say in the note what became of the task.
-func finishWrite(cl Claim) Write {
+// finishWrite is the write that cl.Finish asks for. Work that is done keeps the name
+// on the task, for people to see who did it, and a token by which it is no claim even once
+// a person opens the task; everything else clears the claim. All of them say in the note
+// what became of the task.
+func finishWrite(cl Claim, p Policy) Write {
 	w := clearWrite(task.Open)
 	w.ClaimedBy = new(cl.Finish.To)
-	switch {
-	case cl.Finish.As == EndCompleted:
+	switch f := cl.Finish; f.As {
+	case EndCompleted:
 		w = Write{Status: new(task.Completed), ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
-	case cl.Finish.As == EndBlocked, cl.Finish.As == EndFailed && !cl.Finish.Reopen:
+	case EndReview:
+		if !p.NoToken { // else the name and the date would be a claim again, once the task is OPEN
+			w = Write{ClaimedBy: new(cl.Agent), Token: new(doneToken(cl))}
+		}
+		w.Status = new(orBlocked(task.Review, p.Review))
+	case EndBlocked:
 		w.Status = new(task.Blocked)
+	case EndFailed:
+		if !f.Reopen {
+			w.Status = new(orBlocked(task.Failed, p.Failed && f.History == ""))
+		}
 	}
 	if cl.Finish.Unheard && cl.Assigned {
 		w.ClaimedBy = new(cl.Agent)
 	}
 	w.Note = cl.note()
 	return w
+}
+
+// orBlocked is the status s if the board has it, else BLOCKED.
+func orBlocked(s task.Status, has bool) task.Status {
+	if has {
+		return s
+	}
+	return task.Blocked
 }
 
 // leavingWrite takes the claim of an agent off a page that shows t, where people have

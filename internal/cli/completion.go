@@ -44,7 +44,7 @@ func (s suggestions) first(cmd *cobra.Command, args []string, begun string) ([]s
 
 func statuses(context.Context) []string {
 	var names []string
-	for _, s := range task.Statuses {
+	for _, s := range task.AllStatuses() {
 		names = append(names, strings.ToLower(string(s)))
 	}
 	return names

@@ -29,14 +29,20 @@ import (
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
 //	person TASK STATUS      set a task's status, as a person in Notion would
+//	text TASK NAME TEXT     set a text of a task, as a person in Notion would
 //	rename DB NAME NEW      rename a property of a database
 //	property DB NAME TYPE   give a property of a database another type; - removes it
 //	source DB NAME          give a database another data source, with a title and a status
+//	option DB NAME OPTION   give a property of a database another option
 //	unshare DB              take the connection's access to a database away
 //	waitfor FILE            wait until there is such a file
 //	waittask TASK STATUS    wait until a task has that status
 //	gone FILE               wait until the process whose id the file holds has ended
 //	shows TASK STATUS NAME  check a task's status and claimed_by
+//	page TASK FILE          add the Markdown in a file to a task's page, as a person would
+//	comment TASK TEXT       comment on a task, as Maria
+//	fault KIND PATH         have Notion fail in that way when it is asked for what lies there
+//	asked ENDING            wait until Notion is asked for an address with that ending
 //	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
@@ -64,8 +70,9 @@ func TestEndToEnd(t *testing.T) {
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
-			"person": person, "property": property, "rename": rename, "unshare": unshare, "source": addSource,
+			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
+			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
 	})
 }
@@ -146,7 +153,8 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), log
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
-		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS",
+		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
+		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {
@@ -204,6 +212,12 @@ func person(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 }
 
+func setText(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.EditPage(args[0], map[string]any{
+		args[1]: map[string]any{"rich_text": []any{map[string]any{"text": map[string]any{"content": args[2]}}}},
+	}))
+}
+
 func shows(ts *testscript.TestScript, _ bool, args []string) {
 	p, ok := boardOf(ts).notion.Page(args[0])
 	if got, want := p.Select("status")+" "+p.Text("claimed_by"), strings.Join(args[1:], " "); !ok || strings.TrimSpace(got) != want {
@@ -240,6 +254,27 @@ func gone(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
 	ts.Check(err)
 	until(ts, "the end of process "+args[0], func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+}
+
+// maria is a person of every board.
+const maria = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
+
+func writePage(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.WriteMarkdown(args[0], ts.ReadFile(args[1])))
+}
+
+func comment(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.AddComment(args[0], maria, args[1]))
+}
+
+func fault(ts *testscript.TestScript, _ bool, args []string) {
+	boardOf(ts).notion.Inject(emulator.Fault{Kind: emulator.FaultKind(args[0]), Path: args[1], Delay: time.Hour})
+}
+
+func asked(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, "a request for "+args[0], func() bool {
+		return slices.ContainsFunc(boardOf(ts).notion.Requests(), func(r emulator.Request) bool { return strings.HasSuffix(r.Path, args[0]) })
+	})
 }
 
 // said checks the comments on a task.

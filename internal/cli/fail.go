@@ -5,6 +5,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
 )
@@ -15,8 +16,9 @@ func (a *app) failCommand() *cobra.Command {
 	return a.changeCommand(change{
 		verb:  "fail",
 		short: "Say that the work was tried and failed",
-		long: "Say that the work was tried and failed: the task becomes BLOCKED, or OPEN with --reopen, and the\n" +
-			"task log gets an entry. With notion.comments, the reason is put on the task's page as a comment, too.",
+		long: "Say that the work was tried and failed: the task becomes BLOCKED, or what tasks.statuses.failed names,\n" +
+			"or OPEN with --reopen, unless it was tried as often as claim.max_attempts allows; and the task log gets\n" +
+			"an entry. With notion.comments, the reason is put on the task's page as a comment, too.",
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&reason, "reason", "", "what went wrong, a `text`")
 			cmd.Flags().BoolVar(&reopen, "reopen", false, "let somebody else try")
@@ -26,10 +28,14 @@ func (a *app) failCommand() *cobra.Command {
 			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention}, key)
 		},
 		done: func(c api.Claim) string {
-			if reopen {
-				return "failed " + quoted(c.Task) + ", open for others"
+			line := "failed " + quoted(c.Task)
+			switch {
+			case !reopen || c.State == claim.Finishing:
+				return line
+			case c.Detail == "":
+				return line + ", open for others"
 			}
-			return "failed " + quoted(c.Task)
+			return line + ", " + clean(c.Detail)
 		},
 	})
 }

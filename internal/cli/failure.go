@@ -102,19 +102,35 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text += "; nothing was done to" + rest
 		}
 	}
+	if strings.Contains(text, notReopened) {
+		return text // nobody asked for a task
+	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
 			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
-	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
+	case claim.CodeReserved:
+		if p.Pattern != "" { // not of a task
+			by := "is reserved by " + clean(p.Holder)
+			return strings.Replace(text, by, by+lasting(p.ExpiresAt, now), 1)
+		}
+		text = suggest(text, "dibs next")
+	case claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency:
 		text = suggest(text, "dibs next")
 	case claim.CodeLimitReached:
 		if len(p.Claims) > 0 {
 			text = limitReached(p.Claims, now)
 		}
 	case claim.CodeNothingReady:
+		if s := p.Summary; s != nil && !s.NextLeaseEndsAt.IsZero() {
+			before, after, _ := strings.Cut(text, tryLater)
+			text = before + "; the next lease ends at " + clock(s.NextLeaseEndsAt.Time, now) + ", in " + length(s.NextLeaseEndsAt.Sub(now))
+			if after != "" {
+				text += tryLater + after
+			}
+		}
 		text = suggest(text, "dibs next --wait 10m")
 	case claim.CodeNotionUnavailable:
 		if p.RetryAfter > 0 {
@@ -139,6 +155,12 @@ func limitReached(claims []api.Claim, now time.Time) string {
 
 // maxHeld is how many tasks of an agent are named in a line.
 const maxHeld = 5
+
+// notReopened is how the daemon says that it leaves a task as it is.
+const notReopened = " was not reopened: "
+
+// tryLater is how the daemon goes on after it has said that nothing is ready.
+const tryLater = "; try again later"
 
 // instead is how the daemon tells any client to take another task. At a terminal the
 // command that does it says the same.

@@ -43,7 +43,7 @@ func filled(t reflect.Type) reflect.Value {
 	case reflect.Slice:
 		v.Set(reflect.Append(v, filled(t.Elem())))
 	case reflect.Pointer:
-		if t.Elem() == reflect.TypeFor[api.Claim]() || t.Elem() == reflect.TypeFor[api.Event]() || t.Elem() == reflect.TypeFor[api.TaskRef]() {
+		if t.Elem() == reflect.TypeFor[api.Claim]() || t.Elem() == reflect.TypeFor[api.Event]() || t.Elem() == reflect.TypeFor[api.TaskRef]() || t.Elem() == reflect.TypeFor[string]() {
 			p := reflect.New(t.Elem())
 			p.Elem().Set(filled(t.Elem()))
 			v.Set(p)
@@ -86,7 +86,7 @@ func TestHostileText(t *testing.T) {
 	claimed, event := reflect.TypeFor[api.Claim](), reflect.TypeFor[api.Event]()
 	for command, answer := range map[string]reflect.Type{
 		"status": reflect.TypeFor[api.Status](), "tasks": reflect.TypeFor[api.Tasks](), "ready": reflect.TypeFor[api.Tasks](),
-		"show " + id: reflect.TypeFor[api.Task](), "claim " + id: claimed, "next": claimed, "renew": claimed, "release": claimed,
+		"show " + id: reflect.TypeFor[api.Task](), "show --content " + id: reflect.TypeFor[api.TaskContent](), "claim " + id: claimed, "next": claimed, "renew": claimed, "release": claimed,
 		"complete": claimed, "block": claimed, "fail": claimed, "sweep": reflect.TypeFor[api.Sweep](),
 		"log": reflect.TypeFor[api.Log](), "events": event, "sync": reflect.TypeFor[api.Sync](),
 	} {

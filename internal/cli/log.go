@@ -88,6 +88,8 @@ func aboutEntry(e api.LogEntry, now time.Time) string {
 		whose = "offered to "
 	case claim.KindMessage:
 		whose = "to "
+	case claim.KindAdded:
+		whose = "for "
 	}
 	if text = withHolder(text, e.Holder, whose); e.Kind == claim.KindDenied && !e.Expires.IsZero() {
 		text += " until " + clock(e.Expires.Time, now)

@@ -62,7 +62,7 @@ func (a *app) root() *cobra.Command {
 			"The loop of an agent, whose name is in DIBS_AGENT (auto: one that is minted for the session):\n" +
 			"  dibs next                          claim a task: its id is in the answer\n" +
 			"  dibs renew TASK                    say \"I am still at it\", before the lease ends\n" +
-			"  dibs complete TASK --summary TEXT  say that it is done (or release, block, fail)\n" +
+			"  dibs complete TASK --summary TEXT  say that it is done (or review, release, block, fail)\n" +
 			"A task is named by its key (T-3), its id or its URL.\n\n" +
 			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
 			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
@@ -98,15 +98,24 @@ func (a *app) root() *cobra.Command {
 		a.waitCommand(),
 		a.guardCommand(),
 		a.completeCommand(),
+		a.reviewCommand(),
 		a.releaseCommand(),
 		a.blockCommand(),
 		a.failCommand(),
+		a.reopenCommand(),
+		a.addCommand(),
+		a.commentCommand(),
+		a.askCommand(),
 		a.pollCommand(),
 		a.ackCommand(),
 		a.sendCommand(),
 		a.offerCommand(),
 		a.acceptCommand(),
 		a.declineCommand(),
+		a.reserveCommand(),
+		a.unreserveCommand(),
+		a.reservationsCommand(),
+		a.checkCommand(),
 		a.readyCommand(),
 		a.tasksCommand(),
 		a.claimsCommand(),
@@ -117,6 +126,7 @@ func (a *app) root() *cobra.Command {
 		a.logCommand(),
 		a.sweepCommand(),
 		a.syncCommand(),
+		a.hookCommand(),
 		a.connectCommand(),
 		a.skillCommand(),
 		a.initCommand(),

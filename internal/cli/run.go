@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -16,22 +15,24 @@ import (
 
 func (a *app) runCommand() *cobra.Command {
 	var flags claimFlags
+	var filter filterFlags
 	var taskArg string
 	var loop bool
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND…",
 		Short: "Claim a task and run a command for it",
-		Long: "Claim the next ready task, or the one that --task names, and run a command for it. The command\n" +
-			"finds the task in DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what it says in the file\n" +
-			"DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT. While it runs the claim is renewed.\n" +
-			"When it ends with 0 the task is completed; with 75, given back; with anything else it failed, for\n" +
-			"the reason that it printed last on stderr. If the claim is lost, the command is stopped; if dibs\n" +
-			"run is stopped or killed, the command is too, and the task is given back.\n\n" +
+		Long: "Claim the next ready task, or the one that --task names, and run a command for it; --priority, --where\n" +
+			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
+			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
+			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT. While it runs the claim is\n" +
+			"renewed. When it ends with 0 the task is completed; with 75, given back; with anything else it\n" +
+			"failed, for the reason that it printed last on stderr. If the claim is lost, the command is\n" +
+			"stopped; if dibs run is stopped or killed, the command is too, and the task is given back.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
 			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
-			"  dibs run --agent Sandman --loop --wait 1h -- ./work.sh",
+			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("dibs run wants a command, behind --")
@@ -53,7 +54,14 @@ func (a *app) runCommand() *cobra.Command {
 			if patience < 0 {
 				return usagef("--patience %v: want a time from 0s", patience)
 			}
-			request, err := a.claimRequest(cmd, id, flags)
+			only, err := filter.filter()
+			if err != nil {
+				return err
+			}
+			if id != "" && !only.Empty() {
+				return usagef("--priority, --where and --text choose among the tasks that are ready: leave them out, or --task")
+			}
+			request, err := a.claimRequest(cmd, api.ClaimRequest{Task: id, Filter: only}, flags)
 			if err != nil {
 				return err
 			}
@@ -68,7 +76,8 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
 				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
-				Guard: []string{self, guardCommand}, Brief: brief, Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
+				Guard: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
+				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
 			switch p, refused := errors.AsType[*api.Problem](err); {
 			case errors.Is(err, runner.ErrLost):
@@ -85,16 +94,11 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	flags.addWait(cmd)
+	filter.add(a, cmd)
 	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
 	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once its claim is lost")
 	return cmd
-}
-
-// brief writes what a command is told of its task.
-func brief(_ context.Context, w io.Writer, c api.Claim) error {
-	_, err := fmt.Fprintf(w, "# %s\n\n%s\n", c.Task.Title, c.Task.URL)
-	return err
 }
 
 // guardCommand is a hidden command: the process that takes a command along when dibs run

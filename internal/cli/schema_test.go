@@ -39,6 +39,11 @@ func rename(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.EditSchema(args[0], map[string]any{args[1]: map[string]any{"name": args[2]}}))
 }
 
+// addOption gives a property another option.
+func addOption(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(boardOf(ts).notion.AddOption(args[0], args[1], args[2]))
+}
+
 // unshare takes the connection's access to a database away.
 func unshare(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(boardOf(ts).notion.Unshare(args[0]))

@@ -30,6 +30,9 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 }
 
+// statusReservations is how many reservations are shown with the state of the daemon.
+const statusReservations = 5
+
 func showStatus(w io.Writer, s api.Status, now time.Time) {
 	row(w, "daemon", fmt.Sprintf("dibs %s, pid %d, started %s", clean(s.Version), s.PID, ago(s.StartedAt.Time, now)))
 	row(w, "socket", clean(s.Socket))
@@ -50,6 +53,13 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	}
 	row(w, "mirror", fmt.Sprintf("%d tasks, %d of them ready, %s", s.Mirror.Tasks, s.Mirror.Ready, synced))
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
+	for i, r := range s.Reservations {
+		if i == statusReservations {
+			row(w, "reserved", fmt.Sprintf("… and %d more: dibs reservations", len(s.Reservations)-i))
+			break
+		}
+		row(w, "reserved", somePatterns(r)+" by "+clean(r.Agent)+lasting(r.ExpiresAt, now))
+	}
 	row(w, "outbox", outboxLine(s.Outbox, now))
 	p := s.Policy
 	policy := fmt.Sprintf("leases of %s, write window %v, settle %v, override %s",

@@ -16,6 +16,7 @@ import (
 
 func (a *app) tasksCommand() *cobra.Command {
 	var filter api.TaskFilter
+	var flags filterFlags
 	var status string
 	cmd := &cobra.Command{
 		Use:   "tasks",
@@ -23,7 +24,7 @@ func (a *app) tasksCommand() *cobra.Command {
 		Long: "List the tasks of the queue, as the daemon's copy of the database has them: first what is being\n" +
 			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
 			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
-		Example:           "  dibs tasks --status open\n  dibs tasks --agent Sandman --json",
+		Example:           "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,11 +37,15 @@ func (a *app) tasksCommand() *cobra.Command {
 			if filter.Agent, err = a.only(cmd); err != nil {
 				return err
 			}
+			if filter.Filter, err = flags.filter(); err != nil {
+				return err
+			}
 			return a.tasks(cmd, filter)
 		},
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only tasks in this `status`: open, in_progress, blocked, completed or cancelled")
 	cmd.Flags().BoolVar(&filter.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
+	flags.add(a, cmd)
 	addLimit(cmd, &filter.Limit)
 	completeFlag(cmd, "status", statuses)
 	return cmd
@@ -71,7 +76,7 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	switch {
 	case list.SyncedAt.IsZero():
 		a.say("The daemon has not read the tasks database yet.")
-	case list.LimitReached:
+	case list.LimitReached && len(list.Tasks) == 0:
 		a.say("%s holds as many tasks as it may (max_per_agent): it can claim none before it finishes or releases one, see dibs whoami.", clean(filter.Agent))
 	case len(list.Tasks) == 0:
 		a.say("%s, as of %s.", none(filter), ago(list.SyncedAt.Time, now))
@@ -82,7 +87,11 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 	if !cmd.Flags().Changed("limit") {
 		shown, left = limited(list.Tasks, defaultLimit)
 	}
-	err = a.list(nil, func(t *table) { showTasks(t, shown, now) })
+	show := showTasks
+	if filter.Why {
+		show = showReasons
+	}
+	err = a.list(nil, func(t *table) { show(t, shown, now) })
 	a.more(left)
 	return err
 }
@@ -90,8 +99,13 @@ func (a *app) tasks(cmd *cobra.Command, filter api.TaskFilter) error {
 // none says that there are no tasks, and which ones were asked for.
 func none(f api.TaskFilter) string {
 	text := "No tasks"
-	if f.Ready {
+	switch {
+	case f.Ready && f.Filter.Empty():
 		text = "No task is ready"
+	case f.Ready:
+		text = "No task that matches is ready"
+	case !f.Filter.Empty():
+		text = "No tasks that match"
 	}
 	if f.Status != "" {
 		text += " in " + string(f.Status)
@@ -142,9 +156,9 @@ func statusStyle(t api.Task) ansi.Style {
 	switch {
 	case t.Ready:
 		return green
-	case t.Status == task.InProgress:
+	case t.Status == task.InProgress, t.Status == task.Review:
 		return yellow
-	case t.Status == task.Blocked, t.Status == task.Unknown:
+	case t.Status == task.Blocked, t.Status == task.Failed, t.Status == task.Unknown:
 		return red
 	case t.Status.Finished():
 		return faint

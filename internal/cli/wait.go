@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"dibs/internal/api"
@@ -69,10 +70,13 @@ func (a *app) waited(c api.Claim) error {
 	switch {
 	case err != nil:
 		return err
-	case c.State == claim.Ended && c.Outcome != claim.EndCompleted && c.Outcome != claim.EndReleased && c.Outcome != claim.EndBlocked && c.Outcome != claim.EndFailed:
+	case c.State == claim.Ended && !slices.Contains(ownEndings, c.Outcome):
 		return ended{api.ExitLost}
 	case c.State != claim.Ended && c.Event == nil:
 		return ended{api.ExitNotClaimed}
 	}
 	return nil
 }
+
+// ownEndings are those that the agent itself brings about.
+var ownEndings = []claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndReleased, claim.EndBlocked, claim.EndFailed}

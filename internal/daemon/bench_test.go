@@ -113,6 +113,17 @@ func benchmarkMirror(b *testing.B, tasks int) {
 		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20})
 		return err
 	})
+	counted("ready-by-text", func(int) error {
+		_, err := agent.Tasks(b.Context(), api.TaskFilter{Ready: true, Limit: 20, Filter: api.Filter{Text: "one of many things"}})
+		return err
+	})
+	counted("nothing-ready", func(int) error { // the answer sums up the whole board
+		_, err := agent.Claim(b.Context(), api.ClaimRequest{Agent: "Sandman", Filter: api.Filter{Priority: "none"}}, "")
+		if code(err) != "nothing_ready" {
+			return fmt.Errorf("a claim on nothing: %w", err)
+		}
+		return nil
+	})
 	counted("status", func(int) error {
 		_, err := agent.Status(b.Context())
 		return err

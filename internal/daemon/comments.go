@@ -41,7 +41,7 @@ func (c comments) People(ctx context.Context, anew bool) ([]broker.Person, error
 // Create implements worklog.Writer. What is owed from when comments were on is dropped, so
 // that nobody gets it long after they are on again.
 func (c comments) Create(ctx context.Context, e worklog.Entry) error {
-	if !c.on() {
+	if !c.on() && !e.Comment.Asked {
 		c.off(e)
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c comments) Create(ctx context.Context, e worklog.Entry) error {
 
 // Find implements worklog.Writer.
 func (c comments) Find(ctx context.Context, e worklog.Entry) (bool, error) {
-	if !c.on() {
+	if !c.on() && !e.Comment.Asked {
 		c.off(e)
 		return true, nil
 	}

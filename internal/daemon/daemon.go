@@ -28,6 +28,7 @@ import (
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
@@ -65,6 +66,7 @@ type Daemon struct {
 	overwrites overwrites
 	broker     *broker.Broker
 	alive      *alive.Watch
+	reserved   *reserve.Book
 	server     *server.Server
 	metrics    *metrics.Metrics
 	listen     net.Listener
@@ -237,7 +239,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		if asked, ok := logs[log].(grants); ok && log == claim.MeshLog {
 			d.mesh = asked
 		}
-		d.drains = append(d.drains, drain{worklog.NewDrainer(d.journal, log, logs[log], d.log), make(chan struct{}, 1)})
+		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
 	d.ears.daemon = d
 	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
@@ -251,9 +253,16 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	if err != nil {
 		return err
 	}
+	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
+		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
+		Told: func() { d.broker.Told() },
+	})
+	if err != nil {
+		return err
+	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Now: d.notion.Now, Back: d.notion.Back,
-		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Comments: said, Report: d.report, Log: d.log,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
+		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
@@ -272,6 +281,8 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
+		MaxAttempts: c.Claim.MaxAttempts,
+		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
 		NoToken: !tasks.HasToken(),
 	}
 }

@@ -38,11 +38,11 @@ type ears struct {
 	daemon *Daemon
 	mesh   messages // nil if the mesh log cannot be asked
 
-	mu      sync.Mutex             // held while Notion is asked
-	asked   time.Time              // when that was last begun for messages
-	failed  bool                   // the last time
-	looked  map[claim.ID]time.Time // when the comments on whose task were last asked for
-	refused time.Time              // until when comments are not asked for, because Notion refuses that
+	mu      sync.Mutex           // held while Notion is asked
+	asked   time.Time            // when that was last begun for messages
+	failed  bool                 // the last time
+	looked  map[string]time.Time // when the comments on which page were last asked for
+	refused time.Time            // until when comments are not asked for, because Notion refuses that
 }
 
 // listen is broker.Listen: one query an interval for the messages to everybody who polls,
@@ -72,47 +72,50 @@ func (e *ears) listen(ctx context.Context, agent string) (added int, next time.D
 // refusedFor is how long comments are not asked for once Notion has refused to show them.
 const refusedFor = time.Hour
 
-// comments stores the comments on the tasks that an agent holds, and returns when to ask
+// comments stores the comments that an agent is to be told of, and returns when to ask
 // again. What it reads twice is known by its id.
 func (e *ears) comments(ctx context.Context, agent string) (added int, next time.Duration) {
 	d := e.daemon
 	every := d.config.Inbox.Comments
 	next = every
-	held := d.claimer.Claims(agent)
-	for id, at := range e.looked {
+	pages, err := e.pages(ctx, agent)
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("what agents have asked people could not be read", "error", err)
+	}
+	for key, at := range e.looked {
 		if time.Since(at) > every {
-			delete(e.looked, id)
+			delete(e.looked, key)
 		}
 	}
-	for _, cl := range held {
-		if at, ok := e.looked[cl.ID]; ok {
+	for _, p := range pages {
+		if at, ok := e.looked[p.key]; ok {
 			next = min(next, max(time.Second, every-time.Since(at)))
 			continue
 		}
-		if cl.State != claim.Held || time.Now().Before(e.refused) || ctx.Err() != nil {
+		if time.Now().Before(e.refused) || ctx.Err() != nil {
 			continue
 		}
 		if e.looked == nil {
-			e.looked = make(map[claim.ID]time.Time)
+			e.looked = make(map[string]time.Time)
 		}
-		e.looked[cl.ID] = time.Now()
-		n, err := e.comment(ctx, cl)
+		e.looked[p.key] = time.Now()
+		n, err := e.comment(ctx, p)
 		added += n
 		var failed *claim.StoreError
 		if errors.As(err, &failed) && failed.Kind == claim.Refused {
 			e.refused = time.Now().Add(refusedFor)
 		}
 		if err != nil && ctx.Err() == nil {
-			d.log.Info("the comments on a task could not be read", "task", cl.Task.Title, "error", err)
+			d.log.Info("the comments on a task could not be read", "task", p.task.Title, "error", err)
 		}
 	}
 	return added, next
 }
 
-// comment stores the comments that were made on a task since it is held. Those under the
-// name of an agent were written by a daemon.
-func (e *ears) comment(ctx context.Context, cl claim.Claim) (added int, err error) {
-	found, err := e.daemon.notion.Comments(ctx, cl.Task.ID)
+// comment stores the comments on a page that are for an agent. Those under the name of an
+// agent were written by a daemon.
+func (e *ears) comment(ctx context.Context, p page) (added int, err error) {
+	found, err := e.daemon.notion.Comments(ctx, p.task.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -122,12 +125,15 @@ func (e *ears) comment(ctx context.Context, cl claim.Claim) (added int, err erro
 	}
 	var triggers []inbox.Trigger
 	for _, c := range found {
-		if c.At.Before(cl.Started.Truncate(time.Minute)) || c.Named && slices.Contains(known, c.By) {
+		if c.At.Before(p.since.Truncate(time.Minute)) || c.Named && slices.Contains(known, c.By) {
 			continue
 		}
 		triggers = append(triggers, inbox.Trigger{
-			Type: inbox.Comment, Agent: cl.Agent, At: c.At, Task: cl.Task, From: task.OneLine(c.By, -1), Text: c.Text, Key: "comment " + c.ID,
+			Type: inbox.Comment, Agent: p.agent, At: c.At, Task: p.task, From: task.OneLine(c.By, -1), Text: c.Text, Key: "comment " + c.ID,
 		})
+	}
+	if p.question != nil && p.question.Last {
+		return e.daemon.journal.SetQuestion(ctx, *p.question, true, triggers...)
 	}
 	if len(triggers) == 0 {
 		return 0, nil

@@ -10,6 +10,7 @@ import (
 	"dibs/internal/feed"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
+	"dibs/internal/reserve"
 )
 
 // ledger is the journal in the terms of the protocol and the broker. It counts what is
@@ -39,6 +40,33 @@ func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
 		l.metrics.Recorded(events...)
 	}
 	return err
+}
+
+func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...reserve.Event) error {
+	err := l.Journal.StoreReservation(ctx, r, news...)
+	l.reserved(err, news...)
+	return err
+}
+
+func (l ledger) EndReservations(ctx context.Context, ids []string, news ...reserve.Event) error {
+	err := l.Journal.EndReservations(ctx, ids, news...)
+	l.reserved(err, news...)
+	return err
+}
+
+func (l ledger) SumReservations(ctx context.Context, e reserve.Event) error {
+	defer l.stored()
+	return l.Journal.SumReservations(ctx, e)
+}
+
+// reserved counts what was stored of reservations.
+func (l ledger) reserved(err error, news ...reserve.Event) {
+	for _, e := range news {
+		if err == nil {
+			l.metrics.Recorded(claim.Event{Kind: e.Kind})
+		}
+	}
+	l.stored()
 }
 
 // Log returns the events that f chooses, oldest first: the newest ones, or, with f.After,

@@ -71,7 +71,7 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
 		Paused:    time.Until(sent.PausedUntil),
 		ClockSkew: time.Until(d.notion.Now()),
-		Mirror:    status.Mirror, Held: make(map[string]int),
+		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

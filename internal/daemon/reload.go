@@ -21,7 +21,7 @@ import (
 var reloadable = []string{
 	"notion.rate", "notion.burst", "notion.comments", "databases.tasks_source", "databases.task_log_source", "databases.mesh_log_source", "agents", "names.prefix", "names.keep",
 	"tasks.statuses.open", "tasks.statuses.in_progress", "tasks.statuses.blocked", "tasks.statuses.completed", "tasks.statuses.cancelled",
-	"sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
+	"tasks.fields", "sync.interval", "schedule.sweep", "schedule.full_sync", "events.keep", "journal.keep", "log.level", "socket_user",
 }
 
 // Reload changes the configuration of the running daemon to c, which must be valid. If c
@@ -53,6 +53,9 @@ func (d *Daemon) Reload(c config.Config) error {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
 	if err := d.renameStatuses(before, c); err != nil {
+		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
+	}
+	if err := d.setFields(before.Tasks.Fields, c.Tasks.Fields); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst), d.choose(c.Databases, before.Databases))
 	}
 	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
@@ -146,6 +149,21 @@ func (d *Daemon) renameStatuses(before, after config.Config) error {
 	if err := d.tasks.SetStatuses(ctx, names); err != nil {
 		return fmt.Errorf("tasks.statuses: %w", err)
 	}
+	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
+}
+
+// setFields has other fields read, of all tasks with the next sync.
+func (d *Daemon) setFields(before, after []string) error {
+	if slices.Equal(before, after) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), chooseWait)
+	defer cancel()
+	if err := d.tasks.SetFields(ctx, after); err != nil {
+		return fmt.Errorf("tasks.fields: %w", err)
+	}
+	d.broker.SetFields(after)
+	d.mirror.Anew()
 	return mirror.KeepSchema(ctx, d.journal, d.tasks.Known())
 }
 

@@ -40,6 +40,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.tellLoop(work) })
 	loops.Go(func() { d.warnLoop(work) })
 	loops.Go(func() { d.alive.Run(work) })
+	loops.Go(func() { d.reserved.Run(work) })
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
@@ -127,7 +128,7 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	if len(errs) == 0 && d.meets(ctx, r.Changed) {
 		wake(d.strangers)
 	}
-	err := errors.Join(append(errs, d.guard(ctx, false))...)
+	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	wake(d.untidy)
 	if err == nil {
 		wake(d.synced)

@@ -206,6 +206,13 @@ func (e *examination) tasksDatabase(ctx context.Context) {
 	for _, key := range schema.Without {
 		e.ok("tasks.properties."+key, "not there, as configured")
 	}
+	for _, f := range schema.ExamineFields(db) {
+		if f.Grade == notion.Fits {
+			e.ok("tasks.fields", fmt.Sprintf("%q, %s", f.Name, f.Found))
+		} else {
+			e.warn("tasks.fields", f.Problem, f.Remedy)
+		}
+	}
 	e.priorities(db)
 	if e.Probe {
 		// What is amiss has been said.

@@ -38,6 +38,9 @@ func (e *examination) settings(p api.PolicyStatus) {
 	if p.MaxLifetimeSeconds != nil {
 		compare("claim.max_lifetime", seconds(*p.MaxLifetimeSeconds), c.MaxLifetime.String())
 	}
+	if p.MaxAttempts != nil {
+		compare("claim.max_attempts", fmt.Sprint(*p.MaxAttempts), fmt.Sprint(c.MaxAttempts))
+	}
 	if len(differ) > 0 {
 		e.warn("settings", "the daemon runs with "+strings.Join(differ, "; "), "restart it, or configure what it runs with: leases are judged by it")
 	}

@@ -28,7 +28,7 @@ func (c *call) createComment() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.decodeSpans(c.body.get("rich_text"))
+	text, err := c.saying()
 	if err != nil {
 		return nil, err
 	}

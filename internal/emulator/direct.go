@@ -253,3 +253,22 @@ func (e *Emulator) ResolveComment(id string) error {
 		return nil
 	})
 }
+
+// AddComment comments on a page as that user.
+func (e *Emulator) AddComment(page, user, text string) error {
+	return e.do(func(tx *tx) error {
+		p, err := tx.world.find(page)
+		if err != nil {
+			return err
+		}
+		tx.addComment(p.ID, user, text)
+		return nil
+	})
+}
+
+func (tx *tx) addComment(page, user, text string) {
+	m := &comment{
+		ID: newID(), Parent: parent{Page: page}, Discussion: newID(), Text: textSpans(text), Created: tx.now, CreatedBy: user, Seq: tx.seq(),
+	}
+	put(tx, tx.world.Comments, m.ID, m)
+}

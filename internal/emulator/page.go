@@ -48,7 +48,7 @@ func (c *call) createPage() (render, error) {
 	if err != nil {
 		return nil, err
 	}
-	children, err := c.decodeBlocks(c.body.get("children"))
+	children, err := c.content()
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ var routes = []route{
 	{method: http.MethodPost, pattern: "/v1/pages", effect: writes, handle: (*call).createPage},
 	{method: http.MethodGet, pattern: "/v1/pages/{page_id}", handle: (*call).getPage},
 	{method: http.MethodPatch, pattern: "/v1/pages/{page_id}", effect: writes, handle: (*call).updatePage},
+	{method: http.MethodGet, pattern: "/v1/pages/{page_id}/markdown", handle: (*call).getMarkdown, since: version2025},
 	{method: http.MethodGet, pattern: "/v1/pages/{page_id}/properties/{" + propertyParam + "}", handle: (*call).getPropertyItem},
 
 	{method: http.MethodGet, pattern: "/v1/blocks/{block_id}", handle: (*call).getBlock},

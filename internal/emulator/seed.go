@@ -137,14 +137,19 @@ type seedTask struct {
 	claimedBy                      string
 	claimed                        bool // two hours ago, which makes the claim stale
 	after                          []int
+	page, comment                  string // what the page says, as Markdown, and what Maria says of it
 }
 
 // backlog is the demo's tasks, in the order of their creation; after names
 // those that a task depends on by their place in the list.
 var backlog = []seedTask{
-	0:  {title: "Choose the session store for the new login", status: "COMPLETED", priority: "high", notes: "Redis, see the comparison in the engineering notes."},
-	1:  {title: "Fix login redirect loop on Safari", status: "OPEN", priority: "critical", notes: "Happens when third-party cookies are off. Two customers wrote in.", after: []int{0}},
-	2:  {title: "Add retry with backoff to the billing webhook", status: "OPEN", priority: "critical", notes: "Events get lost when the billing service restarts."},
+	0: {title: "Choose the session store for the new login", status: "COMPLETED", priority: "high", notes: "Redis, see the comparison in the engineering notes."},
+	1: {title: "Fix login redirect loop on Safari", status: "OPEN", priority: "critical", notes: "Happens when third-party cookies are off. Two customers wrote in.", after: []int{0},
+		page: "## Steps to reproduce\n1. Safari 17, third-party cookies off\n2. Sign in from the pricing page\n3. The browser goes round between /login and /callback\n" +
+			"## Done when\n- [ ] A test covers the callback without the cookie\n- [ ] Signing in works from all four entry pages\n",
+		comment: "One of the two customers would try a preview."},
+	2: {title: "Add retry with backoff to the billing webhook", status: "OPEN", priority: "critical", notes: "Events get lost when the billing service restarts.",
+		page: "Five tries, one second first and twice as long each time. After the last one, the event goes to the dead letter queue.\n"},
 	3:  {title: "Get the legal review of the data processing agreement", status: "BLOCKED", priority: "high", notes: "Waiting for outside counsel."},
 	4:  {title: "Publish the new privacy page", status: "OPEN", priority: "high", notes: "Can only go out with the reviewed agreement.", after: []int{3}},
 	5:  {title: "Write the migration for account time zones", status: "OPEN", priority: "high", notes: "Nullable first, backfill later."},
@@ -177,6 +182,10 @@ func (tx *tx) seedBacklog() error {
 			return fmt.Errorf("seeding %q: %w", t.title, err)
 		}
 		ids[i] = p.ID
+		tx.appendBlocks(p.ID, parent{Page: p.ID}, markdownBlocks(t.page), 0)
+		if t.comment != "" {
+			tx.addComment(p.ID, personID, t.comment)
+		}
 	}
 	return nil
 }

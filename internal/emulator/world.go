@@ -32,6 +32,8 @@ type world struct {
 	BlocksLeft *int `json:"blocks_left,omitempty"`
 	// QueryLimit is how many rows a query gives, if not as many as Notion's.
 	QueryLimit int `json:"query_limit,omitempty"`
+	// MarkdownLimit is how many blocks an answer in Markdown shows, if not as many as Notion's.
+	MarkdownLimit int `json:"markdown_limit,omitempty"`
 	// Seq numbers pages, blocks and comments in the order of their creation.
 	Seq int64 `json:"seq"`
 

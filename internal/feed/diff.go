@@ -52,14 +52,16 @@ func changes(before, after State) []Event {
 	under := after.Status == task.Open || after.Status == task.InProgress // may be worked on
 	switch {
 	case moved && after.Status == task.Completed:
-		if e := add(Completed); after.ClaimedBy != "" {
-			e.Agent, e.Claim = after.ClaimedBy, cmp.Or(after.claim(), e.Claim)
-		}
+		byDoer(add(Completed), after)
+	case moved && after.Status == task.Review:
+		byDoer(add(Review), after)
+	case moved && after.Status == task.Failed:
+		add(Failed)
 	case moved && after.Status == task.Cancelled:
 		add(Cancelled)
 	case moved && after.Status == task.Blocked:
 		add(Blocked)
-	case moved && under && before.Status.Finished():
+	case moved && under && (before.Status.Finished() || before.Status == task.Review || before.Status == task.Failed):
 		byNow(add(Reopened))
 	case moved && under && before.Status == task.Blocked:
 		byNow(add(Unblocked))
@@ -97,6 +99,13 @@ func changes(before, after State) []Event {
 		e.Agent, e.Claim = "", "" // it concerns everybody
 	}
 	return events
+}
+
+// byDoer has e concern who did the work, whose name is on the task that is done.
+func byDoer(e *Event, after State) {
+	if after.ClaimedBy != "" {
+		e.Agent, e.Claim = after.ClaimedBy, cmp.Or(after.claim(), e.Claim)
+	}
 }
 
 // parts names what a person has edited of a task, beside its status and its claim.

@@ -27,8 +27,10 @@ const (
 	Completed  Kind = "completed"
 	Cancelled  Kind = "cancelled"
 	Blocked    Kind = "blocked"
+	Review     Kind = "review" // the work is done, and a person is to decide
+	Failed     Kind = "failed"
 	Unblocked  Kind = "unblocked"
-	Reopened   Kind = "reopened" // COMPLETED or CANCELLED before
+	Reopened   Kind = "reopened" // COMPLETED, CANCELLED, REVIEW or FAILED before
 	Trashed    Kind = "trashed"  // or archived, moved away, or no longer shared
 	Restored   Kind = "restored" // after having been trashed
 	Edited     Kind = "edited"   // in the parts that Changed names
@@ -42,6 +44,12 @@ const (
 	Swept         Kind = "swept"          // stale, and its task put back to OPEN
 	Overridden    Kind = "overridden"     // stale, and its task taken over by Holder
 	Conflict      Kind = "conflict"       // found overwritten by Holder, and put back in its place
+)
+
+// What happens to reservations of files and other things.
+const (
+	Reserved   Kind = "reserved"   // by Agent, until ExpiresAt; Patterns says what
+	Unreserved Kind = "unreserved" // Agent has it no longer; Detail says why
 )
 
 // Gap is told to a reader who asks for events that are no longer kept.
@@ -83,6 +91,12 @@ type Event struct {
 	Detail string `json:"detail,omitempty"`
 	// Summary is what the agent said when it was done.
 	Summary string `json:"summary,omitempty"`
+
+	// Reservation is the id of one, Patterns what is reserved by it, and Shared whether
+	// others may share that.
+	Reservation string   `json:"reservation,omitempty"`
+	Patterns    []string `json:"patterns,omitempty"`
+	Shared      bool     `json:"shared,omitempty"`
 }
 
 // State is a task as agents are told of it.
@@ -136,7 +150,7 @@ func (s State) holds() (agent string, id claim.ID) {
 // been before.
 func (s State) Unclaimed() State {
 	s.ClaimedBy, s.ClaimedAt, s.Token, s.Ready = "", time.Time{}, "", false
-	if s.Status == task.InProgress || s.Status == task.Blocked {
+	if s.Status != task.Open && s.Status != task.Unknown && !s.Status.Finished() {
 		s.Status = task.Open
 	}
 	return s

@@ -32,7 +32,7 @@ func Of(n News) []Trigger {
 		case feed.ClaimLost, feed.Overridden, feed.Swept:
 			t.Type, t.Agent, t.From = ClaimLost, e.Agent, e.Holder
 			if e.Kind == feed.Swept {
-				t.Text = "its lease ran out, and the task was put back to OPEN"
+				t.Text = "its lease ran out, and the task was put back to " + sweptTo(e)
 			}
 			if e.Kind == feed.Overridden {
 				t.Text = "its lease ran out, and the task was taken over"
@@ -55,6 +55,14 @@ func Of(n News) []Trigger {
 		}
 	}
 	return keepNamed(out)
+}
+
+// sweptTo is the status that a sweep has given a task: OPEN, unless it was tried too often.
+func sweptTo(e feed.Event) string {
+	if e.Status == task.Blocked {
+		return string(task.Blocked)
+	}
+	return string(task.Open)
 }
 
 // Offered is the trigger of an offer: the release e of a claim says to whom.

@@ -69,8 +69,14 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 		if err != nil {
 			return fmt.Errorf("event %q: %w", e.ID, err)
 		}
+		if err := countTry(ctx, tx, e); err != nil {
+			return err
+		}
 		seq, err := result.LastInsertId()
 		if err != nil {
+			return err
+		}
+		if err := question(ctx, tx, e); err != nil {
 			return err
 		}
 		for _, log := range e.Logs() {

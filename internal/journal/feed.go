@@ -150,6 +150,9 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 		news = nil
 	}
 	events := feed.Tell(before, news, record...)
+	if err := reopenedSince(ctx, tx, id, events); err != nil {
+		return false, err
+	}
 	if err := insertFeed(ctx, tx, at, events); err != nil {
 		return false, err
 	}

@@ -99,6 +99,15 @@ func (j *Journal) Delivered(ctx context.Context, item worklog.Item, at time.Time
 	return j.changeItem(ctx, item, owed, "state = 'delivered', delivered_at = ?", millis(at))
 }
 
+// Delivery tells whether the entry of an event is in a log, and if not, why the last try
+// to put it there came to nothing.
+func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error) {
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT outbox.state = 'delivered', last_error FROM outbox
+		 WHERE event = (SELECT seq FROM events WHERE id = ?) AND log = ?`, event, log).Scan(&delivered, &why)
+	return delivered, why, j.failed(err, "entry %s of the %s log", event, log)
+}
+
 var errNotOwed = errors.New("it is not owed, or is being sent already")
 
 // changeItem changes the row of item as set says, if the condition holds.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/inbox"
 	"dibs/internal/names"
 	"dibs/internal/task"
@@ -57,7 +58,7 @@ func TestNothingScansHistory(t *testing.T) {
 			}
 			switch {
 			case slices.Contains([]string{"claims_live", "outbox_owed", "outbox_log", "outbox_failed", "told_ready"}, m[2]):
-			case slices.Contains([]string{"pollers", "offers"}, m[1]): // those who poll, what waits for an answer
+			case slices.Contains([]string{"pollers", "offers", "questions"}, m[1]): // those who poll, what waits for an answer
 			case slices.Contains([]string{"backlog", "json_each", "CONSTANT", "sqlite_sequence"}, m[1]):
 			case m[1] == "feed" && strings.Contains(query, "min(id)"): // which is the first row
 			case m[1] == "events" && strings.HasSuffix(query, "WHERE true ORDER BY seq DESC LIMIT ?"): // the last rows
@@ -142,6 +143,18 @@ func callAll(t *testing.T, j *Journal) {
 	note(j.Record(ctx, offered))
 	check(j.Offers(ctx))
 	note(j.EndOffer(ctx, "a"))
+	note(j.BeginCreation(ctx, creation.Creation{ID: "c", UID: 1000, Key: "k", At: now}))
+	check(j.Created(ctx, "c", "a"))
+	_, _, err = j.Creation(ctx, 1000, "k")
+	note(err)
+	note(j.DropCreation(ctx, "c"))
+	question := claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindBlocked, Task: "a", Agent: "Sandman", Asked: true, Comment: true}
+	note(j.Record(ctx, question))
+	_, _, err = j.Delivery(ctx, question.ID, claim.Comments)
+	note(err)
+	asked, err := j.Questions(ctx)
+	check(asked, err)
+	check(j.SetQuestion(ctx, asked[0], true))
 	note(j.PutTasks(ctx, []task.Task{{ID: "a", Status: task.Completed}}))
 	check(j.Tell(ctx, now, []task.ID{"a"}))
 	note(j.PutTasks(ctx, []task.Task{{ID: "a", Status: task.Open}}))

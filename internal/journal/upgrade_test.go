@@ -15,6 +15,7 @@ import (
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	reserving "dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
@@ -84,6 +85,15 @@ var inUse = []string{
 	INSERT INTO offers VALUES ('e', '{"id":"01KAFQZ0000000000000000022","task":"e","from":"Sandman","to":"Oracle","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 	12: `
 	INSERT INTO names VALUES ('agent-7K9X', 1000, 'a session', 1795165200000, 1);`,
+	13: `
+	INSERT INTO reserved VALUES ('01KAFQZ0000000000000000031', '{"id":"01KAFQZ0000000000000000031","agent":"Oracle","uid":1000,"shared":true,
+		"targets":[{"text":"*.go","files":true,"at":[{"in":"/repo/.git","path":"/**/*.go"}]}],"made_at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:30:00Z",
+		"claim":"01KAFQZ0000000000000000001","process":{"ID":7,"Began":"boot 12","UID":1000}}');`,
+	14: `
+	INSERT INTO tries (task_id, at, body) VALUES ('e', 1795165200000, '{"agent":"Oracle","at":"2026-11-20T09:00:00Z","failed":true,"why":"no ladder"}');`,
+	15: `
+	INSERT INTO creations (id, uid, key, fingerprint, at) VALUES ('01KAFQZ0000000000000000031', 1000, 'add', 'f', 1795165200000);
+	INSERT INTO questions VALUES ('b', 'Sandman', '{"id":"01KAFQZ0000000000000000032","task":"b","agent":"Sandman","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 }
 
 // used makes a journal of that version, as one in use would be.
@@ -187,6 +197,23 @@ func wantUsed(t *testing.T, j *journal.Journal, version int) {
 	if version >= 12 {
 		if name, used, err := j.SessionName(ctx, 1000, "a session", t0); err != nil || name != "agent-7K9X" || !used.Equal(t0) {
 			t.Errorf("the name of a session is %q of %v, %v", name, used, err)
+		}
+	}
+	if version >= 13 {
+		got, err := j.Reservations(ctx)
+		want := []reserving.Reservation{{
+			ID: "01KAFQZ0000000000000000031", Agent: "Oracle", UID: 1000, Shared: true, Made: t0, Until: t0.Add(30 * time.Minute), Claim: held.ID,
+			Targets: []reserving.Target{{Text: "*.go", Files: true, At: []reserving.Spot{{Place: "/repo/.git", Path: "/**/*.go"}}}},
+			Process: alive.Process{ID: 7, Began: "boot 12", UID: 1000},
+		}}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("reservations: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if version >= 14 {
+		got, err := j.Tries(ctx, "e")
+		if diff := cmp.Diff([]claim.Try{{Agent: "Oracle", At: t0, Failed: true, Why: "no ladder"}}, got); err != nil || diff != "" {
+			t.Errorf("tries: %v (-want +got):\n%s", err, diff)
 		}
 	}
 	stats, err := j.OutboxStats(ctx)

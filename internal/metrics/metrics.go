@@ -105,6 +105,9 @@ var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
 	claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindCleared,
+	claim.KindReserved, claim.KindUnreserved,
+	claim.KindReview, claim.KindReopened,
+	claim.KindAdded, claim.KindCommented,
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

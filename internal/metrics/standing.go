@@ -30,6 +30,8 @@ type State struct {
 	// Held counts the claims held here, by agent.
 	Held   map[string]int
 	Outbox []Backlog
+	// Reservations is how many there are.
+	Reservations int
 }
 
 // Requests is how often one kind of request was answered with one status; the
@@ -57,6 +59,7 @@ type standing struct {
 
 	requests, waiting, permits, burst, paused, skew *prometheus.Desc
 	tasks, ready, lag, held, depth, doubt, age      *prometheus.Desc
+	reserved                                        *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -75,6 +78,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		ready:    desc("mirror_ready_tasks", "Tasks that a claim could get now."),
 		lag:      desc("sync_lag_seconds", "Time since the local copy last agreed with Notion; -1 if it never did."),
 		held:     desc("agent_claims_held", "Claims held through this daemon, by agent.", "agent"),
+		reserved: desc("reservations", "Reservations of files and other things."),
 		depth:    desc("outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log"),
 		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
 		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
@@ -84,7 +88,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved,
 	} {
 		descs <- d
 	}
@@ -126,6 +130,7 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	for agent, n := range held {
 		gauge(s.held, float64(n), agent)
 	}
+	gauge(s.reserved, float64(state.Reservations))
 	for _, b := range state.Outbox {
 		gauge(s.depth, float64(b.Depth), b.Log)
 		gauge(s.doubt, float64(b.InDoubt), b.Log)

@@ -130,12 +130,18 @@ func (x *index) publish() { x.offered.Store(x.order.Copy()) }
 
 // doubts reports whether t, a query's row, shows something else than the page did when
 // it was read, if that was after since, and nothing in the two tells that the row is
-// newer: Notion keeps the time of the last edit to the minute only.
+// newer: Notion keeps the time of the last edit to the minute only. Fields do not count:
+// a formula may show something else at every reading.
 func (x *index) doubts(t task.Task, since time.Time) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	known := x.rows[t.ID]
-	return known != nil && known.page.After(since) && !same(*known.task, t) && !newer(t, *known.task)
+	if known == nil || !known.page.After(since) {
+		return false
+	}
+	page := *known.task
+	page.Fields, t.Fields = nil, nil
+	return !same(page, t) && !newer(t, page)
 }
 
 // newer reports whether a query's row is surely of a later moment than the page was: it

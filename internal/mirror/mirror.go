@@ -74,7 +74,7 @@ type Mirror struct {
 	listed   bool                 // a full sync was made by this process
 	failure  error                // of the last sync; nil if it succeeded
 	done     time.Time            // when a sync last went well, and what follows from it was done, by this machine's clock
-	lacked   bool                 // the schema was broken at or after the last full sync
+	lacked   bool                 // the schema was broken at or after the last full sync, or see Anew
 	progress *Progress            // of the full sync under way
 	absent   map[task.ID]struct{} // dependencies that Notion does not show us
 	seen     *pages               // that wait for their turn to be taken over

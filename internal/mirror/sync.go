@@ -111,6 +111,13 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	return result, err
 }
 
+// Anew has the next sync read the whole board: something else is to be read of every task.
+func (m *Mirror) Anew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lacked = true
+}
+
 // catchesUp reports whether the schema is whole again, after tasks were read while it
 // was not. Then the whole board has to be read: tasks show again what was missing in
 // them, although nobody edited them.

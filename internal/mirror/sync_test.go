@@ -218,11 +218,12 @@ func TestLaterRowIsBelieved(t *testing.T) {
 		row   task.Task
 		reads int
 	}{
-		"the claim is done":        {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + first}, 0},
-		"another claim is done":    {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + second}, 1},
-		"another claim":            {time.Second, task.Task{ID: id, Status: task.InProgress, ClaimedBy: "Sandman", Token: second}, 1},
-		"open, in the same minute": {time.Second, task.Task{ID: id, Status: task.Open}, 1},
-		"open, a minute later":     {time.Minute, task.Task{ID: id, Status: task.Open}, 0},
+		"a field that is worked out anew": {time.Second, task.Task{ID: id, Status: task.InProgress, ClaimedBy: "Oracle", Token: first, Fields: task.Fields{"age": 2.0}}, 0},
+		"the claim is done":               {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + first}, 0},
+		"another claim is done":           {time.Second, task.Task{ID: id, Status: task.Completed, ClaimedBy: "Oracle", Token: "done " + second}, 1},
+		"another claim":                   {time.Second, task.Task{ID: id, Status: task.InProgress, ClaimedBy: "Sandman", Token: second}, 1},
+		"open, in the same minute":        {time.Second, task.Task{ID: id, Status: task.Open}, 1},
+		"open, a minute later":            {time.Minute, task.Task{ID: id, Status: task.Open}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestLaterRowIsBelieved(t *testing.T) {
 				time.Sleep(tt.after)
 				b.edit(tt.row)
 				pull(t, m)
-				if got, _ := m.Task(id); got.Status != tt.row.Status || got.Token != tt.row.Token || b.reads != tt.reads {
+				if got, _ := m.Task(id); got.Status != tt.row.Status || got.Token != tt.row.Token || got.Fields["age"] != tt.row.Fields["age"] || b.reads != tt.reads {
 					t.Errorf("the mirror has %s %q, and the page was read %d times, want %d", got.Status, got.Token, b.reads, tt.reads)
 				}
 			})

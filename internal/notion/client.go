@@ -69,6 +69,13 @@ func Patient(ctx context.Context, longest time.Duration) context.Context {
 // transport.Impatient.
 func Impatient(ctx context.Context) context.Context { return transport.Impatient(ctx) }
 
+// Awaited is Impatient for reading a page to somebody who has a claim: the requests wait in
+// the lane of the logs, so that none of them takes a claim's place, and the mirror's
+// queries none of theirs.
+func Awaited(ctx context.Context) context.Context {
+	return transport.InLaneUnlessChosen(Impatient(ctx), transport.LaneLog)
+}
+
 // Now is the best estimate of Notion's time, see transport.Transport.Now.
 func (c *Client) Now() time.Time { return c.carrier.Now() }
 

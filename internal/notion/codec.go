@@ -42,7 +42,7 @@ func newCodec(database task.ID, s TaskSchema, columns taskColumns) (*codec, erro
 		users:      make(map[string]string),
 		agents:     make(map[string]string),
 	}
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		// What was renamed is followed, for the claims that are held.
 		c.names[status], _ = columns.status.nowNamed(name)
@@ -76,6 +76,11 @@ func (c *codec) used() []string {
 	}
 	if c.columns.key.ID != "" {
 		ids = append(ids, c.columns.key.ID)
+	}
+	for _, f := range c.columns.fields {
+		if f.Column.ID != "" && !slices.Contains(ids, f.Column.ID) { // the title is read already
+			ids = append(ids, f.Column.ID)
+		}
 	}
 	return ids
 }
@@ -111,7 +116,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 	t := task.Task{
 		ID:        id,
 		Key:       keyOf(byID[c.columns.key.ID]),
-		Title:     shortened(plainText(byID[c.columns.title.ID])),
+		Title:     shortened(task.Plain(plainText(byID[c.columns.title.ID]))),
 		URL:       shortened(page.URL),
 		Status:    task.Unknown,
 		Priority:  task.None,
@@ -119,7 +124,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		ClaimedAt: moment(byID[c.columns.claimedAt.ID]),
 		Token:     shortened(strings.TrimSpace(plainText(byID[c.columns.token.ID]))),
 		DependsOn: related(byID[c.columns.dependsOn.ID]),
-		Note:      shortened(plainText(byID[c.columns.note.ID])),
+		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
 		Trashed:   page.Archived,

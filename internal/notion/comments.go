@@ -2,6 +2,8 @@ package notion
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -15,7 +17,8 @@ import (
 type Comment struct {
 	ID string
 	// By is the name under which it appears; empty if Notion does not tell. Named is set
-	// if whoever wrote it through the API chose that name.
+	// if whoever wrote it through the API chose that name. Neither By nor Text has
+	// control characters, see task.Plain.
 	By    string
 	Named bool
 	At    time.Time // cut to the minute
@@ -25,9 +28,10 @@ type Comment struct {
 // maxCommentAnswers is how many answers one look at comments reads: a thousand comments.
 const maxCommentAnswers = 10
 
-// Comments returns the open comments on a page, the oldest first. It takes one request in
-// the lowest lane, and one more for each further hundred. The error is a *claim.StoreError;
-// it is claim.Refused if the connection may not read comments.
+// Comments returns the open comments on a page, the oldest first: the thousand oldest at
+// most. It takes one request, and one more for each further hundred, in the lowest lane
+// unless ctx says otherwise. The error is a *claim.StoreError; it is claim.Refused if the
+// connection may not read comments.
 func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
 	query := url.Values{"block_id": {string(id)}, "page_size": {"100"}}
@@ -47,6 +51,11 @@ func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := c.get(ctx, "/v1/comments", query, &answer); err != nil {
+			var answered *APIError
+			if errors.As(err, &answered) && forbidden(answered) {
+				err = fmt.Errorf("to read comments the connection needs a capability that is off by default: switch it on at the connection's page in Notion: %w", answered)
+				return nil, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
+			}
 			return nil, storeError(err)
 		}
 		for _, r := range answer.Results {
@@ -55,7 +64,7 @@ func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 				text.WriteString(s.PlainText)
 			}
 			comments = append(comments, Comment{
-				ID: r.ID, By: r.DisplayName.ResolvedName, Named: r.DisplayName.Type == "custom", At: r.CreatedTime.UTC(), Text: text.String(),
+				ID: r.ID, By: task.Plain(r.DisplayName.ResolvedName), Named: r.DisplayName.Type == "custom", At: r.CreatedTime.UTC(), Text: task.Plain(text.String()),
 			})
 		}
 		if !answer.HasMore {

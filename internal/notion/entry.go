@@ -191,7 +191,7 @@ func (l layout) content(col Column, v any, texts *spanWriter) (content any, ok b
 		}
 	case notionapi.PropertyTypeDate:
 		if t, ok := v.(time.Time); ok {
-			return rawDate{stamp(t)}, true
+			return rawDate{Start: stamp(t)}, true
 		}
 	case notionapi.PropertyTypeNumber:
 		switch n := v.(type) {

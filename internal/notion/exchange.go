@@ -16,12 +16,17 @@ type exchange struct {
 	// only lists the ids of the properties that a query shall answer with; nil for all.
 	only []string
 
+	// fields lists the ids of further properties whose values the answer shall show.
+	fields []string
+
 	// verbatim is the id of a text that the answer to a page's reading shall give as it
 	// is, in spans; empty for none.
 	verbatim string
 
 	// spans are those of that text, each as Notion sent it.
 	spans []json.RawMessage
+	// values are those of the fields, by their pages as the answer names them and by their ids.
+	values map[string]map[string]any
 	// moment is when the answer was made.
 	moment transport.Moment
 	// incomplete says why a query's answers end before its results do.
@@ -34,6 +39,8 @@ type exchange struct {
 	source string
 	// skipped are the rows of a query that are no pages, or show too little to be read.
 	skipped []skipped
+	// makers, if it is not nil, takes who made each page.
+	makers map[string]string
 	// truncated holds the relations of which the answer shows only a part.
 	truncated map[relation]bool
 }

@@ -43,7 +43,7 @@ func (s *stage) opened() *notion.Tasks {
 }
 
 func TestFixtures(t *testing.T) {
-	for _, sc := range slices.Concat(scenes, setupScenes) {
+	for _, sc := range slices.Concat(scenes, setupScenes, contentScenes, createScenes) {
 		t.Run(sc.name, func(t *testing.T) {
 			set := sc.set
 			if set == nil {
@@ -80,7 +80,7 @@ func TestFixturesAreInOrder(t *testing.T) {
 			t.Errorf("%s contains a token", file)
 		}
 	}
-	for _, sc := range slices.Concat(scenes, setupScenes) {
+	for _, sc := range slices.Concat(scenes, setupScenes, contentScenes, createScenes) {
 		want = append(want, sc.name)
 	}
 	slices.Sort(want)

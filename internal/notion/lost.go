@@ -97,12 +97,14 @@ func (t *Tasks) Remember(last func(task.ID) (task.Task, bool)) { t.last = last }
 // forgotten is the memory of Tasks that Remember was not called on: it remembers nothing.
 func forgotten(task.ID) (t task.Task, ok bool) { return t, false }
 
-// read reads a page. What the page has lost is filled in from memory.
-func (t *Tasks) read(c *codec, page *notionapi.Page) (task.Task, error) {
+// read reads a page, and its fields as x shows them. What the page has lost is filled in
+// from memory.
+func (t *Tasks) read(c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
 	row, err := c.task(page)
 	if err != nil {
 		return row, err
 	}
+	row.Fields = t.fieldsOn(c, page.ID.String(), x)
 	if c.strangeStatus(page) {
 		t.doubtful.Store(true)
 	}

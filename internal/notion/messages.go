@@ -95,7 +95,7 @@ func (l layout) row(page notionapi.Page, places map[string]Column) (row worklog.
 	}
 	said := make(map[string]string) // by the ids of the properties
 	for _, p := range page.Properties {
-		said[p.GetID()] = plainText(p)
+		said[p.GetID()] = task.Plain(plainText(p))
 	}
 	row = worklog.Row{Page: id, Created: page.CreatedTime.UTC(), Title: said[l.title.ID], EntryID: said[places[worklog.EntryID].ID]}
 	if i := strings.LastIndex(row.Title, " ["); row.EntryID == "" && i >= 0 && strings.HasSuffix(row.Title, "]") {

@@ -30,7 +30,7 @@ func (s TaskSchema) remember(is, was Column) Column {
 		return is
 	}
 	ids := maps.Clone(is.OptionIDs)
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		if id := was.OptionIDs[name]; id != "" && !slices.Contains(is.Options, name) {
 			if ids == nil {
@@ -69,7 +69,7 @@ func (col Column) deleted(name string) bool {
 // about it.
 func (s TaskSchema) changedOptions(col Column, missing []string) (problems, remedies []string) {
 	var deleted []string
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		if !slices.Contains(missing, name) {
 			continue

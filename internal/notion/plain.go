@@ -1,6 +1,7 @@
 package notion
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"time"
@@ -22,6 +23,8 @@ type rawProperty struct {
 	// HasMore is set if a relation has more pages than are shown.
 	HasMore  bool      `json:"has_more"`
 	UniqueID *uniqueID `json:"unique_id"`
+	// other is the whole property, if it is of a type that has no field here.
+	other json.RawMessage
 }
 
 type (
@@ -33,6 +36,7 @@ type (
 	}
 	rawDate struct {
 		Start string `json:"start"`
+		End   string `json:"end,omitempty"`
 	}
 	person struct {
 		ID   string `json:"id"`
@@ -53,6 +57,11 @@ func (p *rawProperty) UnmarshalJSON(data []byte) error {
 	type fields rawProperty
 	if json.Unmarshal(data, (*fields)(p)) != nil {
 		*p = rawProperty{}
+	}
+	switch p.Type {
+	case typeTitle, typeRichText, typeNumber, typeSelect, typeStatus, typeDate, typePeople, typeRelation, typeUniqueID:
+	default:
+		p.other = bytes.Clone(data)
 	}
 	return nil
 }
@@ -121,7 +130,7 @@ func (d *rawDate) moment() *rawDate {
 		return nil
 	}
 	if _, err := time.Parse(time.RFC3339, d.Start); err == nil {
-		return d
+		return &rawDate{Start: d.Start}
 	}
 	if _, err := time.Parse(time.DateOnly, d.Start); err == nil {
 		return &rawDate{Start: d.Start + "T23:59:00.000-12:00"}

@@ -117,7 +117,7 @@ func (t *Tasks) list(ctx context.Context, l *listing) (incomplete string, err er
 		Sorts: []notionapi.SortObject{{Timestamp: notionapi.TimestampCreated, Direction: notionapi.SortOrderASC}},
 	}
 	for {
-		x := exchange{only: l.codec.used()}
+		x := exchange{only: l.codec.used(), fields: l.codec.fieldIDs()}
 		answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(l.codec.database), request)
 		if err != nil {
 			return "", err
@@ -178,7 +178,7 @@ func (l *listing) add(row task.Task) {
 // row reads a row of a query. If the row does not show all dependencies, row asks for
 // them.
 func (t *Tasks) row(ctx context.Context, c *codec, page *notionapi.Page, x *exchange) (task.Task, error) {
-	row, err := t.read(c, page)
+	row, err := t.read(c, page, x)
 	if err != nil {
 		return row, err
 	}

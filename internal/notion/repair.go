@@ -141,6 +141,9 @@ func read(body []byte, kind string, into any, said *string) error {
 // objectOf is the kind of object that a good answer is.
 func objectOf(path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	if len(parts) == 3 && parts[2] == "markdown" {
+		return "page_markdown"
+	}
 	if len(parts) > 2 { // databases/{id}/query, pages/{id}/properties/{id}, blocks/{id}/children
 		return "list"
 	}
@@ -156,6 +159,7 @@ type rawPage struct {
 	Archived       bool                   `json:"archived"`
 	InTrash        bool                   `json:"in_trash"`
 	IsArchived     bool                   `json:"is_archived"`
+	CreatedBy      json.RawMessage        `json:"created_by"`
 	Parent         json.RawMessage        `json:"parent"`
 	Properties     map[string]rawProperty `json:"properties"`
 	URL            string                 `json:"url"`
@@ -187,11 +191,16 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 		x.source = in.Source
 		page.Parent = json.RawMessage(fmt.Sprintf(`{"type":"database_id","database_id":%q}`, r.sources.database(in.Database, in.Source)))
 	}
+	var by person
+	if x.makers != nil && json.Unmarshal(page.CreatedBy, &by) == nil {
+		x.makers[page.ID] = by.ID
+	}
 	var properties map[string]plainProperty
 	if page.Properties != nil {
 		properties = make(map[string]plainProperty, len(page.Properties))
 	}
 	for name, p := range page.Properties {
+		x.keepField(page.ID, &p)
 		plain, ok := p.plain()
 		if !ok {
 			continue

@@ -16,7 +16,8 @@ import (
 // protocol's own.
 type TaskSchema struct {
 	Properties Properties
-	// Statuses holds the database's name of each status.
+	// Statuses holds the database's name of each status. The optional ones among them are
+	// not used unless they have one.
 	Statuses map[task.Status]string
 	// Priorities holds the database's names of each priority, in any case.
 	Priorities map[task.Priority][]string
@@ -26,6 +27,8 @@ type TaskSchema struct {
 	// Without lists optional properties that are not to be looked for, because the
 	// configuration says that the database has none. They go by their keys there.
 	Without []string
+	// Fields are the names of further properties, of any type, whose values are read.
+	Fields []string
 	// Known is what Tasks.Known returned for the same database in an earlier run. It lets
 	// a property that was renamed since be found by its id.
 	Known string
@@ -66,6 +69,9 @@ type taskColumns struct {
 	title, status, claimedBy, claimedAt, timeout, token, priority, dependsOn, note Column
 	// key is the unique id, which nothing but its tasks' names depends on.
 	key Column
+	// fields are further properties whose values are read, and that nothing depends on.
+	// The list is never changed, but replaced.
+	fields []field
 }
 
 // wanted is a property that tasks need, or may have.
@@ -237,7 +243,7 @@ func (s TaskSchema) statusFit(col Column) Fit {
 func (s TaskSchema) examineStatuses(f *Fit) {
 	byName := make(map[string]task.Status)
 	var names []string
-	for _, status := range task.Statuses {
+	for _, status := range s.statuses() {
 		name := s.statusName(status)
 		if other, ok := byName[name]; ok {
 			f.Grade = Unusable
@@ -300,6 +306,7 @@ func (s TaskSchema) find(db Database, known taskColumns) (taskColumns, []string,
 			*into[f.Key] = f.column
 		}
 	}
+	found.fields, warnings = s.findFields(db, known.fields, warnings)
 	if len(problems) > 0 {
 		return found, nil, claim.Errorf(claim.Refused, claim.LandedNo, "database %q cannot be used: %s", db.Title, strings.Join(problems, "; "))
 	}
@@ -333,6 +340,13 @@ func quotedList(names []string) string {
 		quoted[i] = strconv.Quote(name)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// statuses lists the statuses that the database is to have.
+func (s TaskSchema) statuses() []task.Status {
+	return slices.DeleteFunc(task.AllStatuses(), func(status task.Status) bool {
+		return slices.Contains(task.Optional, status) && s.Statuses[status] == ""
+	})
 }
 
 // statusName is the database's name of a status.

@@ -46,6 +46,10 @@ type Tasks struct {
 
 	last func(task.ID) (task.Task, bool) // a task as it was last read, see Remember
 
+	// all are all properties of the database, by name, as they were last read; nil if
+	// they have not been.
+	all atomic.Pointer[map[string]Column]
+
 	mu sync.Mutex
 	// long holds the dependencies of the few tasks that have more of them than an answer
 	// shows. It completes the answers to writes, which another request would make late.
@@ -58,8 +62,15 @@ type Tasks struct {
 	cleared         map[task.ID]clearedTask
 	// skipped are the rows that queries showed and that are no tasks.
 	skipped []skipped
+	// missed has the ids of fields that a page was found to lack, which made the schema
+	// doubtful once.
+	missed map[string]bool
 	// notes holds the notes that pages showed when they were last read.
 	notes lately[note]
+	// only is the database's only data source, and bot the user who makes pages here.
+	// Both are empty until they are needed.
+	only task.ID
+	bot  string
 }
 
 var _ claim.Store = (*Tasks)(nil)
@@ -84,6 +95,7 @@ func (c *Client) Tasks(ctx context.Context, databaseID string, schema TaskSchema
 		return nil, err
 	}
 	t.title = db.Title
+	t.all.Store(&db.Columns)
 	if schema.remade(known.status, columns.status) {
 		t.setRemade()
 	}
@@ -142,7 +154,7 @@ func (t *Tasks) Now() time.Time { return t.client.Now() }
 // progress any more while its claim is on it, it reads the schema with one more request.
 func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 	c := t.codec.Load()
-	x := exchange{verbatim: c.columns.note.ID}
+	x := exchange{verbatim: c.columns.note.ID, fields: c.fieldIDs()}
 	page, err := t.client.api.Page.Get(x.in(ctx), notionapi.PageID(id))
 	if err != nil {
 		return claim.Reading{}, t.missing(ctx, storeError(err))
@@ -225,7 +237,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 		return claim.Reading{}, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 	}
 	noted := t.addNote(c, id, w, props)
-	var x exchange
+	x := exchange{fields: c.fieldIDs()}
 	page, err := t.client.api.Page.Update(x.in(ctx), notionapi.PageID(id), &notionapi.PageUpdateRequest{Properties: props})
 	if noted && err != nil && storeError(err).Kind == claim.Refused {
 		t.doubtful.Store(true)
@@ -235,7 +247,7 @@ func (t *Tasks) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Rea
 	if err != nil {
 		return claim.Reading{}, t.noted(err)
 	}
-	written, err := t.read(c, page)
+	written, err := t.read(c, page, &x)
 	if err == nil && written.ID != id {
 		err = anotherPage(written.ID, id)
 	}

@@ -66,6 +66,8 @@ func (t *Tasks) Check(ctx context.Context) error {
 		}
 	}
 	t.codec.Store(next)
+	t.all.Store(&db.Columns)
+	t.forgetMissed(next.columns.fields)
 	if err == nil {
 		t.broken.Store(nil)
 	}
@@ -132,6 +134,7 @@ type known struct {
 	Alone   bool `json:",omitempty"`
 	Title   Column
 	Columns map[string]kept // by their keys in the configuration
+	Fields  []field         `json:",omitempty"`
 }
 
 // Known returns what is known of the schema, in the form that TaskSchema.Known takes in a
@@ -140,7 +143,7 @@ func (t *Tasks) Known() string {
 	c := t.codec.Load()
 	columns := c.known
 	said := t.client.sources.choice(c.database)
-	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Alone: said.alone, Title: columns.title, Columns: make(map[string]kept)}
+	k := known{Database: c.database, Wanted: said.wanted, Source: said.source, Alone: said.alone, Title: columns.title, Columns: make(map[string]kept), Fields: columns.fields}
 	t.changing.Lock()
 	schema := t.schema
 	t.changing.Unlock()
@@ -173,7 +176,7 @@ func (s TaskSchema) recall() (known, taskColumns) {
 	if json.Unmarshal([]byte(s.Known), &k) != nil {
 		return known{}, columns
 	}
-	columns.title = k.Title
+	columns.title, columns.fields = k.Title, k.Fields
 	for _, w := range s.wants(&columns) {
 		if c, ok := k.Columns[w.key]; ok && c.Name == w.name {
 			*w.into = c.Column
@@ -202,6 +205,11 @@ func (c *Client) RecallTasks(databaseID string, schema TaskSchema) (*Tasks, erro
 	db := Database{ID: id, Title: string(id), Columns: make(map[string]Column)}
 	for _, col := range columns.inUse() {
 		db.Columns[col.Name] = col
+	}
+	for _, f := range columns.fields {
+		if f.Column.ID != "" {
+			db.Columns[f.Column.Name] = f.Column
+		}
 	}
 	columns, warnings, err := schema.find(db, columns)
 	if err != nil {

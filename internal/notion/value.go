@@ -40,7 +40,7 @@ func date(t time.Time) value {
 	if t.IsZero() {
 		return value{kind: notionapi.PropertyTypeDate}
 	}
-	return value{notionapi.PropertyTypeDate, rawDate{stamp(t)}}
+	return value{notionapi.PropertyTypeDate, rawDate{Start: stamp(t)}}
 }
 
 // stamp writes a time with milliseconds.

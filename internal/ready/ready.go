@@ -21,6 +21,9 @@ type Config struct {
 	Task func(task.ID) (task.Task, bool)
 	// Judge says whether a claim on a task could be granted now.
 	Judge func(t task.Task) Verdict
+	// Became, if set, is called with every task that was judged anew and is ready, whether
+	// it was before or not.
+	Became func(t task.Task, v Verdict)
 	// Now is the time that again is compared with.
 	Now func() time.Time
 }
@@ -160,6 +163,9 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	now := row{&t, v.config.Judge(t)}
 	if now.verdict.Ready {
 		v.put(now)
+		if v.config.Became != nil {
+			v.config.Became(t, now.verdict)
+		}
 	}
 	again := now.verdict.Again
 	if v.again.Remove(id); !again.IsZero() {

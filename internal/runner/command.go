@@ -15,6 +15,7 @@ import (
 type command struct {
 	*exec.Cmd
 	ended chan int // gets the code
+	file  string   // what it is told of its task
 	guard *guard
 	front bool // on a terminal, in the same group as this process
 }
@@ -30,7 +31,7 @@ func (c *command) start(guardian []string) (err error) {
 		c.guard.dismiss()
 		return err
 	}
-	c.guard.over(c.target())
+	c.guard.over(c.target(), c.file)
 	go func() {
 		err := c.Wait()
 		c.guard.dismiss()

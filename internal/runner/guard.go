@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,7 @@ import (
 )
 
 // guard is a process that outlives this one should it be killed, and then kills the
-// command. It learns of that by the end of a pipe.
+// command and removes its file. It learns of that by the end of a pipe.
 type guard struct {
 	cmd  *exec.Cmd
 	pipe io.WriteCloser
@@ -30,31 +31,46 @@ func newGuard(guardian []string) (*guard, error) {
 	return g, g.cmd.Start()
 }
 
-// over says what is to be killed.
-func (g *guard) over(target int) { fmt.Fprintln(g.pipe, target) }
+// removes is what a line begins with that says which file is to be removed.
+const removes = "remove "
 
-// dismiss ends the guard: there is nothing to be killed any more.
+// over says what is to be killed, and which file is to be removed.
+func (g *guard) over(target int, file string) {
+	fmt.Fprintf(g.pipe, "%s%q\n%d\n", removes, file, target)
+}
+
+// dismiss ends the guard: there is nothing to be killed or removed any more.
 func (g *guard) dismiss() {
 	fmt.Fprintln(g.pipe, "done")
 	g.pipe.Close()
 	_ = g.cmd.Wait()
 }
 
-// Guard reads from another process what to kill when that process ends without having
-// said that it is done. It is what the guard's process does.
+// Guard reads from another process what to kill and to remove when that process ends
+// without having said that it is done. It is what the guard's process does.
 func Guard(from io.Reader) error {
-	target := 0
+	target, file := 0, ""
 	for lines := bufio.NewScanner(from); lines.Scan(); {
-		if lines.Text() == "done" {
+		line := lines.Text()
+		if line == "done" {
 			return nil
 		}
 		var err error
-		if target, err = strconv.Atoi(strings.TrimSpace(lines.Text())); err != nil || target == 0 || target == -1 {
-			return fmt.Errorf("%q is no process: this command is part of dibs run, and not for people", lines.Text())
+		if name, ok := strings.CutPrefix(line, removes); ok {
+			file, err = strconv.Unquote(name)
+		} else if target, err = strconv.Atoi(strings.TrimSpace(line)); target == 0 || target == -1 {
+			err = strconv.ErrRange
+		}
+		if err != nil {
+			return fmt.Errorf("%q is no process: this command is part of dibs run, and not for people", line)
 		}
 	}
-	if target == 0 {
-		return nil
+	var errs []error
+	if target != 0 {
+		errs = append(errs, syscall.Kill(target, syscall.SIGKILL))
 	}
-	return syscall.Kill(target, syscall.SIGKILL)
+	if file != "" {
+		errs = append(errs, os.Remove(file))
+	}
+	return errors.Join(errs...)
 }

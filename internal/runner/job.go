@@ -124,5 +124,5 @@ func (j *job) command(ctx context.Context, tail *tail) (cmd *command, tidy func(
 		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+brief.Name())
 	// What the command leaves running may keep its stderr open.
 	run.WaitDelay = 2 * time.Second
-	return &command{Cmd: run, ended: make(chan int, 1)}, tidy, nil
+	return &command{Cmd: run, ended: make(chan int, 1), file: brief.Name()}, tidy, nil
 }

@@ -116,8 +116,15 @@ func (p *Plan) extend(ctx context.Context, id task.ID, col notion.NewColumn) err
 // ungrouped notes that the options of a status are not in their groups.
 func (p *Plan) ungrouped(status string) {
 	names := p.Config.Tasks.Statuses
+	working := []string{names.InProgress, names.Blocked}
+	for _, name := range []string{names.Review, names.Failed} {
+		if name != "" {
+			working = append(working, name)
+		}
+	}
+	last := len(working) - 1
 	p.note("Notion did not put the options of %s into their groups: by hand, in the settings of the property, move %s and %s to In progress, and %s and %s to Complete",
-		status, names.InProgress, names.Blocked, names.Completed, names.Cancelled)
+		status, strings.Join(working[:last], ", "), working[last], names.Completed, names.Cancelled)
 }
 
 // refused reports whether Notion does not accept what was asked for, rather than

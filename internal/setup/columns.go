@@ -18,11 +18,18 @@ import (
 
 // groups says in which group of a status property each status belongs.
 func (p *Plan) groups() map[string]string {
-	names := workspace.Schema(p.Config).Statuses
-	return map[string]string{
-		names[task.Open]: "To-do", names[task.InProgress]: "In progress", names[task.Blocked]: "In progress",
-		names[task.Completed]: "Complete", names[task.Cancelled]: "Complete",
+	in := map[task.Status]string{
+		task.Open: "To-do", task.InProgress: "In progress", task.Blocked: "In progress",
+		task.Review: "In progress", task.Failed: "In progress",
+		task.Completed: "Complete", task.Cancelled: "Complete",
 	}
+	groups := make(map[string]string)
+	for status, name := range workspace.Schema(p.Config).Statuses {
+		if name != "" {
+			groups[name] = in[status]
+		}
+	}
+	return groups
 }
 
 // until is the formula that shows until when a claim lasts, as far as the page itself says:
@@ -70,8 +77,10 @@ func (p *Plan) options(key string) []string {
 	schema := workspace.Schema(p.Config)
 	switch key {
 	case "status":
-		for _, status := range task.Statuses {
-			names = append(names, schema.Statuses[status])
+		for _, status := range task.AllStatuses() {
+			if name := schema.Statuses[status]; name != "" {
+				names = append(names, name)
+			}
 		}
 	case "priority":
 		for _, priority := range task.Priorities {
@@ -100,7 +109,7 @@ func (p *Plan) adopt(db notion.Database, given map[string]string) {
 	status := db.Columns[p.Config.Tasks.Properties.Status]
 	for key, name := range statusesByKey(&p.Config.Tasks.Statuses) {
 		_, said := given[key]
-		if other := notion.Similar(*name, status.Options); !said && other != "" && other != *name && !slices.Contains(status.Options, *name) {
+		if other := notion.Similar(*name, status.Options); !said && *name != "" && other != "" && other != *name && !slices.Contains(status.Options, *name) {
 			p.note("database %q: %q is used for %s", db.Title, other, *name)
 			*name = other
 		}

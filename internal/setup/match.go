@@ -92,7 +92,15 @@ func propertyNames(p *config.Properties) map[string]*string {
 func statusesByKey(s *config.Statuses) map[string]*string {
 	return map[string]*string{
 		"open": &s.Open, "in_progress": &s.InProgress, "blocked": &s.Blocked, "completed": &s.Completed, "cancelled": &s.Cancelled,
+		"review": &s.Review, "failed": &s.Failed,
 	}
+}
+
+// usualStatus is the name that dibs gives the status of that key by itself.
+func usualStatus(key string) string {
+	plain := config.Default().Tasks.Statuses
+	plain.Review, plain.Failed = string(task.Review), string(task.Failed) // which only who asks for them gets
+	return *statusesByKey(&plain)[key]
 }
 
 // chosen takes over the names that somebody gave. One that the database does not have can
@@ -113,7 +121,8 @@ func (p *Plan) chosen(db notion.Database, given map[string]string) {
 		name := given[key]
 		if to, ok := statusesByKey(&p.Config.Tasks.Statuses)[key]; ok {
 			*to = name
-			if db.ID != "" && name != *statusesByKey(&plain.Tasks.Statuses)[key] && !slices.Contains(status.Options, name) {
+			unused := name == "" && usualStatus(key) != *statusesByKey(&plain.Tasks.Statuses)[key]
+			if db.ID != "" && name != usualStatus(key) && !unused && !slices.Contains(status.Options, name) {
 				p.problem("property %q has no option %q, which --map gives as %s: its options are %s", status.Name, name, key, strings.Join(status.Options, ", "))
 			}
 		}

@@ -3,6 +3,7 @@ package task
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Priority ranks tasks; a lower value is more urgent.
@@ -35,11 +36,23 @@ func (p *Priority) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &name); err != nil {
 		return err
 	}
-	for known, n := range priorityNames {
-		if name == n {
-			*p = known
-			return nil
+	known, err := ParsePriority(name)
+	if err == nil {
+		*p = known
+	}
+	return err
+}
+
+// ParsePriority returns the priority of that name.
+func ParsePriority(name string) (Priority, error) {
+	for _, known := range Priorities {
+		if name == known.String() {
+			return known, nil
 		}
 	}
-	return fmt.Errorf("%q is not a priority: want one of %v", name, Priorities)
+	names := make([]string, len(Priorities))
+	for i, known := range Priorities {
+		names[i] = known.String()
+	}
+	return None, fmt.Errorf("%q is not a priority: want one of %s", name, strings.Join(names, ", "))
 }

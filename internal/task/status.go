@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,23 +18,34 @@ const (
 	Completed  Status = "COMPLETED"
 	Cancelled  Status = "CANCELLED"
 
+	// Review and Failed are for boards that have them: the work is done and a person has
+	// yet to say so, and it was tried and did not come off. Nobody claims such a task, and
+	// what depends on it waits.
+	Review Status = "REVIEW"
+	Failed Status = "FAILED"
+
 	// Unknown is a status that the configuration does not name, or none at all.
 	// Nobody claims such a task.
 	Unknown Status = "UNKNOWN"
 )
 
-// Statuses lists the statuses of the protocol, in the order of a task's life.
+// Statuses lists the statuses that every board has, in the order of a task's life.
 var Statuses = []Status{Open, InProgress, Blocked, Completed, Cancelled}
+
+// Optional lists those that a board may do without.
+var Optional = []Status{Review, Failed}
+
+// AllStatuses returns all statuses of the protocol, the optional ones last.
+func AllStatuses() []Status { return slices.Concat(Statuses, Optional) }
 
 // ParseStatus returns the status of that name, which must be exact.
 func ParseStatus(s string) (Status, error) {
-	for _, known := range Statuses {
+	all := AllStatuses()
+	names := make([]string, len(all))
+	for i, known := range all {
 		if s == string(known) {
 			return known, nil
 		}
-	}
-	names := make([]string, len(Statuses))
-	for i, known := range Statuses {
 		names[i] = string(known)
 	}
 	return "", fmt.Errorf("%q is not a status: want one of %s", s, strings.Join(names, ", "))

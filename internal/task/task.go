@@ -48,6 +48,10 @@ type Task struct {
 	// and the line in which dibs says how the last claim ended, see claim.Write.
 	Note string `json:"note,omitempty"`
 
+	// Fields has the values of the further properties that the configuration names, by
+	// their names there, see Fields. It is nil if none is configured.
+	Fields Fields `json:"fields,omitempty"`
+
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
 

@@ -30,6 +30,9 @@ type Comment struct {
 	Text string
 	// Mention is the id of the Notion user whom it is for; empty for nobody in particular.
 	Mention string
+	// Asked is set if the comment is what somebody asked for, and not what goes with
+	// something else where comments are on.
+	Asked bool
 }
 
 // Field is one value of an entry. It fills the first property of the database
@@ -52,7 +55,7 @@ const EntryID = "entry_id"
 func NewEntry(e claim.Event, log claim.Log) Entry {
 	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
 	if log == claim.Comments {
-		entry.Comment = Comment{Page: e.Task, By: e.Agent, Text: e.Summary, Mention: e.Mention}
+		entry.Comment = Comment{Page: e.Task, By: e.Agent, Text: e.Summary, Mention: e.Mention, Asked: e.Asked || e.Kind == claim.KindCommented}
 		return entry
 	}
 	add := func(value any, name string, aliases ...string) {

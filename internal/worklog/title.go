@@ -28,6 +28,11 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s's unverified claim on %s was withdrawn", e.Agent, about)
 	case claim.KindMessage:
 		return messageTitle(e)
+	case claim.KindReserved:
+		if e.Count > 1 {
+			return fmt.Sprintf("%s made %d more reservations", e.Agent, e.Count)
+		}
+		return fmt.Sprintf("%s reserved %s", e.Agent, task.OneLine(e.Detail, -1))
 	case claim.KindReleased:
 		if e.Holder != "" {
 			return fmt.Sprintf("%s offered %s to %s", e.Agent, about, e.Holder)
@@ -37,6 +42,13 @@ func title(e claim.Event) string {
 		return fmt.Sprintf("%s completed %s", e.Agent, about)
 	case claim.KindFailed:
 		return fmt.Sprintf("%s failed at %s", e.Agent, about)
+	case claim.KindReview:
+		return fmt.Sprintf("%s finished %s, for a person to review", e.Agent, about)
+	case claim.KindReopened:
+		if e.Agent == "" {
+			return fmt.Sprintf("%s was reopened", about)
+		}
+		return fmt.Sprintf("%s reopened %s", e.Agent, about)
 	case claim.KindBlocked:
 		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
 	case claim.KindOrphaned:
@@ -46,6 +58,9 @@ func title(e claim.Event) string {
 	case claim.KindOverridden:
 		return fmt.Sprintf("%s's claim on %s ran out, and %s took the task over", e.Holder, about, e.Agent)
 	case claim.KindSwept:
+		if e.Tried == claim.TriedOver {
+			return fmt.Sprintf("%s's claim on %s ran out, and the task is blocked after too many tries", e.Holder, about)
+		}
 		return fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
 	case claim.KindCleared:
 		if e.Agent == "" {

@@ -57,11 +57,13 @@ func Schema(c config.Config) notion.TaskSchema {
 		Statuses: map[task.Status]string{
 			task.Open: s.Open, task.InProgress: s.InProgress, task.Blocked: s.Blocked,
 			task.Completed: s.Completed, task.Cancelled: s.Cancelled,
+			task.Review: s.Review, task.Failed: s.Failed,
 		},
 		Priorities: map[task.Priority][]string{
 			task.Critical: prio.Critical, task.High: prio.High, task.Medium: prio.Medium, task.Low: prio.Low,
 		},
 		NotionUsers: users,
+		Fields:      c.Tasks.Fields,
 	}
 	for key, name := range map[string]string{
 		"claim_timeout_minutes": p.ClaimTimeoutMinutes, "claim_token": p.ClaimToken,

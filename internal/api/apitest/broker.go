@@ -16,6 +16,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,8 +132,16 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (broker.View, error) {
 	return answer[broker.View](ctx, b, "Task", id)
 }
 
+func (b *Broker) Content(ctx context.Context, id task.ID) (broker.Content, error) {
+	return answer[broker.Content](ctx, b, "Content", id)
+}
+
 func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 	return answer[task.ID](ctx, b, "TaskByKey", key)
+}
+
+func (b *Broker) Reopen(ctx context.Context, r broker.Reopening) (broker.Reopened, error) {
+	return answer[broker.Reopened](ctx, b, "Reopen", r)
 }
 
 func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
@@ -215,6 +224,36 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (broker.Id
 // IdentifySession implements server.Broker.
 func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error) {
 	return answer[broker.Identity](ctx, b, "IdentifySession", session, uid)
+}
+
+func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reserve", r, of)
+}
+
+func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Unreserve", id, agent)
+}
+
+func (b *Broker) Reservation(ctx context.Context, id string) (reserve.Reservation, error) {
+	return answer[reserve.Reservation](ctx, b, "Reservation", id)
+}
+
+func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reservation {
+	list, _ := answer[[]reserve.Reservation](ctx, b, "Reservations", agent)
+	return list
+}
+
+func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
+	_, err := answer[any](ctx, b, "CheckReserved", agent, targets)
+	return err
+}
+
+func (b *Broker) Add(ctx context.Context, a broker.Addition) (broker.View, error) {
+	return answer[broker.View](ctx, b, "Add", a)
+}
+
+func (b *Broker) Comment(ctx context.Context, r broker.Remark) (broker.Said, error) {
+	return answer[broker.Said](ctx, b, "Comment", r)
 }
 
 func (b *Broker) Authorize(agent string, uid int) error {

@@ -31,6 +31,11 @@ func (c *Client) Complete(ctx context.Context, id string, body api.CompleteReque
 	return ask[api.Claim](ctx, c, change(id, "complete", body, key))
 }
 
+// Review says that the work is done, for a person to decide.
+func (c *Client) Review(ctx context.Context, id string, body api.ReviewRequest, key string) (api.Claim, error) {
+	return ask[api.Claim](ctx, c, change(id, "review", body, key))
+}
+
 // Release gives the task back.
 func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
 	return ask[api.Claim](ctx, c, change(id, "release", body, key))
@@ -83,7 +88,15 @@ func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 	if f.Ready {
 		q.add("ready", "true")
 	}
+	if f.Why {
+		q.add("why", "true")
+	}
 	q.add("agent", f.Agent)
+	q.add("priority", f.Priority)
+	q.add("text", f.Text)
+	for _, condition := range f.Where {
+		url.Values(q).Add("where", condition)
+	}
 	q.addLimit(f.Limit)
 	return ask[api.Tasks](ctx, c, get("/v1/tasks", q))
 }
@@ -91,6 +104,18 @@ func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error)
 // Task returns a task, named by its id or key, as the daemon's copy of the database has it.
 func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	return ask[api.Task](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id)), nil))
+}
+
+// Content returns a task, named by its id or key, with what its page says and what was said
+// of it, read from Notion within some ten seconds. That a page cannot be read is in the
+// answer, and no error.
+func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
+	return ask[api.TaskContent](ctx, c, get("/v1/tasks/"+url.PathEscape(string(id))+"/content", nil))
+}
+
+// Reopen puts a task back to OPEN that is blocked, failed, in review or finished.
+func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
+	return ask[api.Reopened](ctx, c, post("/v1/tasks/"+url.PathEscape(string(id))+"/reopen", body, key))
 }
 
 // Sweep puts tasks whose claim is stale back to OPEN.

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/feed"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -46,8 +47,14 @@ type Broker interface {
 	// Task fails with broker.ErrNoTask.
 	Task(context.Context, task.ID) (broker.View, error)
 
+	// Content fails with broker.ErrNoTask.
+	Content(context.Context, task.ID) (broker.Content, error)
+
 	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
+
+	// Reopen fails with *claim.Denied.
+	Reopen(context.Context, broker.Reopening) (broker.Reopened, error)
 
 	Sweep(context.Context) ([]api.Swept, error)
 
@@ -86,6 +93,28 @@ type Broker interface {
 
 	// Decline fails as Claim and Finish do.
 	Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error)
+
+	// Reserve fails as Lookup does, and with *reserve.Taken, *reserve.Full or
+	// *reserve.InvalidError.
+	Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error)
+
+	// Unreserve fails with *reserve.UnknownError or *reserve.OthersError.
+	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
+
+	// Reservation fails with *reserve.UnknownError.
+	Reservation(ctx context.Context, id string) (reserve.Reservation, error)
+
+	Reservations(ctx context.Context, agent string) []reserve.Reservation
+
+	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
+	CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error
+
+	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
+	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
+	Add(context.Context, broker.Addition) (broker.View, error)
+
+	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.
+	Comment(context.Context, broker.Remark) (broker.Said, error)
 
 	// Local turns Notion's time into this machine's.
 	Local(time.Time) time.Time

@@ -64,6 +64,10 @@ func (s *Server) claimRoutes(o operations) {
 		body := orZero(in.Body)
 		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndCompleted, Summary: body.Summary})
 	})
+	add(o, changeBy(o, "review", "The work is done, and a person is to decide"), func(ctx context.Context, in *changeInput[api.ReviewRequest]) (*claimOutput, error) {
+		body := orZero(in.Body)
+		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReview, Summary: body.Note, Mention: body.Mention})
+	})
 	add(o, changeBy(o, "release", "Give the task back"), func(ctx context.Context, in *changeInput[api.StopRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
 		return s.finish(ctx, in.ID, body.Agent, claim.Finish{As: claim.EndReleased, Summary: body.Reason})
@@ -100,6 +104,10 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute,
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
 		Key:     in.Key,
+		Filter:  in.Body.Filter,
+	}
+	if !in.Body.Filter.Empty() && in.Body.Task != "" {
+		return nil, invalid("body.task", errors.New("a filter (priority, where, text) goes with the next ready task, not with one that is named"))
 	}
 	var err error
 	if request.Keeper, err = keeperOf(ctx, in.Body.Keeper); err != nil {

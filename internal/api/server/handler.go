@@ -133,16 +133,20 @@ func withBody(next http.Handler) http.Handler {
 			writeProblem(w, api.NewProblem(api.CodeInternal, fmt.Sprintf("a time limit for reading the body: %v", err)))
 			return
 		}
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		most := maxBody
+		if makesTask(r) {
+			most = maxAdded
+		}
+		body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 		if err != nil {
 			writeProblem(w, api.NewProblem(api.CodeInvalidRequest, fmt.Sprintf("the body could not be read: %v", err)))
 			return
 		}
-		if len(body) > maxBody {
+		if len(body) > most {
 			// A caller that is not done sending may not see the answer before the
 			// connection is closed, so take in what a mistake would send.
 			io.CopyN(io.Discard, r.Body, maxMistake)
-			writeProblem(w, api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the body has more than %d KiB", maxBody>>10)))
+			writeProblem(w, api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the body has more than %d KiB", most>>10)))
 			return
 		}
 		if err := connection.SetReadDeadline(time.Time{}); err != nil {

@@ -59,7 +59,7 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 		}
 		answer := &recordedAnswer{ResponseWriter: w}
 		func() {
-			defer func() { s.settle(r.Context(), key, answer.Answer) }() // also after a panic
+			defer func() { s.settle(r, key, answer.Answer) }() // also after a panic
 			next.ServeHTTP(answer, r)
 		}()
 		writeAnswer(w, answer.Answer)
@@ -132,10 +132,10 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 
 // settle stores the answer to a request, or forgets the request. One that failed
 // after a claim was made for it is kept: that claim's fate is its answer.
-func (s *Server) settle(ctx context.Context, key string, a Answer) {
-	ctx = context.WithoutCancel(ctx) // a caller that went away may come back for its answer
+func (s *Server) settle(r *http.Request, key string, a Answer) {
+	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a) {
+	if remembered(a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); !made || lookupErr != nil {
 		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, caller(ctx), key))
@@ -144,6 +144,10 @@ func (s *Server) settle(ctx context.Context, key string, a Answer) {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
 	}
 }
+
+// makesTask reports whether a request is for a task to be made. One that is refused has
+// made none, and what was amiss, such as a dependency that is not known yet, may pass.
+func makesTask(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == "/v1/tasks" }
 
 // remembered reports whether an answer says what was decided about a request that
 // was carried out. That there is no such claim does not: nothing was done, and

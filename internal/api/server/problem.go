@@ -11,6 +11,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/creation"
+	"dibs/internal/reserve"
+	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -43,7 +46,13 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return cutOff(ctx)
 	}
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
-		return s.denied(denied)
+		p := s.denied(denied)
+		if nothing, ok := errors.AsType[*broker.NothingError](err); ok {
+			summary := nothing.Summary
+			summary.NextLeaseEndsAt = s.localTime(summary.NextLeaseEndsAt.Time)
+			p.Summary = &summary
+		}
+		return p
 	}
 	if lost, ok := errors.AsType[*claim.Lost](err); ok {
 		return s.lost(lost)
@@ -59,8 +68,22 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
 	}
+	if draft, ok := errors.AsType[*task.DraftError](err); ok {
+		return api.NewProblem(api.CodeInvalidRequest, oneLine(draft.Detail))
+	}
 	if forbidden, ok := errors.AsType[*broker.ForbiddenError](err); ok {
 		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
+	}
+	if taken, ok := errors.AsType[*reserve.Taken](err); ok {
+		return s.taken(taken)
+	}
+	if p := reservationProblem(err); p != nil {
+		return p
+	}
+	if unknown, ok := errors.AsType[*creation.UnknownError](err); ok {
+		p := storeProblem(unknown.Err, err)
+		p.Unknown = true
+		return p
 	}
 	if store, ok := errors.AsType[*claim.StoreError](err); ok {
 		return storeProblem(store, err)
@@ -68,6 +91,8 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	switch {
 	case errors.Is(err, broker.ErrStopping):
 		return stopping()
+	case errors.Is(err, creation.ErrReused):
+		return api.NewProblem(api.CodeKeyReused, saying(err))
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return api.NewProblem(api.CodeUnknownClaim, saying(err))
 	case errors.Is(err, broker.ErrNoTask), errors.Is(err, broker.ErrNoName):

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,19 @@ func TestDenial(t *testing.T) {
 		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 		if p := problemIn(t, got); p.Code != "limit_reached" || len(p.Claims) != 1 || p.Claims[0].ID != claimID {
 			t.Errorf("answered %s, want the claim that is held", got.body)
+		}
+	})
+	inBubble(t, "nothing ready", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &broker.NothingError{
+			Denied:  &claim.Denied{Code: claim.CodeNothingReady, Detail: "no task is ready"},
+			Summary: api.Summary{Held: 3, Blocked: 2, NextLeaseEndsAt: api.Time{Time: noon.Add(time.Hour)}},
+		}})
+		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
+		problemIn(t, got)
+		const want = `"code":"nothing_ready","summary":{"held":3,"blocked":2,"dependencies":0,"assigned":0,"cooling_off":0,"filtered":0,"other":0,"next_lease_ends_at":"2026-11-20T12:58:30.000Z"}}`
+		if !strings.HasSuffix(got.body, want+"\n") {
+			t.Errorf("body %s, want %s at its end", got.body, want)
 		}
 	})
 	for code, status := range map[claim.Code]int{
@@ -122,6 +136,31 @@ func TestErrors(t *testing.T) {
 		},
 		{name: "invalid", err: &broker.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "forbidden", err: &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}, status: 403, want: api.Problem{Code: api.CodeForbiddenAgent, Detail: "not you"}},
+		{
+			name: "reserved", err: &reserve.Taken{Asked: "a.go", Pattern: "*.go", By: reserve.Reservation{ID: "R", Agent: "Oracle"}, Until: noon}, status: 409,
+			want: api.Problem{
+				Code: api.Code(claim.CodeReserved), Detail: "a.go is reserved by Oracle, by the pattern *.go: work on something else, or ask Oracle to give it back",
+				Holder: "Oracle", ExpiresAt: api.Time{Time: noon.Add(-skew)}, Pattern: "*.go", Path: "a.go", Reservation: "R",
+			},
+		},
+		{
+			name: "too much reserved", err: &reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, status: 409,
+			want: api.Problem{Code: api.Code(claim.CodeLimitReached), Detail: "too much", RetryAfter: 4},
+		},
+		{
+			name: "another's reservation", err: &reserve.OthersError{ID: "R", Agent: "Oracle"}, status: 403,
+			want: api.Problem{
+				Code: api.CodeForbiddenAgent, Detail: "reservation R is Oracle's: ask Oracle to give it back, or wait for its end", Holder: "Oracle", Reservation: "R",
+			},
+		},
+		{
+			name: "no such reservation", err: &reserve.UnknownError{ID: "R"}, status: 404,
+			want: api.Problem{
+				Code:   api.CodeUnknownReservation,
+				Detail: "there is no reservation R, or none any longer: somebody else may have what it was for; see dibs reservations",
+			},
+		},
+		{name: "a pattern that cannot be", err: &reserve.InvalidError{Detail: "no"}, status: 422, want: api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{name: "no such task", err: broker.ErrNoTask, status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "the daemon knows no such task"}},
 		{
 			name: "Notion away", err: storeError(claim.Unavailable, 0), status: 503, retry: "5",

@@ -45,10 +45,13 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.claimRoutes(own)
 	s.aliveRoutes(own)
 	s.taskRoutes(own)
+	s.reopenRoutes(own)
 	s.daemonRoutes(own)
 	s.eventRoutes(own)
 	s.inboxRoutes(own)
 	s.nameRoutes(own)
+	s.reservationRoutes(own)
+	s.addRoutes(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,16 @@ import (
 const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
 	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+
+const reservedJSON = `{"id":"R","patterns":["*.go"],"agent":"Sandman","expires_at":"2026-11-20T11:58:30.000Z","shared":true,"folder":"/r",` +
+	`"made_at":"2026-11-20T10:58:30.000Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
+
+func reserved() reserve.Reservation {
+	return reserve.Reservation{
+		ID: "R", Agent: "Sandman", Folder: "/r", Shared: true, Made: noon.Add(-time.Hour), Until: noon, Claim: claimID,
+		Targets: []reserve.Target{{Text: "*.go", Files: true, At: []reserve.Spot{{Place: "/r/.git", Path: "/**/*.go"}, {Place: "files", Path: "/r/**/*.go"}}}},
+	}
+}
 
 // TestRoutes asks every operation for everything it can be asked for.
 func TestRoutes(t *testing.T) {
@@ -75,9 +86,56 @@ func TestRoutes(t *testing.T) {
 			status: 201, want: heldJSON,
 		},
 		{
+			name: "add a task", method: "POST", path: "/v1/tasks",
+			body: `{"agent":"Sandman","title":"Write","body":"# Plan","priority":"high","depends_on":["T-3"],"for":"Oracle","fields":{"Area":"api","Points":2.5,"Urgent":true,"Tags":["a","b"],"None":null}}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Add", Result: view, Args: []any{broker.Addition{
+				Agent: "Sandman", DependsOn: []string{"T-3"}, Fingerprint: "95ba7590050a81c40c951879b7a5c762a542e4f9d5b35b33ceea254c8e5951e6",
+				Draft: task.Draft{Title: "Write", Body: "# Plan", Priority: "high", For: "Oracle", Fields: []task.Field{
+					{Name: "Area", Values: []string{"api"}}, {Name: "None"}, {Name: "Points", Values: []string{"2.5"}},
+					{Name: "Tags", Values: []string{"a", "b"}}, {Name: "Urgent", Values: []string{"true"}},
+				}},
+			}}}},
+			status: 201, want: `{"task":` + viewJSON + `}`,
+		},
+		{
+			name: "comment", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello","mention":"Ada"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello", Mention: "Ada"}},
+				Result: broker.Said{Task: held().Task, At: noon, Delivered: true}}},
+			status: 201, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"}}`,
+		},
+		{
+			name: "comment that is owed", method: "POST", path: "/v1/tasks/11111111222233334444555555555555/comments", body: `{"agent":"Sandman","text":"hello"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Comment", Args: []any{broker.Remark{Agent: "Sandman", Task: taskID, Text: "hello"}},
+				Result: broker.Said{Task: held().Task, At: noon, Detail: "Notion is down"}}},
+			status: 202, want: `{"task":` + refJSON + `,"comment":{"by":"Sandman","at":"2026-11-20T11:58:30.000Z","text":"hello"},"detail":"Notion is down"}`,
+		},
+		{
+			name: "ask", method: "POST", path: "/v1/claims/01KA8XQ5V8ZJ6N3T4R7W9Y2M1D/ask", body: `{"text":"which?","to":"Ada"}`,
+			calls: []apitest.Call{{Method: "Lookup", Args: []any{byID}, Result: held()}, allowed("Sandman"),
+				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndBlocked, Summary: "which?", Mention: "Ada", Ask: true}}, Result: held()}},
+			status: 200, want: heldJSON,
+		},
+		{
 			name: "claim the next task", method: "POST", path: "/v1/claims", body: `{"agent":"Sandman"}`,
 			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: taken}},
 			status: 201, want: strings.TrimSuffix(heldJSON, "}") + `,"override":true,"former":"Oracle"}`,
+		},
+		{
+			name: "claim the next task that matches", method: "POST", path: "/v1/claims",
+			body: `{"agent":"Sandman","priority":"high","where":["Sprint=42","a=b=c"],"text":"fix it"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Claim", Result: held(), Args: []any{
+				broker.Request{Agent: "Sandman", Filter: api.Filter{Priority: "high", Where: []string{"Sprint=42", "a=b=c"}, Text: "fix it"}},
+			}}},
+			status: 201, want: heldJSON,
+		},
+		{
+			name: "tasks that match, and why not the others", method: "GET",
+			path: "/v1/tasks?ready=true&why=true&where=Sprint%3D42&where=a%3Db%2Cc&priority=high&text=fix+it",
+			calls: []apitest.Call{{
+				Method: "Tasks", Args: []any{api.TaskFilter{Ready: true, Why: true, Filter: api.Filter{Priority: "high", Where: []string{"Sprint=42", "a=b,c"}, Text: "fix it"}}},
+				Result: broker.Listing{Tasks: []broker.View{{Task: task.Task{ID: taskID, Title: "Write", Status: task.Open, Fields: task.Fields{"Sprint": 42.0, "Area": nil}}, Code: broker.CodeFiltered, Reason: "its\nAREA is empty"}}},
+			}},
+			status: 200, want: `{"tasks":[{"id":"11111111-2222-3333-4444-555555555555","title":"Write","status":"OPEN","priority":"none","fields":{"Area":null,"Sprint":42},"ready":false,"code":"filtered","reason":"its AREA is empty"}]}`,
 		},
 		{
 			name: "poll", method: "POST", path: "/v1/agents/Sandman/poll", body: `{"wait_seconds":1.5,"limit":5,"finished":true}`,
@@ -150,6 +208,37 @@ func TestRoutes(t *testing.T) {
 				Result: broker.Message{ID: "m", At: noon, From: "Sandman", To: "Oracle", Text: "hello", Agents: []string{"Oracle"}},
 			}},
 			status: 201, want: `{"id":"m","at":"2026-11-20T11:58:30.000Z","from":"Sandman","to":"Oracle","text":"hello","agents":["Oracle"]}`,
+		},
+		{
+			name: "reserve", method: "POST", path: "/v1/reservations",
+			body: `{"agent":"Sandman","targets":[{"pattern":"*.go","files":true,"at":[{"in":"/r/.git","path":"/**/*.go"},{"in":"files","path":"/r/**/*.go"}]}],` +
+				`"folder":"/r","shared":true,"for_seconds":90,"claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`,
+			calls: []apitest.Call{allowed("Sandman"), {Method: "Reserve", Result: reserved(), Args: []any{
+				reserve.Request{Agent: "Sandman", Folder: "/r", Shared: true, For: 90 * time.Second, Targets: reserved().Targets, UID: -1},
+				broker.Ref{Claim: string(claimID), Agent: "Sandman"},
+			}}},
+			status: 201, want: `{"reservation":` + reservedJSON + `}`,
+		},
+		{
+			name: "reservations", method: "GET", path: "/v1/reservations?agent=Sandman",
+			calls:  []apitest.Call{{Method: "Reservations", Args: []any{"Sandman"}, Result: []reserve.Reservation{reserved()}}},
+			status: 200, want: `{"reservations":[` + reservedJSON + `]}`,
+		},
+		{
+			name: "unreserve", method: "DELETE", path: "/v1/reservations/R?agent=Sandman",
+			calls: []apitest.Call{
+				{Method: "Reservation", Args: []any{"R"}, Result: reserved()}, allowed("Sandman"),
+				{Method: "Unreserve", Args: []any{"R", "Sandman"}, Result: reserved()},
+			},
+			status: 200, want: `{"reservation":` + reservedJSON + `}`,
+		},
+		{
+			name: "check", method: "POST", path: "/v1/reservations/check",
+			body: `{"agent":"Sandman","targets":[{"path":"a/","folder":true,"at":[{"in":"files","path":"/r/a"}]}]}`,
+			calls: []apitest.Call{{Method: "CheckReserved", Args: []any{"Sandman", []reserve.Target{
+				{Text: "a/", Folder: true, At: []reserve.Spot{{Place: "files", Path: "/r/a"}}},
+			}}}},
+			status: 200, want: `{"paths":["a/"]}`,
 		},
 		{
 			name: "offer", method: "POST", path: "/v1/tasks/" + string(taskID) + "/offer", body: `{"agent":"Sandman","to":"Oracle","text":"yours"}`,
@@ -256,6 +345,31 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: heldJSON,
 		},
 		{
+			name: "review", method: "POST", path: "/v1/claims/" + string(claimID) + "/review", body: `{"note":"the ridge","mention":"Maria","agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"), found(broker.Ref{Claim: string(claimID), Agent: "Sandman"}),
+				{Method: "Finish", Args: []any{
+					broker.Ref{Claim: string(claimID), Agent: "Sandman"}, claim.Finish{As: claim.EndReview, Summary: "the ridge", Mention: "Maria"},
+				}, Result: held()},
+			},
+			status: 200, want: heldJSON,
+		},
+		{
+			name: "reopen", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen", body: `{"note":"again","agent":"Sandman"}`,
+			calls: []apitest.Call{
+				allowed("Sandman"),
+				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID, Agent: "Sandman", Note: "again"}}, Result: broker.Reopened{Task: held().Task, Was: task.Blocked}},
+			},
+			status: 200, want: `{"task":` + refJSON + `,"was":"BLOCKED"}`,
+		},
+		{
+			name: "reopen, by a person", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen",
+			calls: []apitest.Call{
+				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID}}, Result: broker.Reopened{Task: held().Task, Was: task.Open}},
+			},
+			status: 200, want: `{"task":` + refJSON + `,"was":"OPEN"}`,
+		},
+		{
 			name: "tasks", method: "GET", path: "/v1/tasks?status=IN_PROGRESS&ready=true&agent=Oracle&limit=7",
 			calls: []apitest.Call{{
 				Method: "Tasks", Args: []any{api.TaskFilter{Status: task.InProgress, Ready: true, Agent: "Oracle", Limit: 7}},
@@ -272,6 +386,27 @@ func TestRoutes(t *testing.T) {
 			name: "a task", method: "GET", path: "/v1/tasks/" + string(taskID),
 			calls:  []apitest.Call{{Method: "Task", Args: []any{taskID}, Result: view}},
 			status: 200, want: viewJSON,
+		},
+		{
+			name: "a task with its page", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls: []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{
+				View: view, Text: "# Do <this>\n", Missing: []string{"bookmark, https://x"}, Cut: 7, CommentsCut: 2,
+				Comments: []broker.Comment{{By: "Maria\n", At: noon, Text: "which\none?"}, {At: noon, Text: "x"}},
+			}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"# Do <this>\n","not_shown":["bookmark, https://x"],"content_cut":7,` +
+				`"comments":[{"by":"Maria","at":"2026-11-20T11:58:30.000Z","text":"which\none?"},{"by":"","at":"2026-11-20T11:58:30.000Z","text":"x"}],"comments_cut":2}`,
+		},
+		{
+			name: "a task with an empty page", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls:  []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{View: view}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"","comments":[]}`,
+		},
+		{
+			name: "a task whose page cannot be read", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
+			calls: []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{
+				View: view, TextErr: errors.New("Notion is\ndown"), CommentsErr: errors.New("no capability"),
+			}}},
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content_error":"Notion is; down","comments_error":"no capability"}`,
 		},
 		{
 			name: "sweep", method: "POST", path: "/v1/sweep",
@@ -377,11 +512,13 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
-			"POST /v1/claims", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/messages", "POST /v1/sweep", "POST /v1/sync",
-			"POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
+			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/claims/{id}/review", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/tasks", "POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
+			"POST /v1/tasks/{id}/reopen",
 		}
 		if diff := cmp.Diff(want, operations); diff != "" {
 			t.Errorf("operations (-want +got):\n%s", diff)
@@ -389,16 +526,23 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "Agent", "BlockRequest", "Claim", "ClaimRequest", "Claims", "CompleteRequest", "DeclineRequest", "Event", "Events",
+			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims",
+			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
 			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
-			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "Status", "StopRequest", "Sweep", "Swept",
-			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
+			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
+			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Summary", "Sweep", "Swept",
+			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("schemas (-want +got):\n%s", diff)
 		}
 		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
 			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
+		}
+		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
+			if doc.Components.Schemas["TaskContent"].Properties[name] == nil {
+				t.Errorf("TaskContent has no %s", name)
+			}
 		}
 		var at schema
 		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {

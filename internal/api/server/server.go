@@ -14,7 +14,8 @@ import (
 
 const (
 	maxBody       = 64 << 10
-	maxMistake    = 1 << 20 // how much is read of what is beyond maxBody
+	maxAdded      = 512 << 10 // of a request that makes a task, with its content
+	maxMistake    = 1 << 20   // how much is read of what is beyond maxBody
 	maxHeader     = 16 << 10
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second

@@ -114,7 +114,7 @@ func TestClaimOfAnotherUser(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
-	for _, verb := range []string{"renew", "complete", "release", "block", "fail"} {
+	for _, verb := range []string{"renew", "complete", "release", "block", "fail", "review"} {
 		// The agent that the caller says it is does not help.
 		for _, body := range []string{"", `{"agent":"Oracle"}`} {
 			ref := broker.Ref{Claim: string(claimID)}
@@ -196,7 +196,9 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)
 		}
 	}
-	for range 16 { // and they keep what they got
+	// And they keep what they got. That is half of their share: the daemon may notice
+	// later than the next one comes that a connection was closed.
+	for range 8 {
 		usertest.As(t, member, group, func() {
 			ask("a user who is listed")
 			conn, err := net.Dial("unix", path)

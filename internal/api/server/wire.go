@@ -48,12 +48,13 @@ func (s *Server) localAge(a api.Age) api.Age {
 func (s *Server) localStatus(st api.Status) api.Status {
 	st.Mirror.Age = s.localAge(st.Mirror.Age)
 	st.Outbox.Oldest = s.localTime(st.Outbox.Oldest.Time)
+	st.Reservations = each(st.Reservations, s.localReservation)
 	st.Warnings = orEmpty(st.Warnings)
 	return st
 }
 
 func refOf(t task.Task) api.TaskRef {
-	return api.TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String()}
+	return api.TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
 }
 
 func (s *Server) claimOf(c claim.Claim) api.Claim {
@@ -100,6 +101,23 @@ func waitedOf(tasks []task.Task) []api.Waited {
 	return out
 }
 
+func (s *Server) pageOf(c broker.Content) api.Page {
+	page := api.Page{WrittenBy: api.ByOthers, NotShown: c.Missing, ContentCut: c.Cut, CommentsCut: c.CommentsCut}
+	if c.TextErr != nil {
+		page.ContentError = saying(c.TextErr)
+	} else {
+		page.Content = &c.Text
+	}
+	if c.CommentsErr != nil {
+		page.CommentsError = saying(c.CommentsErr)
+	} else {
+		page.Comments = each(c.Comments, func(said broker.Comment) api.Comment {
+			return api.Comment{By: oneLine(said.By), At: s.localTime(said.At), Text: said.Text}
+		})
+	}
+	return page
+}
+
 func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
@@ -116,6 +134,7 @@ func (s *Server) eventOf(e feed.Event) api.Event {
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
 		Agent: e.Agent, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
 		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
+		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {
 		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}

@@ -23,6 +23,7 @@ type Ledger struct {
 	live     map[claim.ID]bool // those that have not ended
 	reserved map[task.ID]claim.ID
 	events   []claim.Event
+	tries    map[task.ID][]claim.Try
 	failure  error
 }
 
@@ -32,6 +33,7 @@ var _ claim.Ledger = (*Ledger)(nil)
 func NewLedger() *Ledger {
 	return &Ledger{
 		claims: make(map[claim.ID]claim.Claim), live: make(map[claim.ID]bool), reserved: make(map[task.ID]claim.ID),
+		tries: make(map[task.ID][]claim.Try),
 	}
 }
 
@@ -107,7 +109,7 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
 	}
 	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
-	l.events = append(l.events, events...)
+	l.record(events...)
 
 	id := c.Task.ID
 	switch {
@@ -149,10 +151,30 @@ func (l *Ledger) Record(ctx context.Context, events ...claim.Event) error {
 	}
 	for _, e := range events {
 		if !slices.ContainsFunc(l.events, func(known claim.Event) bool { return known.ID == e.ID }) {
-			l.events = append(l.events, e)
+			l.record(e)
 		}
 	}
 	return nil
+}
+
+// record keeps events, and the tries that they tell of.
+func (l *Ledger) record(events ...claim.Event) {
+	for _, e := range events {
+		l.events = append(l.events, e)
+		switch e.Tried {
+		case claim.TriedAgain:
+			l.tries[e.Task] = append(l.tries[e.Task], e.Try())
+		case claim.TriedOver:
+			delete(l.tries, e.Task)
+		}
+	}
+}
+
+// Tries implements claim.Ledger.
+func (l *Ledger) Tries(_ context.Context, id task.ID) ([]claim.Try, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.tries[id]), nil
 }
 
 // Claim implements claim.Ledger.

@@ -21,6 +21,7 @@ const (
 	Claims      Kind = "claim" // also a claim written back by its holder
 	Renewals    Kind = "renewal"
 	Completions Kind = "completion"
+	Reviews     Kind = "review"
 	Openings    Kind = "opening"  // a release, a sweep, the second step of a withdrawal
 	Blockings   Kind = "blocking" // also a failure
 	Voidings    Kind = "voiding"
@@ -41,7 +42,9 @@ func KindOf(w *claim.Write) Kind {
 		return Claims
 	case *w.Status == task.Completed:
 		return Completions
-	case *w.Status == task.Blocked:
+	case *w.Status == task.Review:
+		return Reviews
+	case *w.Status == task.Blocked, *w.Status == task.Failed:
 		return Blockings
 	}
 	return Openings

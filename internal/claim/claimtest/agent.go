@@ -175,10 +175,14 @@ func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 
 // outcome is what an agent has to say of its work.
 func (a *agent) outcome() claim.Finish {
-	return claim.Finish{
+	f := claim.Finish{
 		As:     []claim.Ending{claim.EndCompleted, claim.EndFailed, claim.EndBlocked, claim.EndReleased, claim.EndReleased}[a.rand.IntN(5)],
 		Reopen: a.rand.IntN(2) == 0,
 	}
+	if f.As == claim.EndCompleted && f.Reopen {
+		f.As = claim.EndReview
+	}
+	return f
 }
 
 // finish says that the agent is done, more than once if it is not sure of having

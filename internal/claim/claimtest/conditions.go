@@ -32,6 +32,10 @@ type conditions struct {
 	// away, still and full say that there are outages, that daemons stand still for
 	// longer, and that ledgers fail.
 	away, still, full bool
+	// attempts is how often a task may be tried, 0 for any number of times; and reopens
+	// says that daemons reopen tasks.
+	attempts int
+	reopens  bool
 	// busy says that people do more than reopen what is finished.
 	busy bool
 	// windows are the write windows and settle waits that daemons may have; nil for
@@ -93,6 +97,12 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 	if one(3) {
 		c.request = 0 // as long as may be
 	}
+	if more := rand.New(rand.NewPCG(o.Seed, 2000)); o.Scene == AnyScene { // which changes no other draw
+		if more.IntN(3) == 0 {
+			c.attempts = 1 + more.IntN(3)
+		}
+		c.reopens = more.IntN(2) == 0
+	}
 	if c.stands && (o.Scene == Standing || one(2)) { // and nothing else
 		c.alone, c.tasks, c.busy, c.lag = true, 1, false, 0
 		if o.Policy == RacePolicy() {
@@ -113,7 +123,7 @@ func (r *race) policy() claim.Policy {
 	if r.rand.IntN(4) == 0 {
 		p.MaxLifetime = 4 * time.Minute
 	}
-	p.Request = r.request
+	p.Request, p.MaxAttempts = r.request, r.attempts
 	most := p.WriteWindow + p.Settle + clockAllowance
 	if p.Request == 0 || p.Request > most {
 		p.Request = most

@@ -11,7 +11,7 @@ import (
 
 // fence watches what one daemon reads and writes, over all its runs: a write that ends
 // something, or makes it last, has to rest on a reading that showed a claim, or a mark,
-// of that daemon's own.
+// of that daemon's own; one that reopens a task, on one that showed it to be nobody's.
 type fence struct {
 	race   *race
 	daemon int
@@ -67,11 +67,17 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 		return
 	}
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
-	if !f.own[plain(t.Token)] && !over {
+	reopens := f.race.reopens && kind == claimsim.Openings && nobodys(t)
+	if !f.own[plain(t.Token)] && !over && !reopens {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
 		f.race.wrong("daemon %d: sent a %s to a page that showed %q of %s, which is none of its own", f.daemon, kind, t.Token, t.ClaimedBy)
 	}
+}
+
+// nobodys reports whether nobody can claim the task: it may be reopened.
+func nobodys(t task.Task) bool {
+	return waits(t.Status) && !t.Trashed || t.Status == task.InProgress && t.ClaimedBy == "" && t.Token == ""
 }
 
 // finishes reports whether the daemon is at ending a claim on the task.

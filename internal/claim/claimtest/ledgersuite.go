@@ -30,6 +30,7 @@ func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []cla
 		"refusals are summed up at a claim's end": (*ledgerTest).contested,
 		"live claims, oldest first":               (*ledgerTest).live,
 		"events without a claim":                  (*ledgerTest).record,
+		"tries, until they are over":              (*ledgerTest).tries,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ledger, events := open(t)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
 )
@@ -49,10 +50,10 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 	for claimsim.Sleep(ctx, 10*time.Second+claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		id := r.pages[rnd.IntN(len(r.pages))]
 		t := r.register.Page(id)
-		stuck := t.Trashed || t.Status.Finished() || t.Status == task.Blocked ||
+		stuck := t.Trashed || waits(t.Status) ||
 			t.ClaimedBy != "" && t.ClaimedAt.IsZero() || t.ClaimedBy == "" && t.Status == task.InProgress
 		switch acts := r.faulty.Load(); {
-		case acts && (t.Status == task.Completed || t.Status == task.Blocked || t.Status == task.Cancelled) && rnd.IntN(2) == 0:
+		case acts && waits(t.Status) && rnd.IntN(2) == 0:
 			r.edit(id, func(t *task.Task) bool { t.Status = task.Open; return false })
 		case acts && t.Trashed && rnd.IntN(2) == 0:
 			r.edit(id, func(t *task.Task) bool { t.Trashed = false; return false })
@@ -63,6 +64,20 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 			if patience++; patience%3 == 0 {
 				r.edit(id, func(t *task.Task) bool { handOut(t); return true })
 			}
+		}
+	}
+}
+
+// waits reports whether nobody can have a task in this status before it is opened again.
+func waits(s task.Status) bool { return s != task.Open && s != task.InProgress && s != task.Unknown }
+
+// reopen has daemons reopen tasks, whatever is to be seen of them.
+func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
+	for claimsim.Sleep(ctx, claimsim.UpTo(rnd, 20*time.Second)) == nil {
+		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
+		id := r.pages[rnd.IntN(len(r.pages))]
+		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, By: "Nyx"}); err == nil {
+			r.check("reopening")
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (r Race) String() string {
 // start anew, claim one task, or a few, again and again, or meet at the end of a lease,
 // while requests are slow and go wrong in every way, queries lag, Notion is away, machines
 // stand still and ledgers fail. Those that get a task work, renew, finish, are late or
-// vanish; people reopen what was finished, or do what they like. Then the faults end, and
+// vanish; people and daemons reopen what was finished, or people do what they like. Then the faults end, and
 // everything has to fall into place.
 func RunRace(ctx context.Context, o RaceOptions) Race {
 	if o.Policy == (claim.Policy{}) {
@@ -176,6 +176,13 @@ func (r *race) run(ctx context.Context) {
 	}
 	people := rand.New(rand.NewPCG(r.Seed, 1000))
 	loops.Go(func() { r.person(ctx, people) })
+	if r.reopens {
+		reopeners := rand.New(rand.NewPCG(r.Seed, 3000))
+		for range 1 + reopeners.IntN(2) {
+			own := rand.New(rand.NewPCG(r.Seed, reopeners.Uint64()))
+			loops.Go(func() { r.reopen(ctx, own) })
+		}
+	}
 
 	if r.encounter {
 		r.meet(ctx)

@@ -82,7 +82,7 @@ func TestRaces(t *testing.T) {
 	for _, kind := range []claim.Kind{
 		claim.KindGranted, claim.KindDenied, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased,
 		claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindLost, claim.KindOrphaned,
-		claim.KindOverridden, claim.KindSwept, claim.KindConflict, claim.KindContested,
+		claim.KindOverridden, claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindReview, claim.KindReopened,
 	} {
 		if seen[kind] == 0 {
 			t.Errorf("no race led to an event of kind %s", kind)

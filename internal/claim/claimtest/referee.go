@@ -140,7 +140,7 @@ func (r *race) quiet(ctx context.Context) bool {
 		}
 	}
 	for _, id := range r.pages {
-		if t := r.register.Page(id); t.ClaimedBy != "" && !t.Status.Finished() {
+		if t := r.register.Page(id); t.ClaimedBy != "" && !t.Status.Finished() && t.Status != task.Review {
 			return false
 		}
 	}
@@ -206,7 +206,7 @@ func (r *race) checkTold() {
 		if delivered+lost != 1 {
 			r.wrong("claim %s was finished as %s: %d events say so, and %d that it was lost", id, as, delivered, lost)
 		}
-		if work := as == claim.EndCompleted || as == claim.EndFailed; work && delivered+kinds[id][claim.KindOrphaned] != 1 {
+		if work := as == claim.EndCompleted || as == claim.EndReview || as == claim.EndFailed; work && delivered+kinds[id][claim.KindOrphaned] != 1 {
 			r.wrong("the work of claim %s, finished as %s, is on record %d times", id, as, delivered+kinds[id][claim.KindOrphaned])
 		}
 	}
@@ -252,7 +252,7 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 				r.wrong("daemon %d: claim %s was denied, and denied or granted before", i, e.Claim)
 			}
 			denied[e.Claim] = true
-		case claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindReleased, claim.KindLost:
+		case claim.KindCompleted, claim.KindFailed, claim.KindBlocked, claim.KindReview, claim.KindReleased, claim.KindLost:
 			ends[e.Claim] = append(ends[e.Claim], e.Kind)
 		}
 	}
@@ -288,7 +288,7 @@ func (r *race) ended(c claim.Claim) bool {
 	history := r.register.History(c.Task.ID)
 	for i, v := range history {
 		tok := claim.ParseToken(v.Task.Token)
-		if c.Ending == claim.EndCompleted {
+		if c.Ending == claim.EndCompleted || c.Ending == claim.EndReview {
 			if tok.ID == c.ID && tok.Done {
 				return true
 			}

@@ -8,7 +8,7 @@ type Lane int
 // The lanes, the most urgent first.
 const (
 	LaneClaim Lane = iota // what an agent waits for
-	LaneLog               // entries of the log databases
+	LaneLog               // entries of the log databases, and pages that are read to agents
 	LaneSync              // the mirror's queries
 
 	lanes = iota

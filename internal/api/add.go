@@ -1,0 +1,38 @@
+package api
+
+// AddRequest asks for a task to be made.
+type AddRequest struct {
+	Agent     string         `json:"agent,omitempty" doc:"Who asks; absent for a person"`
+	Title     string         `json:"title" minLength:"1"`
+	Body      string         `json:"body,omitempty" doc:"The content of the page, in Markdown"`
+	Priority  string         `json:"priority,omitempty" doc:"By its name here or in the database"`
+	DependsOn []string       `json:"depends_on,omitempty" doc:"The tasks that it waits for, each by its id, URL or key, such as T-3"`
+	For       string         `json:"for,omitempty" doc:"The agent that it is assigned to; absent for all"`
+	Fields    map[string]any `json:"fields,omitempty" doc:"Values of further properties of the database, by their names: a text, a number, true or false, or a list of texts"`
+}
+
+// Added answers an AddRequest.
+type Added struct {
+	Task Task `json:"task"`
+}
+
+// CommentRequest asks for a comment on a task's page.
+type CommentRequest struct {
+	Agent   string `json:"agent" minLength:"1" doc:"Who says it, and signs"`
+	Text    string `json:"text" minLength:"1"`
+	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
+}
+
+// Commented answers a CommentRequest.
+type Commented struct {
+	Task    TaskRef `json:"task"`
+	Comment Comment `json:"comment"`
+	Detail  string  `json:"detail,omitempty" doc:"Why the comment is not on the page yet, where that needs saying"`
+}
+
+// AskRequest asks people something: a comment, and the task is blocked until they answer.
+type AskRequest struct {
+	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Text  string `json:"text" minLength:"1" doc:"The question"`
+	To    string `json:"to,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/reserve"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type (
+	reservedOutput     struct{ Body api.Reserved }
+	reservationsOutput struct{ Body api.Reservations }
+	checkedOutput      struct{ Body api.Checked }
+)
+
+func (s *Server) reservationRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "reserve", Method: http.MethodPost, Path: "/v1/reservations", DefaultStatus: http.StatusCreated,
+		Summary: "Reserve files, by pattern, and other things, by name: all of them or none",
+	}, s.reserve)
+	add(o, huma.Operation{
+		OperationID: "reservations", Method: http.MethodGet, Path: "/v1/reservations",
+		Summary: "List what is reserved beside tasks",
+	}, s.reservations)
+	add(o, huma.Operation{
+		OperationID: "unreserve", Method: http.MethodDelete, Path: "/v1/reservations/{id}",
+		Summary: "End a reservation",
+	}, s.unreserve)
+	add(o, huma.Operation{
+		OperationID: "check", Method: http.MethodPost, Path: "/v1/reservations/check",
+		Summary: "Ask whether an agent may touch files, or others have reserved them",
+	}, s.check)
+}
+
+func (s *Server) reserve(ctx context.Context, in *struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body api.ReserveRequest
+}) (*reservedOutput, error) {
+	body := in.Body
+	if err := s.broker.Authorize(body.Agent, caller(ctx)); err != nil {
+		return nil, err
+	}
+	var process alive.Process
+	if body.PID != 0 {
+		var err error
+		if process, err = ownProcess(ctx, body.PID); err != nil {
+			return nil, err
+		}
+	}
+	r := reserve.Request{
+		Agent: body.Agent, UID: caller(ctx), Folder: body.Folder, Shared: body.Shared,
+		For: time.Duration(body.ForSeconds * float64(time.Second)), Process: process,
+		Targets: each(body.Targets, func(t api.ReserveTarget) reserve.Target {
+			return reserve.Target{Text: t.Pattern, At: each(t.At, spotOf), Files: t.Files}
+		}),
+	}
+	var of broker.Ref
+	if body.Claim != "" {
+		var err error
+		if of, err = s.refTo(ctx, body.Claim, body.Agent); err != nil {
+			return nil, err
+		}
+	}
+	made, err := s.broker.Reserve(ctx, r, of)
+	if err != nil {
+		return nil, err
+	}
+	return &reservedOutput{api.Reserved{Reservation: s.reservationOf(made)}}, nil
+}
+
+func (s *Server) reservations(ctx context.Context, in *struct {
+	Agent string `query:"agent" doc:"Only those of this agent"`
+}) (*reservationsOutput, error) {
+	return &reservationsOutput{api.Reservations{Reservations: each(s.broker.Reservations(ctx, in.Agent), s.reservationOf)}}, nil
+}
+
+func (s *Server) unreserve(ctx context.Context, in *struct {
+	ID    string `path:"id" doc:"The reservation"`
+	Agent string `query:"agent" doc:"Whose it must be"`
+}) (*reservedOutput, error) {
+	r, err := s.broker.Reservation(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.broker.Authorize(r.Agent, caller(ctx)); err != nil {
+		return nil, err
+	}
+	if r, err = s.broker.Unreserve(ctx, in.ID, in.Agent); err != nil {
+		return nil, err
+	}
+	return &reservedOutput{api.Reserved{Reservation: s.reservationOf(r)}}, nil
+}
+
+func (s *Server) check(ctx context.Context, in *struct {
+	Body api.CheckRequest
+}) (*checkedOutput, error) {
+	var paths []string
+	targets := each(in.Body.Targets, func(t api.CheckTarget) reserve.Target {
+		paths = append(paths, t.Path)
+		return reserve.Target{Text: t.Path, At: each(t.At, spotOf), Folder: t.Folder}
+	})
+	if err := s.broker.CheckReserved(ctx, in.Body.Agent, targets); err != nil {
+		return nil, err
+	}
+	return &checkedOutput{api.Checked{Paths: paths}}, nil
+}
+
+func spotOf(s api.Spot) reserve.Spot { return reserve.Spot{Place: s.In, Path: s.Path} }
+
+func (s *Server) reservationOf(r reserve.Reservation) api.Reservation {
+	return s.localReservation(api.NewReservation(r))
+}
+
+func (s *Server) localReservation(r api.Reservation) api.Reservation {
+	r.ExpiresAt, r.MadeAt = s.localTime(r.ExpiresAt.Time), s.localTime(r.MadeAt.Time)
+	return r
+}
+
+// taken says who has what was asked for.
+func (s *Server) taken(t *reserve.Taken) *api.Problem {
+	p := api.NewProblem(api.Code(claim.CodeReserved), oneLine(t.Error()))
+	p.Title = "Somebody else has reserved it"
+	p.Holder, p.ExpiresAt = t.By.Agent, s.localTime(t.Until)
+	p.Pattern, p.Path, p.Reservation = t.Pattern, t.Asked, t.By.ID
+	return p
+}
+
+// reservationProblem says what an error of the reservations means; nil if it is none.
+func reservationProblem(err error) *api.Problem {
+	if full, ok := errors.AsType[*reserve.Full](err); ok {
+		p := api.NewProblem(api.Code(claim.CodeLimitReached), oneLine(full.Detail))
+		p.Title = "As much is reserved as may be"
+		p.RetryIn(full.RetryAfter)
+		return p
+	}
+	if invalid, ok := errors.AsType[*reserve.InvalidError](err); ok {
+		return api.NewProblem(api.CodeInvalidRequest, oneLine(invalid.Detail))
+	}
+	if unknown, ok := errors.AsType[*reserve.UnknownError](err); ok {
+		return api.NewProblem(api.CodeUnknownReservation, unknown.Error())
+	}
+	if others, ok := errors.AsType[*reserve.OthersError](err); ok {
+		p := api.NewProblem(api.CodeForbiddenAgent, others.Error())
+		p.Holder, p.Reservation = others.Agent, others.ID
+		return p
+	}
+	return nil
+}

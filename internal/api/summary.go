@@ -1,0 +1,14 @@
+package api
+
+// Summary says what keeps the unfinished tasks of the board from being ready, for an agent
+// that asked for the next one.
+type Summary struct {
+	Held            int  `json:"held" doc:"Tasks that somebody has"`
+	Blocked         int  `json:"blocked" doc:"Tasks that are BLOCKED"`
+	Dependencies    int  `json:"dependencies" doc:"Tasks that wait for others"`
+	Assigned        int  `json:"assigned" doc:"Tasks that only somebody else may claim"`
+	CoolingOff      int  `json:"cooling_off" doc:"Tasks that are passed over for a while, because their pages could not be read or written"`
+	Filtered        int  `json:"filtered" doc:"Tasks that are ready, and not what was asked for"`
+	Other           int  `json:"other" doc:"Tasks that cannot be claimed as they are, such as those in a status that tasks.statuses does not name"`
+	NextLeaseEndsAt Time `json:"next_lease_ends_at,omitzero" doc:"When the first of the leases ends that are held, unless it is renewed"`
+}

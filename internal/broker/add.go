@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dibs/internal/claim"
+	"dibs/internal/creation"
+	"dibs/internal/task"
+)
+
+// Creations make tasks.
+type Creations interface {
+	// Make makes a task, see creation.Maker.
+	Make(ctx context.Context, r creation.Request) (made task.Task, fresh bool, err error)
+	// Get reads the page of a task. The error is a *claim.StoreError.
+	Get(ctx context.Context, id task.ID) (claim.Reading, error)
+}
+
+// Addition asks for a task to be made.
+type Addition struct {
+	// Agent is who asks; empty for a person.
+	Agent string
+	// Draft is what the task is to have; what it depends on is in DependsOn.
+	Draft task.Draft
+	// DependsOn names tasks, each by its key, id or URL.
+	DependsOn []string
+	// Key and UID are as in a Request. A request that comes again under its key returns
+	// the task that was made for it. Fingerprint tells one that differs.
+	Key         string
+	UID         int
+	Fingerprint string
+}
+
+// Add makes a task, once for each key. When it returns, the task can be claimed, unless
+// something stands in its way. The error is an *InvalidError, a *task.DraftError or
+// ErrNoTask if the request makes no sense, and creation.ErrReused; or a
+// *claim.StoreError, and if it is a *creation.UnknownError, the same request, with its
+// key, finds out whether the task was made.
+func (b *Broker) Add(ctx context.Context, a Addition) (View, error) {
+	if strings.TrimSpace(a.Draft.Title) == "" {
+		return View{}, &InvalidError{"a task needs a title"}
+	}
+	a.Draft.Title = task.OneLine(strings.TrimSpace(a.Draft.Title), -1)
+	if a.Draft.For != "" {
+		if err := b.checkName(a.Draft.For); err != nil {
+			return View{}, err
+		}
+	}
+	for _, name := range a.DependsOn {
+		id, err := b.Named(ctx, name)
+		if err != nil {
+			return View{}, fmt.Errorf("the new task is to depend on %q: %w", name, err)
+		}
+		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
+	}
+	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key, Fingerprint: a.Fingerprint})
+	if err != nil {
+		return View{}, err
+	}
+	if fresh {
+		at := b.now()
+		e := claim.Event{ID: claim.NewEventID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, Holder: a.Draft.For}
+		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
+			b.log.Error("that a task was made could not be journalled", "task", made.ID, "error", err)
+		}
+	}
+	v, err := b.Task(ctx, made.ID)
+	if errors.Is(err, ErrNoTask) { // it was finished, or put away, since
+		return View{Task: made}, nil
+	}
+	return v, err
+}
+
+// Named returns the task that a key, an id or a URL means, if there is one. One that is
+// not in the mirror takes a request. The error is ErrNoTask, an *InvalidError or a
+// *claim.StoreError.
+func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
+	id, err := task.ParseTaskID(name)
+	if err != nil {
+		if key, ok := task.ParseKey(name); ok {
+			return b.TaskByKey(ctx, key)
+		}
+		return "", &InvalidError{fmt.Sprintf("%q names no task: want its key such as T-3, its id, or its URL in Notion", name)}
+	}
+	if t, known := b.mirror.Task(id); known && !t.Trashed {
+		return id, nil
+	}
+	read, err := b.creations.Get(ctx, id)
+	var failed *claim.StoreError
+	switch {
+	case errors.As(err, &failed) && failed.Kind == claim.NotFound, err == nil && read.Task.Trashed:
+		return "", fmt.Errorf("%w %s", ErrNoTask, id)
+	case err != nil:
+		return "", err
+	}
+	return id, nil
+}
+
+// Person returns the id of the Notion user whom a name, an e-mail address or an id means.
+// The error is an *InvalidError, or of a request.
+func (b *Broker) Person(ctx context.Context, who string) (string, error) {
+	p, err := b.person(ctx, who)
+	return p.ID, err
+}

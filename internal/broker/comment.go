@@ -1,0 +1,111 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dibs/internal/claim"
+	"dibs/internal/inbox"
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Remark is what an agent says to people on a task's page.
+type Remark struct {
+	Agent string
+	Task  task.ID
+	Text  string
+	// Mention is whom it mentions, by name, e-mail address or id; empty for nobody.
+	Mention string
+	// Key and UID are as in a Request.
+	Key string
+	UID int
+}
+
+// Said is a remark that was accepted.
+type Said struct {
+	Task task.Task
+	At   time.Time
+	// Delivered is set if it is on the page. If not, it is owed to Notion, and Detail says
+	// why, if that is known.
+	Delivered bool
+	Detail    string
+}
+
+// commentWait is how long whoever comments waits for the comment to be on the page.
+const commentWait = 5 * time.Second
+
+// Comment puts a remark on a task's page, once for each key. What cannot be delivered at
+// once is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask,
+// or a *claim.StoreError if it cannot be found out who is mentioned; then nothing is said.
+func (b *Broker) Comment(ctx context.Context, r Remark) (Said, error) {
+	if strings.TrimSpace(r.Text) == "" {
+		return Said{}, &InvalidError{"the comment is empty: say something"}
+	}
+	if len(r.Text) > inbox.MaxText || !utf8.ValidString(r.Text) {
+		return Said{}, &InvalidError{fmt.Sprintf("the comment has %d bytes: want text of at most %d KiB", len(r.Text), inbox.MaxText>>10)}
+	}
+	t, known := b.mirror.Task(r.Task)
+	if !known {
+		id, err := b.Named(ctx, string(r.Task))
+		if err != nil {
+			return Said{}, err
+		}
+		t = task.Task{ID: id}
+	}
+	if t.Trashed {
+		return Said{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
+	}
+	e := claim.Event{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
+	e.ID = claim.NewEventID(e.At)
+	if r.Key != "" {
+		e.ID = keyedID(r)
+	}
+	if r.Mention != "" {
+		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
+		if err != nil {
+			return Said{}, err
+		}
+		e.Mention = who.ID
+	}
+	if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
+		return Said{}, err
+	}
+	said := Said{Task: t, At: e.At}
+	deadline := time.After(commentWait)
+	for {
+		delivered := b.delivered.next()
+		var err error
+		if said.Delivered, said.Detail, err = b.journal.Delivery(ctx, e.ID, claim.Comments); err != nil || said.Delivered || said.Detail != "" {
+			return said, err
+		}
+		select {
+		case <-delivered:
+		case <-deadline:
+			said.Detail = "Notion has not answered yet"
+			return said, nil
+		case <-b.closed:
+			said.Detail = "the daemon is stopping"
+			return said, nil
+		case <-ctx.Done():
+			return said, context.Cause(ctx)
+		}
+	}
+}
+
+// keyedID is the id of the event of a request with a key: the same one however often the
+// request comes, also after a crash.
+func keyedID(r Remark) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s\x00%s\x00%s", r.UID, r.Key, r.Agent, r.Task, r.Mention, r.Text))
+	var id ulid.ULID // of no time
+	copy(id[6:], sum[:])
+	return id.String()
+}
+
+// Delivered takes note that an entry of a log was delivered, or could not be.
+func (b *Broker) Delivered() { b.delivered.fire() }

@@ -1,0 +1,35 @@
+package broker
+
+import (
+	"context"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Reopening asks for a task to be open again.
+type Reopening struct {
+	Task task.ID
+	// Agent is who asks; empty for a person.
+	Agent string
+	Note  string
+}
+
+// Reopened is a task that is open again.
+type Reopened struct {
+	Task task.Task
+	// Was is the status that it had before.
+	Was task.Status
+}
+
+// Reopen puts a task back to OPEN that nobody can claim any more. See
+// claim.Claimer.Reopen.
+func (b *Broker) Reopen(ctx context.Context, r Reopening) (Reopened, error) {
+	t, known := b.mirror.Task(r.Task)
+	if !known {
+		t = task.Task{ID: r.Task}
+	}
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, By: r.Agent, Note: r.Note})
+	b.Changed()
+	return Reopened{Task: t, Was: was}, err
+}

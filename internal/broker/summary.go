@@ -1,0 +1,106 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// NothingError is the denial of the next task because none is ready, with what the
+// unfinished ones wait for.
+type NothingError struct {
+	*claim.Denied
+	Summary api.Summary
+}
+
+// Unwrap returns the denial.
+func (e *NothingError) Unwrap() error { return e.Denied }
+
+// summed adds to a denial what the tasks wait for, if none was ready.
+func (b *Broker) summed(err error, agent string, f task.Filter) error {
+	var denied *claim.Denied
+	if !errors.As(err, &denied) || denied.Code != claim.CodeNothingReady {
+		return err
+	}
+	said := *denied
+	s := b.summary(agent, f)
+	said.Detail = nothingReady(s, !f.Empty()) + "; try again later, or wait for one"
+	return &NothingError{&said, s}
+}
+
+// summary says what the unfinished tasks that the filter selects wait for.
+func (b *Broker) summary(agent string, f task.Filter) api.Summary {
+	all := b.sums.of(f, func() sum { return b.board().sum(f, b.troubles.passed) })
+	out := all.Summary
+	bd := b.present()
+	for _, id := range all.assigned[agent] { // which are not somebody else's
+		out.Assigned--
+		if t, ok := bd.Task(id); ok {
+			code, until := bd.kept(t, agent)
+			count(&out, t, code, until, bd.now)
+		}
+	}
+	return out
+}
+
+// kept says what keeps the agent from a task, in the terms of a denial, and when the lease
+// of who has it ends. The code is empty if the task is ready for the agent.
+func (bd *board) kept(t task.Task, agent string) (code claim.Code, until time.Time) {
+	if c, taken := bd.occupied(t.ID); taken {
+		if c.State == claim.Held {
+			until = c.ExpiresAt()
+		}
+		return claim.CodeHeld, until
+	}
+	d := claim.Decide(t, agent, bd.waitsFor(t), bd.now, bd.policy)
+	switch {
+	case d.Code == claim.CodeHeld:
+		return d.Code, d.LeaseEnd
+	case d.Code == "" && t.Status != task.Open && claim.Assignee(t) == "":
+		return claim.CodeHeld, time.Time{} // its lease is over, and the next sweep opens it
+	}
+	return d.Code, time.Time{}
+}
+
+// nothingReady says that no task is ready, and why. filtered says that not any would do.
+func nothingReady(s api.Summary, filtered bool) string {
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		one, more string
+	}{
+		{s.Held, "is held", "are held"},
+		{s.Blocked, "is blocked", "are blocked"},
+		{s.Dependencies, "waits for others", "wait for others"},
+		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
+		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
+		{s.Other, "cannot be claimed as it is", "cannot be claimed as they are"},
+	} {
+		switch {
+		case part.n == 1:
+			parts = append(parts, "1 "+part.one)
+		case part.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.more))
+		}
+	}
+	text := "no task is ready"
+	if filtered {
+		text = "no task that matches is ready"
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "none is unfinished")
+	}
+	text += ": " + strings.Join(parts, ", ")
+	switch {
+	case s.Filtered == 1:
+		text += "; 1 other is ready"
+	case s.Filtered > 1:
+		text += fmt.Sprintf("; %d others are ready", s.Filtered)
+	}
+	return text
+}

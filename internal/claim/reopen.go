@@ -1,0 +1,235 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"dibs/internal/task"
+)
+
+// Reopening asks for a task to be open again.
+type Reopening struct {
+	// Task is the task as far as it is known; its ID is required.
+	Task task.Task
+	// By is the agent that asks; empty for a person.
+	By string
+	// Note says why.
+	Note string
+}
+
+// Reopen puts a task that nobody can claim, because it is BLOCKED, FAILED, in REVIEW,
+// COMPLETED or CANCELLED, or IN_PROGRESS without anybody's name, back to OPEN, and takes
+// name, date and token off it. The tries at it are forgotten. It returns the task, and the
+// status that it had: OPEN if there was nothing to be done. The error is a *Denied unless
+// the ledger failed: CodeHeld if the page shows a live claim or an agent here has one.
+//
+// A task in these statuses is claimed by nobody. But somebody else may open it as well, and
+// an agent claim it, while a write of this one is on its way. So what is left of a claim is
+// taken off first, under a mark that competes like that of a sweep; and the status changes
+// in a write of nothing else: over a live claim it looks like a person's gesture, under which
+// nobody else gets the task before the holder's daemon has found out.
+func (c *Claimer) Reopen(ctx context.Context, r Reopening) (t task.Task, was task.Status, err error) {
+	unlock, err := c.locks.lock(ctx, r.Task.ID)
+	if err != nil {
+		return task.Task{}, "", err
+	}
+	defer unlock()
+	work, cancel := c.detached(ctx)
+	defer cancel()
+	o := &reopening{Claimer: c, Reopening: r}
+	for range reopenTries {
+		if err := ctx.Err(); err != nil {
+			return task.Task{}, "", err
+		}
+		if t, err := o.once(work); !errors.Is(err, errAgain) {
+			return t, o.was, err
+		}
+	}
+	d := o.unavailable(o.failure)
+	d.Task, d.Page = o.Task, true
+	if o.sent {
+		d.Detail = fmt.Sprintf("it is not known whether %q was reopened, look at it or ask again: %s", o.Task.Title, d.Detail)
+	}
+	return task.Task{}, "", &d
+}
+
+// reopenTries is how often the page is visited to reopen a task, which takes two visits
+// where there is something left of a claim.
+const reopenTries = 5
+
+// reopening is a task that is being reopened.
+type reopening struct {
+	*Claimer
+	Reopening
+	was    task.Status // what the page showed, before the status was written
+	former string      // whose name it showed
+	// sent says that the write of the status may have landed.
+	sent    bool
+	failure error // of the last try
+}
+
+// once tries to reopen the task. The error is errAgain if it has to look once more.
+func (o *reopening) once(ctx context.Context) (task.Task, error) {
+	v, err := o.visit(ctx, o.Task.ID, 0)
+	if err != nil {
+		if storeKind(err) == NotFound && o.askAgain(ctx, o.Task.ID) == nil {
+			o.failure = err
+			return task.Task{}, errAgain
+		}
+		d := o.unavailable(err)
+		d.Task, d.Page = o.Task, true
+		return task.Task{}, &d
+	}
+	defer v.Close()
+	o.Task = v.Task
+	if o.sent && v.Task.Status != o.was { // the write has taken effect
+		return o.done(ctx, v.Task) // perhaps it was claimed since
+	}
+	for _, cl := range o.book.on(v.Task.ID) {
+		if cl.State != Held && cl.State != Finishing {
+			continue
+		}
+		if s, _, _ := o.look(cl, v.Task, v.judged()); cl.State == Held && s == gone && !v.Unsure {
+			v.Close()
+			return task.Task{}, o.discover(ctx, cl)
+		}
+		d := Occupied(cl)
+		d.Detail = fmt.Sprintf("%q was not reopened: %s", v.Task.Title, cl.occupies())
+		return task.Task{}, d
+	}
+	if d, err := o.refusal(ctx, v.Reading); err != nil {
+		return task.Task{}, err
+	} else if d != nil {
+		return task.Task{}, d
+	}
+	o.was, o.former = v.Task.Status, cmp.Or(o.former, v.Task.ClaimedBy)
+	if o.was == task.Open {
+		return o.done(ctx, v.Task)
+	}
+	if v.Task.ClaimedBy != "" {
+		return task.Task{}, o.clear(ctx, v)
+	}
+	return o.write(ctx, v)
+}
+
+// discover finds that a claim that is held here is over, as its page shows, before the task is
+// reopened under it. The error is errAgain if that is done.
+func (o *reopening) discover(ctx context.Context, cl Claim) error {
+	err := o.guard(ctx, cl)
+	if _, lost := errors.AsType[*Lost](err); err == nil || lost {
+		o.failure = err
+		return errAgain
+	}
+	d := o.unavailable(err)
+	d.Task = o.Task
+	return &d
+}
+
+// refusal says why the task that r shows is not to be reopened; nil if it may be.
+func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
+	t := r.Task
+	refuse := func(d Decision) *Denied {
+		denied := d.Deny(t)
+		denied.Detail = fmt.Sprintf("%q was not reopened: %s", t.Title, d.Reason)
+		return denied
+	}
+	d := o.policy.decide(r, "", nil)
+	switch {
+	case t.Trashed, t.Status == task.Unknown:
+		return refuse(d), nil
+	case t.Status == task.InProgress && (t.ClaimedBy != "" || t.Token != ""):
+		if d.Code == "" || d.Override { // or will be by the next one who asks
+			d = Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("it is IN_PROGRESS, and the claim of %s on it is stale: `dibs sweep` reopens it", t.ClaimedBy)}
+		} else if d.Code == CodeNotOpen {
+			d.Reason = "it is IN_PROGRESS, and a claim is being taken off it: try again in a minute"
+		}
+		return refuse(d), nil
+	}
+	tok := ParseToken(t.Token)
+	claimed := t.ClaimedBy != "" && dated(t) && !tok.Done && !(o.policy.NoToken && t.Status.Finished())
+	if !claimed || o.policy.Stale(t, r.judged()) {
+		return nil, nil
+	}
+	// Its daemon may not know yet that a person changed the status.
+	if tok.ID != "" {
+		cl, err := o.Find(ctx, tok.ID)
+		if err == nil && (cl.State == Ended || cl.State.GivenUp()) {
+			return nil, nil
+		}
+		if err != nil && !errors.Is(err, ErrUnknownClaim) {
+			return nil, err
+		}
+	}
+	return refuse(Decision{
+		Code: CodeHeld, Holder: t.ClaimedBy, LeaseEnd: o.policy.LeaseEnd(t),
+		Reason: fmt.Sprintf("it still shows the claim of %s, who may be at work on it until %s", t.ClaimedBy, noteTime(o.policy.LeaseEnd(t))),
+	}), nil
+}
+
+// clear takes the name that v has seen, and what belongs to it, off the page.
+func (o *reopening) clear(ctx context.Context, v *visit) error {
+	t, now := v.Task, o.store.Now()
+	id := NewID(now)
+	mark, marked, err := o.putMark(ctx, v, Claim{
+		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: now,
+		Sweep: &Sweep{Reason: "the task is being reopened", Of: cmp.Or(ParseToken(t.Token).ID, id)},
+	})
+	v.Close()
+	switch {
+	case !marked && landed(err) == LandedNo && storeKind(err) != Unavailable:
+		d := o.unavailable(err)
+		d.Task, d.Page = t, true
+		return &d
+	case err != nil:
+		o.failure = err
+	}
+	if pause(ctx, o.policy.Settle) != nil {
+		return errStopped
+	}
+	if marked {
+		if _, err := o.reopenMarked(ctx, mark); err != nil {
+			o.failure = err
+		}
+	}
+	return errAgain
+}
+
+// write changes the status on the page that v has seen, and nothing else.
+func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
+	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, cmp.Or(o.By, sweeper), v.At))}
+	answer, f, err := v.write(w)
+	switch {
+	case f == seen:
+		return o.done(ctx, answer.Task)
+	case f == notLanded && storeKind(err) != Unavailable:
+		d := o.unavailable(err)
+		d.Task, d.Page = v.Task, true
+		return task.Task{}, &d
+	}
+	o.sent = o.sent || f == unknown
+	// It may show on the next reading, and a write on its way gets the time to arrive.
+	if o.failure = err; pause(ctx, o.policy.Settle) != nil {
+		return task.Task{}, errStopped
+	}
+	return task.Task{}, errAgain
+}
+
+// done records that the task is open again, unless it was and nothing was to be forgotten.
+func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
+	e := Claim{Agent: o.By, Task: t}.event(KindReopened, o.store.Now())
+	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
+	e.Detail = "it was " + said(o.was)
+	if o.was == task.Open {
+		tries, err := o.ledger.Tries(ctx, t.ID)
+		if err != nil || len(tries) == 0 {
+			return t, err
+		}
+		e.Detail = "it was OPEN already; that it was tried is forgotten: " + historyOf(tries)
+	}
+	if err := o.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
+		return task.Task{}, fmt.Errorf("%q was reopened, but that could not be journalled: %w", t.Title, err)
+	}
+	return t, nil
+}

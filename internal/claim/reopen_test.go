@@ -1,0 +1,226 @@
+package claim_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// reopen has Oracle reopen the page.
+func (w *world) reopen(d *claimsim.Daemon) (task.Status, error) {
+	w.Helper()
+	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "Oracle", Note: "look again"})
+	if err == nil && (t.ID != page || t.Status != task.Open) {
+		w.Errorf("the task is %+v, want it open", t)
+	}
+	return was, err
+}
+
+func TestReopen(t *testing.T) {
+	const line = "Reopened: look again — Oracle, 2000-01-01 00:00 UTC"
+	claimed := func(status task.Status, at time.Time, token string) task.Task {
+		t := openTask()
+		t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = status, "Ghost", at, token
+		return t
+	}
+	live := bubbleStart.Add(-10 * time.Minute)
+	stale := bubbleStart.Add(-2 * time.Hour)
+	tests := []struct {
+		name string
+		page task.Task
+		code claim.Code // of the refusal
+		done bool       // whether there was nothing to be done
+	}{
+		{name: "blocked", page: task.Task{Status: task.Blocked}},
+		{name: "failed", page: task.Task{Status: task.Failed}},
+		{name: "cancelled", page: task.Task{Status: task.Cancelled}},
+		{name: "in review", page: claimed(task.Review, live, "done "+string(ghost)+" Ghost")},
+		{name: "completed", page: claimed(task.Completed, live, "done "+string(ghost)+" Ghost")},
+		{name: "blocked under a stale claim", page: claimed(task.Blocked, stale, string(ghost))},
+		{name: "blocked under a live claim", page: claimed(task.Blocked, live, string(ghost)), code: claim.CodeHeld},
+		{name: "completed by a person under a live claim", page: claimed(task.Completed, live, string(ghost)), code: claim.CodeHeld},
+		{name: "blocked under a live claim of a person's", page: claimed(task.Blocked, live, ""), code: claim.CodeHeld},
+		{name: "blocked with a name", page: claimed(task.Blocked, time.Time{}, "")},
+		{name: "in progress with nobody's name", page: task.Task{Status: task.InProgress}},
+		{name: "held", page: claimed(task.InProgress, live, string(ghost)), code: claim.CodeHeld},
+		{name: "held, without a date", page: claimed(task.InProgress, time.Time{}, string(ghost)), code: claim.CodeReserved},
+		{name: "stale", page: claimed(task.InProgress, stale, string(ghost)), code: claim.CodeNotOpen},
+		{name: "being withdrawn", page: task.Task{Status: task.InProgress, Token: "void " + string(ghost)}, code: claim.CodeNotOpen},
+		{name: "assigned", page: claimed(task.InProgress, time.Time{}, ""), code: claim.CodeReserved},
+		{name: "of an unknown status", page: task.Task{Status: task.Unknown}, code: claim.CodeNotOpen},
+		{name: "trashed", page: task.Task{Status: task.Blocked, Trashed: true}, code: claim.CodeNotOpen},
+		{name: "open", page: task.Task{Status: task.Open}, done: true},
+		{name: "open, and assigned", page: claimed(task.Open, time.Time{}, ""), done: true},
+		{name: "open under a live claim", page: claimed(task.Open, live, string(ghost)), code: claim.CodeHeld},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			first := tt.page
+			first.ID, first.Title, first.Note = page, "Mend the roof", "Bring a ladder"
+			inWorld(t, first, func(w *world) {
+				d := w.daemon("a")
+				want := w.Page(page)
+				was, err := w.reopen(d)
+				var events []claim.Kind
+				sent := []claimsim.Kind{claimsim.Reads}
+				switch {
+				case tt.code != "":
+					if denied := w.denied(err); denied.Code != tt.code {
+						t.Errorf("refused as %s (%v), want %s", denied.Code, err, tt.code)
+					}
+				case tt.done:
+					w.ok(err)
+				default:
+					w.ok(err)
+					want.Status, want.Note = task.Open, "Bring a ladder\n"+line
+					unclaim(&want)
+					events, sent = []claim.Kind{claim.KindReopened}, append(sent, claimsim.Openings)
+					if first.ClaimedBy != "" { // which is taken off first
+						sent = []claimsim.Kind{claimsim.Reads, claimsim.Voidings, claimsim.Reads, claimsim.Openings, claimsim.Reads, claimsim.Openings}
+						events = []claim.Kind{claim.KindCleared, claim.KindReopened}
+					}
+				}
+				if err == nil && was != first.Status {
+					t.Errorf("it was %s, want %s", was, first.Status)
+				}
+				if diff := cmp.Diff(want, w.Page(page)); diff != "" {
+					t.Errorf("page (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(events, kinds(d)); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				if got := requests(d); !slices.Equal(got, sent) {
+					t.Errorf("requests: %v, want %v", got, sent)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is held here is never reopened under its agent, also where Notion has yet to
+// be told how it ended; one that a person ended is known to be over first.
+func TestReopenOfAClaimHeldHere(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		away := false
+		d := w.daemon("a", claimsim.Outage(func() bool { return away }))
+		c := w.claim(d, "Sandman")
+		if _, err := w.reopen(d); w.denied(err).Code != claim.CodeHeld || w.denied(err).Holder != "Sandman" {
+			t.Errorf("reopening a held task: %v", err)
+		}
+		w.shows(task.InProgress, "Sandman", string(c.ID))
+
+		w.Edit(page, func(t *task.Task) { t.Status = task.Blocked })
+		was, err := w.reopen(d)
+		w.ok(err)
+		if was != task.Blocked {
+			t.Errorf("it was %s, want BLOCKED", was)
+		}
+		if got := w.record(d, c.ID); got.Ending != claim.EndLost {
+			t.Errorf("Sandman's claim is %s, %s; want it lost", got.State, got.Ending)
+		}
+		w.shows(task.Open, "", "")
+
+		c = w.claim(d, "Sandman")
+		away = true
+		got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndBlocked})
+		w.ok(err)
+		if got.State != claim.Finishing {
+			t.Fatalf("the claim is %s, want finishing", got.State)
+		}
+		if _, err := w.reopen(d); w.denied(err).Code != claim.CodeNotionUnavailable {
+			t.Errorf("reopening while Notion is away: %v", err)
+		}
+		away = false
+		if _, err := w.reopen(d); w.denied(err).Code != claim.CodeHeld {
+			t.Errorf("reopening what Notion has yet to be told of: %v", err)
+		}
+		w.sync(10*time.Minute, d)
+		w.shows(task.Blocked, "", "")
+		_, err = w.reopen(d)
+		w.ok(err)
+		w.claim(d, "Oracle")
+	})
+}
+
+// Another daemon's claim on a card that a person blocked is not reopened before that daemon
+// can be expected to know; this daemon's own one is.
+func TestReopenAfterAClaimOfTwoDaemons(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		ours, other := w.daemon("ours"), w.daemon("other")
+		w.claim(ours, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.Status = task.Blocked })
+		w.sync(time.Minute, ours)
+		if _, err := w.reopen(other); w.denied(err).Code != claim.CodeHeld {
+			t.Errorf("reopening under a claim of another daemon: %v", err)
+		}
+		_, err := w.reopen(ours)
+		w.ok(err)
+		w.claim(other, "Oracle")
+	})
+}
+
+// Whatever becomes of the write that reopens a task, it is reopened once it is said to be.
+func TestReopenUnderFaults(t *testing.T) {
+	faults := map[string]claimsim.Fault{
+		"answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped,
+		"saved, but 503": claimsim.SavedBut503, "not applied": claimsim.NotApplied, "turned away": claimsim.TurnedAway(429, time.Second),
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			first := openTask()
+			first.Status = task.Blocked
+			inWorld(t, first, func(w *world) {
+				d := w.daemon("a", claimsim.InTurn(claimsim.Openings, fault))
+				_, err := w.reopen(d)
+				w.ok(err)
+				w.shows(task.Open, "", "")
+				if got := kinds(d); !slices.Equal(got, []claim.Kind{claim.KindReopened}) {
+					t.Errorf("events %v, want one", got)
+				}
+			})
+		})
+	}
+	t.Run("none gets through", func(t *testing.T) {
+		first := openTask()
+		first.Status = task.Blocked
+		inWorld(t, first, func(w *world) {
+			d := w.daemon("a", claimsim.On(claimsim.Every(claimsim.Openings), claimsim.RequestDropped))
+			_, err := w.reopen(d)
+			if denied := w.denied(err); denied.Code != claim.CodeNotionUnavailable || len(kinds(d)) > 0 {
+				t.Errorf("%v, events %v", err, kinds(d))
+			}
+			w.shows(task.Blocked, "", "")
+		})
+	})
+}
+
+// A person opens the card while it is being reopened, and an agent of another daemon claims
+// it at once: whichever write comes first, at most one is granted, and the card shows it.
+func TestReopenBesideAPersonAndAClaim(t *testing.T) {
+	for after := time.Duration(0); after < 2*time.Second; after += 100 * time.Millisecond {
+		for _, slow := range []time.Duration{0, time.Second} {
+			first := openTask()
+			first.Status = task.Blocked
+			inWorld(t, first, func(w *world) {
+				a := w.daemon("a", claimsim.InTurn(claimsim.Openings, claimsim.Slow(slow, 0)))
+				b := w.daemon("b")
+				time.AfterFunc(50*time.Millisecond, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Open }) })
+				go func() { _, _ = w.reopen(a) }()
+				granted := w.race(entrant{daemon: b, agent: "Sandman", after: after})
+				time.Sleep(time.Minute)
+				for _, c := range granted {
+					w.shows(task.InProgress, "Sandman", string(c.ID))
+				}
+				if len(granted) == 0 && w.Page(page).ClaimedBy != "" {
+					t.Errorf("after %v: nobody was granted the task, and it shows %+v", after, w.Page(page))
+				}
+			})
+		}
+	}
+}

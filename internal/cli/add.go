@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"dibs/internal/api"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+)
+
+// maxContent is how many bytes of content are read, for a task to be made: more than
+// Notion takes.
+const maxContent = 512 << 10
+
+func (a *app) addCommand() *cobra.Command {
+	var body api.AddRequest
+	var content string
+	var fields []string
+	var requestID key
+	cmd := &cobra.Command{
+		Use:   "add TITLE",
+		Short: "Make a task",
+		Long: "Make a task, which is OPEN and can be claimed at once. If it cannot be said whether it was made, because\n" +
+			"Notion did not answer, the line says so, and the same command with the same --request-id finds out: it\n" +
+			"never makes a second task. In any other failure nothing was made.\n\n" +
+			"--field fills any property of the database that can be written, in whatever case its name is given. Of\n" +
+			"one that takes several values they have commas between them, or the flag is repeated.\n" +
+			"Exit code 3: there is no such task to depend on. 6: Notion cannot be reached, or refuses.",
+		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
+			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",
+		Args:              arguments("TITLE"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkAgent(); err != nil {
+				return err
+			}
+			body.Agent, body.Title = a.agent, strings.TrimSpace(args[0])
+			if body.Title == "" {
+				return usagef("a task needs a title")
+			}
+			var err error
+			if body.Fields, err = fieldsOf(fields); err != nil {
+				return err
+			}
+			for _, name := range body.DependsOn {
+				if _, err := taskID(name); err != nil {
+					return err
+				}
+			}
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("body") {
+				if body.Body, err = contentOf(cmd.InOrStdin(), content); err != nil {
+					return err
+				}
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			minted := requestID.value == ""
+			if minted {
+				requestID.value = "add-" + ulid.Make().String()
+			}
+			added, err := a.added(cmd.Context(), daemon.Add, body, requestID.value, minted)
+			if err != nil {
+				return err
+			}
+			return a.print(added, func(w io.Writer) {
+				line := "added " + quoted(added.Task.TaskRef)
+				if added.Task.AssignedTo != "" {
+					line += ", assigned to " + clean(added.Task.AssignedTo)
+				}
+				row(w, line+": "+clean(cmp.Or(added.Task.Key, string(added.Task.ID))))
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&content, "body", "", "a `file` with the content of the page, in Markdown; - is stdin")
+	flags.StringVar(&body.Priority, "priority", "", "how urgent it is: critical, high, medium, low, or the database's own `name` for it")
+	flags.StringArrayVar(&body.DependsOn, "depends-on", nil, "a `task` that it waits for; can be repeated")
+	flags.StringArrayVar(&fields, "field", nil, "a value for a property of the database, `NAME=VALUE`; can be repeated")
+	flags.StringVar(&body.For, "for", "", "the `agent` that it is assigned to")
+	completeFlag(cmd, "depends-on", a.someTasks(api.TaskFilter{}))
+	requestID.add(cmd)
+	return cmd
+}
+
+// added asks for a task to be made. If it is not known whether it was, the error says
+// how to find out.
+func (a *app) added(ctx context.Context, add func(context.Context, api.AddRequest, string) (api.Added, error), body api.AddRequest, key string, minted bool) (api.Added, error) {
+	added, err := add(ctx, body, key)
+	p, answered := errors.AsType[*api.Problem](err)
+	switch {
+	case answered && p.Code.Exit() == api.ExitNotClaimed:
+		return added, notClaimed{p}
+	case answered && p.Unknown && minted:
+		p.Detail += "; repeat the command with --request-id " + key
+	case err != nil && !answered && minted && ctx.Err() == nil:
+		a.say("If the daemon got the request, this finds out: repeat the command with --request-id %s", key)
+	}
+	return added, err
+}
+
+// fieldsOf reads values of properties.
+func fieldsOf(flags []string) (map[string]any, error) {
+	fields := make(map[string]any)
+	for _, flag := range flags {
+		name, value, ok := strings.Cut(flag, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usagef("--field %q: want NAME=VALUE", flag)
+		}
+		switch before := fields[name].(type) {
+		case nil:
+			fields[name] = value
+		case string:
+			fields[name] = []string{before, value}
+		case []string:
+			fields[name] = append(before, value)
+		}
+	}
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	return fields, nil
+}
+
+// contentOf reads the content of a page from a file, or from stdin.
+func contentOf(stdin io.Reader, name string) (string, error) {
+	in := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", usagef("--body: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxContent+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("--body %s: %w", name, err)
+	case len(data) > maxContent:
+		return "", usagef("--body %s: it has more than %d KiB, which Notion does not take with a page", name, maxContent>>10)
+	case !utf8.Valid(data):
+		return "", usagef("--body %s: it is no text (UTF-8)", name)
+	}
+	return string(data), nil
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+// filterFlags are the flags that choose among tasks by what their pages say.
+type filterFlags struct {
+	priority, text string
+	where          []string
+}
+
+func (f *filterFlags) add(a *app, cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.priority, "priority", "", "only tasks of this `priority`: critical, high, medium, low or none")
+	cmd.Flags().StringArrayVar(&f.where, "where", nil, "only tasks with this field, as `NAME=VALUE`; may be given several times. A field is one of tasks.fields, or title, key, status, priority, claimed_by, note; no value: an empty one")
+	cmd.Flags().StringVar(&f.text, "text", "", "only tasks with all these `words` in the title")
+	completeFlag(cmd, "priority", priorities)
+	completeFlag(cmd, "where", a.fieldNames)
+}
+
+// filter returns what the flags say. Whether there are such fields, the daemon knows.
+func (f *filterFlags) filter() (api.Filter, error) {
+	if f.priority != "" {
+		p, err := task.ParsePriority(strings.ToLower(f.priority))
+		if err != nil {
+			return api.Filter{}, usagef("--priority: %w", err)
+		}
+		f.priority = p.String()
+	}
+	for _, where := range f.where {
+		if !strings.Contains(where, "=") {
+			return api.Filter{}, usagef("--where %q: want NAME=VALUE", where)
+		}
+	}
+	return api.Filter{Priority: f.priority, Where: f.where, Text: f.text}, nil
+}
+
+func priorities(context.Context) []string {
+	var names []string
+	for _, p := range task.Priorities {
+		names = append(names, p.String())
+	}
+	return names
+}
+
+// fieldNames suggests the beginnings of conditions.
+func (a *app) fieldNames(ctx context.Context) []string {
+	daemon, err := a.daemon()
+	if err != nil {
+		return nil
+	}
+	list, err := daemon.Tasks(ctx, api.TaskFilter{Limit: 1})
+	if err != nil || len(list.Tasks) == 0 {
+		return nil
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(list.Tasks[0].Fields)) {
+		out = append(out, clean(name)+"=")
+	}
+	return out
+}
+
+// showReasons lists tasks with what keeps each of them from being ready.
+func showReasons(t *table, tasks []api.Task, now time.Time) {
+	if len(tasks) == 0 {
+		return
+	}
+	t.head("TASK", "PRIORITY", "TITLE", "WHY")
+	for _, one := range tasks {
+		why := plain(reason(one, now))
+		if one.Ready {
+			why = plain("ready").in(green)
+		}
+		t.add(plain(handle(one.TaskRef)), plain(clean(one.Priority)), plain(short(one.Title)), why)
+	}
+}
+
+// reason says why a task is not ready.
+func reason(t api.Task, now time.Time) string {
+	switch {
+	case claim.Code(t.Code) == claim.CodeHeld && t.LeaseUntil.After(now):
+		return clean(t.ClaimedBy) + " has it" + lasting(t.LeaseUntil, now)
+	case t.Status == task.Blocked && t.Note != "":
+		return clean(strings.TrimPrefix(t.Reason, "it ") + ": " + t.Note)
+	}
+	return clean(strings.TrimPrefix(t.Reason, "it "))
+}

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/reserve"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) reserveCommand() *cobra.Command {
+	var body api.ReserveRequest
+	var lasts time.Duration
+	var requestID key
+	cmd := &cobra.Command{
+		Use:   "reserve PATTERN...",
+		Short: "Reserve files, or other things that only one agent should touch",
+		Long: "Reserve files that only this agent should touch, all of them or none. A PATTERN is one of a .gitignore\n" +
+			"that stands in the current folder: src/*.go, docs/, /go.mod; quote it, or the shell puts names in its\n" +
+			"place. A file in a repository is meant in all its worktrees. What is no file has a name: name:db-migrations.\n" +
+			"The same again renews it. It ends with its time, its claim or its process.\n" +
+			"Exit code 3: somebody else has something of it, and nothing was reserved.",
+		Example: "  dibs reserve 'src/api/**' go.mod --agent Sandman --for 1h\n" +
+			"  dibs reserve name:db-migrations --agent Sandman --claim T-3",
+		Args:              many("PATTERN"),
+		ValidArgsFunction: filesToo,
+		RunE: func(cmd *cobra.Command, patterns []string) (err error) {
+			if body.Agent, err = a.claimer(); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("for") && (lasts <= 0 || lasts > reserve.MaxFor) {
+				return usagef("--for %v: want a time up to %v", lasts, reserve.MaxFor)
+			}
+			if cmd.Flags().Changed("pid") && body.PID <= 0 {
+				return usagef("--pid %d: want the number of a process", body.PID)
+			}
+			if cmd.Flags().Changed("claim") {
+				if body.Claim, err = claimID(body.Claim); err != nil {
+					return err
+				}
+			}
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, folder, err := a.here()
+			if err != nil {
+				return err
+			}
+			body.ForSeconds = lasts.Seconds()
+			made, err := daemon.Reserve(cmd.Context(), folder, patterns, body, requestID.value)
+			if err != nil {
+				return err
+			}
+			return a.print(api.Reserved{Reservation: made}, func(w io.Writer) {
+				verb := " reserved "
+				if made.Shared {
+					verb = " shares "
+				}
+				row(w, clean(made.Agent)+verb+somePatterns(made)+lasting(made.ExpiresAt, time.Now())+"; give it back with: dibs unreserve "+clean(made.ID))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&body.Shared, "shared", false, "let others have it, too, who ask for it with --shared")
+	cmd.Flags().DurationVar(&lasts, "for", 0, "how long, at most 24h (30m if there is neither --claim nor --pid)")
+	cmd.Flags().StringVar(&body.Claim, "claim", "", "end it with this claim, an `id`, or a task's key, id or URL")
+	cmd.Flags().IntVar(&body.PID, "pid", 0, "end it with this process, a `number`")
+	completeFlag(cmd, "claim", a.ownTasks)
+	requestID.add(cmd)
+	return cmd
+}
+
+func (a *app) unreserveCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "unreserve ID...",
+		Short: "Give back what is reserved",
+		Long: "Give back what is reserved, by the ids that dibs reserve and dibs reservations print. With --agent or\n" +
+			"DIBS_AGENT it must be that agent's. Exit code 4: there is no such reservation, or none any longer.",
+		Example: "  dibs unreserve --all --agent Sandman",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if all && len(args) > 0 {
+				return usagef("--all is all that the agent has reserved: leave out %q, or --all", args[0])
+			}
+			if all {
+				return nil
+			}
+			return many("ID")(cmd, args)
+		},
+		ValidArgsFunction: suggestions(a.ownReservations).complete,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := a.checkAgent(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			if all {
+				agent, err := a.claimer()
+				if err != nil {
+					return err
+				}
+				list, err := daemon.Reservations(cmd.Context(), agent)
+				if err != nil {
+					return err
+				}
+				for _, r := range list.Reservations {
+					ids = append(ids, r.ID)
+				}
+			}
+			ended := api.Reservations{Reservations: []api.Reservation{}}
+			var failed error
+			for _, id := range ids {
+				r, err := daemon.Unreserve(cmd.Context(), strings.ToUpper(id), a.agent)
+				if err == nil {
+					ended.Reservations = append(ended.Reservations, r)
+				} else if failed == nil {
+					failed = err
+				}
+			}
+			if failed != nil && a.json {
+				return failed
+			}
+			err = a.print(ended, func(w io.Writer) {
+				for _, r := range ended.Reservations {
+					row(w, "gave back "+somePatterns(r))
+				}
+			})
+			if failed != nil {
+				return failed
+			}
+			if len(ids) == 0 {
+				a.say("%s has nothing reserved", clean(a.agent))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all that the agent has reserved")
+	return cmd
+}
+
+func (a *app) reservationsCommand() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "reservations",
+		Short: "List what is reserved",
+		Long: "List what agents have reserved with dibs reserve: what, by whom, and until when. --agent limits the list\n" +
+			"to one agent.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
+			agent, err := a.only(cmd)
+			if err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			list, err := daemon.Reservations(cmd.Context(), agent)
+			if err != nil {
+				return err
+			}
+			if !a.json && !cmd.Flags().Changed("limit") {
+				limit = defaultLimit
+			}
+			shown, left := limited(list.Reservations, limit)
+			if len(shown) == 0 {
+				a.say("Nothing is reserved.")
+			}
+			err = a.list(api.Reservations{Reservations: shown}, func(t *table) { showReservations(t, shown, time.Now()) })
+			a.more(left)
+			return err
+		},
+	}
+	addLimit(cmd, &limit)
+	return cmd
+}
+
+func showReservations(t *table, list []api.Reservation, now time.Time) {
+	if len(list) == 0 {
+		return
+	}
+	t.head("AGENT", "UNTIL", "RESERVATION", "WHAT", "IN")
+	for _, r := range list {
+		t.add(plain(clean(r.Agent)), plain(clock(r.ExpiresAt.Time, now)+", in "+length(r.ExpiresAt.Sub(now))),
+			plain(clean(r.ID)).in(faint), plain(somePatterns(r)), plain(clean(r.Folder)).in(faint))
+	}
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check PATH...",
+		Short: "Ask whether files may be touched, or somebody else has reserved them",
+		Long: "Ask whether the agent may touch files, or somebody else has reserved them. They need not be there yet.\n" +
+			"A folder is all that is in it. A name, such as name:db-migrations, can be asked about, too.\n" +
+			"Exit code 3: something is somebody else's; the answer says whose, and until when.",
+		Example:           "  dibs check src/main.go --agent Sandman && $EDITOR src/main.go",
+		Args:              many("PATH"),
+		ValidArgsFunction: filesToo,
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			if err := a.checkAgent(); err != nil {
+				return err
+			}
+			daemon, folder, err := a.here()
+			if err != nil {
+				return err
+			}
+			checked, err := daemon.MayTouch(cmd.Context(), a.agent, folder, paths...)
+			if err != nil {
+				return err
+			}
+			return a.print(checked, func(w io.Writer) {
+				for _, path := range checked.Paths {
+					row(w, clean(path), "nobody else's")
+				}
+			})
+		},
+	}
+	return cmd
+}
+
+// here returns a client of the daemon, and the current folder.
+func (a *app) here() (*client.Client, string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return nil, "", fmt.Errorf("the current folder cannot be found out: %w: go to one that is there", err)
+	}
+	daemon, err := a.daemon()
+	return daemon, folder, err
+}
+
+// many accepts one argument or more.
+func many(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s wants %s...", cmd.CommandPath(), name)
+		}
+		return nil
+	}
+}
+
+// filesToo has the shell complete the names of files.
+func filesToo(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// somePatterns names what is reserved, as far as a line has room for it.
+func somePatterns(r api.Reservation) string {
+	return beginning(strings.Join(r.Patterns, ", "), maxText)
+}
+
+// ownReservations suggests what the agent, or anybody, has reserved.
+func (a *app) ownReservations(ctx context.Context) []string {
+	daemon, err := a.daemon()
+	if err != nil {
+		return nil
+	}
+	list, err := daemon.Reservations(ctx, a.agent)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, r := range list.Reservations {
+		out = append(out, clean(r.ID)+"\t"+somePatterns(r))
+	}
+	return out
+}

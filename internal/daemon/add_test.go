@@ -1,0 +1,210 @@
+package daemon_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// titled returns the pages of the tasks database that bear a title.
+func (w *world) titled(title string) []emulator.Page {
+	var out []emulator.Page
+	for _, p := range w.notion.Pages(w.tasks) {
+		if p.Title() == title {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (n *node) mustAdd(body api.AddRequest, key string) api.Task {
+	n.w.Helper()
+	added, err := n.Add(n.w.Context(), body, key)
+	if err != nil {
+		n.w.Fatalf("add %q: %v", body.Title, err)
+	}
+	return added.Task
+}
+
+// A task that was made can be claimed at once, and costs one request; one more for the
+// first that has content.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		first := w.add("first", nil)
+		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
+		defer n.stop()
+		time.Sleep(time.Minute)
+		for i, test := range []struct {
+			body api.AddRequest
+			want []string
+		}{
+			{api.AddRequest{Title: "plain", Priority: "critical"}, []string{"POST pages"}},
+			{api.AddRequest{Title: "with content", Body: "# Plan\n- one\n"}, []string{"GET databases/" + w.tasks, "POST pages"}},
+			{api.AddRequest{Title: "with content, too", Body: "text", DependsOn: []string{first, "TASK-1"}}, []string{"POST pages"}},
+		} {
+			w.notion.ResetRequests()
+			made := n.mustAdd(test.body, fmt.Sprint("key ", i))
+			if diff := cmp.Diff(test.want, w.requests()); diff != "" {
+				w.Errorf("%s: requests (-want +got):\n%s", test.body.Title, diff)
+			}
+			if made.Title != test.body.Title || made.Status != "OPEN" || made.Ready != (test.body.DependsOn == nil) {
+				w.Errorf("made %+v", made)
+			}
+			w.notion.ResetRequests()
+			if again := n.mustAdd(test.body, fmt.Sprint("key ", i)); !cmp.Equal(made, again) || len(w.requests()) > 0 {
+				w.Errorf("made again %+v, with %q", again, w.requests())
+			}
+		}
+		if got := w.page(string(w.titled("with content, too")[0].ID)).Relation("depends_on"); !cmp.Equal(got, []string{first}) {
+			w.Errorf("it depends on %q", got)
+		}
+		if cl := n.mustClaim("Sandman", ""); cl.Task.Title != "plain" {
+			w.Errorf("claimed %q", cl.Task.Title)
+		}
+		_, err := n.Add(w.Context(), api.AddRequest{Title: "another"}, "key 0")
+		if code(err) != "key_reused" {
+			w.Errorf("another task under a key that was used: %v", err)
+		}
+		assigned := n.mustAdd(api.AddRequest{Agent: "Sandman", Title: "for Oracle", For: "Oracle"}, "")
+		if _, err := n.claim("Sandman", string(assigned.ID)); code(err) != denied(claim.CodeReserved) {
+			w.Errorf("a task for Oracle: %v", err)
+		}
+		n.wantInbox("Oracle", time.Second, "task_assigned for Oracle", "tasks_available one one one")
+		n.mustClaim("Oracle", string(assigned.ID))
+	})
+}
+
+// Whatever becomes of the request that makes a task, there is one in the end, as the
+// caller who asks until it is told so finds out.
+func TestAddOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault emulator.Fault
+		// first is the code of the first answer, empty for the task; made says that it is
+		// there by then.
+		first string
+		made  bool
+	}{
+		"saved, and said so":       {emulator.Fault{Kind: emulator.SavedBut503}, "", true},
+		"the answer is lost":       {emulator.Fault{Kind: emulator.DropAnswer}, "", true},
+		"409, and saved":           {emulator.Fault{Kind: emulator.Conflict409Saved}, "", true},
+		"answered late":            {emulator.Fault{Kind: emulator.DelayAnswer, Delay: 30 * time.Second}, "", true},
+		"landing late":             {emulator.Fault{Kind: emulator.LateWrite, Late: 3 * time.Second}, "", true},
+		"landing much later":       {emulator.Fault{Kind: emulator.LateWrite, Late: 50 * time.Second}, "notion_unavailable", false},
+		"503, landing much later":  {emulator.Fault{Kind: emulator.LateWrite503, Late: 50 * time.Second}, "notion_unavailable", false},
+		"lost":                     {emulator.Fault{Kind: emulator.DropRequest}, "notion_unavailable", false},
+		"500":                      {emulator.Fault{Kind: emulator.Error500}, "notion_unavailable", false},
+		"409":                      {emulator.Fault{Kind: emulator.Conflict409}, "notion_unavailable", false},
+		"502 of the edge":          {emulator.Fault{Kind: emulator.HTML502}, "notion_unavailable", false},
+		"rate limited":             {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Minute}, "notion_unavailable", false},
+		"forbidden":                {emulator.Fault{Kind: emulator.Forbidden403}, "notion_refused", false},
+		"blocked, and lost before": {emulator.Fault{Kind: emulator.Overload529, RetryAfter: 10 * time.Second}, "notion_unavailable", false},
+	} {
+		for _, body := range []string{"", "# Plan\n"} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, content %q, restart %v", name, body, restart), func(t *testing.T) {
+					t.Parallel()
+					inWorld(t, 0, func(w *world) {
+						o := w.options(func(c *config.Config) { c.Sync.Interval = time.Hour })
+						n := w.start(o)
+						defer func() { n.stop() }()
+						n.mustAdd(api.AddRequest{Title: "work", Body: body}, "before") // of the same title
+						time.Sleep(time.Minute)
+						test.fault.Method, test.fault.Path, test.fault.Times = "POST", "/v1/pages", 1
+						test.fault.Match = func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }
+						w.notion.Inject(test.fault)
+						ask := api.AddRequest{Title: "work", Body: body}
+						added, err := n.Add(w.Context(), ask, "key")
+						got := ""
+						if err != nil {
+							got = code(err)
+						}
+						if got != test.first || (len(w.titled("work")) == 2) != test.made {
+							w.Errorf("the first answer is %q (%v), and there are %d", got, err, len(w.titled("work")))
+						}
+						if restart {
+							n.stop()
+							n = w.start(o)
+						}
+						for tries := 0; err != nil; tries++ {
+							time.Sleep(20 * time.Second)
+							if added, err = n.Add(w.Context(), ask, "key"); tries > 15 {
+								w.Fatalf("five minutes later: %v", err)
+							}
+						}
+						time.Sleep(10 * time.Minute)
+						pages := w.titled("work")
+						if len(pages) != 2 || string(added.Task.ID) != pages[1].ID {
+							w.Errorf("there are %d tasks, and the answer has %s", len(pages), added.Task.ID)
+						}
+						if again := n.mustAdd(ask, "key"); again.ID != added.Task.ID {
+							w.Errorf("another answer under the key: %+v", again)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A task that somebody claims before its maker knows of it is found by its title.
+func TestAddFindsWhatIsClaimed(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]map[string]any{
+		"claimed":      {"claim_token": text("rich_text", string(claim.NewID(time.Now()))), "claimed_by": text("rich_text", "Ghost"), "status": option("status", "IN_PROGRESS")},
+		"token erased": {"claim_token": text("rich_text", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				n := w.daemon(nil)
+				defer n.stop()
+				w.add("work", nil) // by a person
+				n.mustAdd(api.AddRequest{Title: "work"}, "another")
+				w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 1, Kind: emulator.LateWrite, Late: 20 * time.Second,
+					Match: func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }})
+				if _, err := n.Add(w.Context(), api.AddRequest{Title: "work"}, "key"); code(err) != "notion_unavailable" {
+					w.Fatalf("err = %v", err)
+				}
+				time.Sleep(30 * time.Second)
+				pages := w.titled("work")
+				w.edit(pages[2].ID, edit)
+				if made := n.mustAdd(api.AddRequest{Title: "work"}, "key"); string(made.ID) != pages[2].ID || len(w.titled("work")) != 3 {
+					w.Errorf("made %+v, want %s", made, pages[2].ID)
+				}
+			})
+		})
+	}
+}
+
+// With Notion down, nothing is made, then or later, and the answer says so at once.
+func TestAddWithoutNotion(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
+		defer n.stop()
+		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+		time.Sleep(10 * time.Minute)
+		begin := time.Now()
+		_, err := n.Add(w.Context(), api.AddRequest{Title: "work"}, "key")
+		if took := time.Since(begin); code(err) != "notion_unavailable" || took > time.Second || !strings.Contains(err.Error(), `"work" was not made: `) {
+			w.Errorf("err = %v after %v", err, took)
+		}
+		remove()
+		time.Sleep(time.Hour)
+		if got := w.titled("work"); len(got) > 0 {
+			w.Error("it was made behind the caller's back")
+		}
+		n.mustAdd(api.AddRequest{Title: "work"}, "key")
+	})
+}

@@ -1,0 +1,159 @@
+package daemon_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// reserve reserves patterns in the root folder, for an hour unless body says otherwise.
+func (n *node) reserve(agent string, body api.ReserveRequest, patterns ...string) (api.Reservation, error) {
+	n.w.Helper()
+	body.Agent = agent
+	return n.Reserve(n.w.Context(), "/nowhere", patterns, body, "")
+}
+
+// holder is who keeps an agent from a path; empty for nobody.
+func (n *node) holder(agent, path string) string {
+	n.w.Helper()
+	_, err := n.MayTouch(n.w.Context(), agent, "/nowhere", path)
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeReserved) {
+		return p.Holder
+	}
+	if err != nil {
+		n.w.Fatal(err)
+	}
+	return ""
+}
+
+// TestWhatReservationsCost: a row of the mesh log for what is reserved in a minute, and
+// nothing for all else; and they are there while Notion is not.
+func TestWhatReservationsCost(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(quiet)
+		defer n.stop()
+		cost := func(what string, do func(), want ...string) {
+			w.Helper()
+			w.notion.ResetRequests()
+			do()
+			time.Sleep(2 * time.Minute)
+			if diff := cmp.Diff(want, w.requests()); diff != "" {
+				w.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		var made api.Reservation
+		cost("reserving", func() {
+			var err error
+			if made, err = n.reserve("Sandman", api.ReserveRequest{}, "./src/", "name:db"); err != nil {
+				w.Fatal(err)
+			}
+		}, "POST pages")
+		cost("refusals, questions and renewals", func() {
+			for range 10 {
+				if _, err := n.reserve("Oracle", api.ReserveRequest{}, "./src/a.go"); code(err) != denied(claim.CodeReserved) {
+					w.Errorf("err = %v, want reserved", err)
+				}
+				if got := n.holder("Oracle", "src/a.go"); got != "Sandman" {
+					w.Errorf("src/a.go is %q's", got)
+				}
+				if _, err := n.reserve("Sandman", api.ReserveRequest{}, "./src/", "name:db"); err != nil {
+					w.Error(err)
+				}
+				if _, err := n.Reservations(w.Context(), ""); err != nil {
+					w.Error(err)
+				}
+			}
+		})
+		cost("giving back", func() {
+			if _, err := n.Unreserve(w.Context(), made.ID, "Sandman"); err != nil {
+				w.Error(err)
+			}
+		})
+		cost("many", func() {
+			for _, pattern := range []string{"./a", "./b", "./c", "./d"} {
+				if _, err := n.reserve("Sandman", api.ReserveRequest{}, pattern); err != nil {
+					w.Error(err)
+				}
+			}
+		}, "POST pages", "POST pages")
+		var said []string
+		for _, p := range w.notion.Pages(w.notion.Databases().MeshLog) {
+			said = append(said, p.Text("Name"))
+		}
+		slices.Sort(said)
+		if diff := cmp.Diff([]string{
+			"Sandman made 3 more reservations", "Sandman reserved ./a in /nowhere", "Sandman reserved ./src/, name:db in /nowhere",
+		}, said); diff != "" {
+			w.Errorf("the mesh log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestReservationsOfAClaim: what is reserved for a claim ends with it, however it ends, and
+// across restarts.
+func TestReservationsOfAClaim(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(w *world, n *node, cl api.Claim)
+		free time.Duration
+	}{
+		{"completed", func(w *world, n *node, cl api.Claim) {
+			if err := n.complete(cl); err != nil {
+				w.Fatal(err)
+			}
+		}, 2 * time.Second},
+		{"released", func(w *world, n *node, cl api.Claim) {
+			if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
+				w.Fatal(err)
+			}
+		}, 2 * time.Second},
+		{"lost", func(w *world, n *node, cl api.Claim) {
+			w.edit(string(cl.Task.ID), map[string]any{"claimed_by": text("rich_text", "Maria")})
+		}, 2 * time.Minute},
+		{"not renewed", func(*world, *node, api.Claim) {}, -1}, // when it said
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("Alpha", nil)
+				o := w.options(func(c *config.Config) { c.Agents = nil })
+				n := w.start(o)
+				cl := n.mustClaim("Sandman", id)
+				made, err := n.reserve("Sandman", api.ReserveRequest{Claim: string(cl.ID)}, "./src/")
+				if err != nil || made.ClaimID != cl.ID || made.ExpiresAt.Before(cl.ExpiresAt.Time) || made.ExpiresAt.After(cl.ExpiresAt.Add(2*time.Minute)) {
+					w.Fatalf("reserved %+v, %v for a claim until %v", made, err, cl.ExpiresAt)
+				}
+				if _, err := n.reserve("Oracle", api.ReserveRequest{Claim: string(cl.ID)}, "./doc/"); err == nil {
+					w.Error("Oracle reserved something for Sandman's claim")
+				}
+				n.stop()
+				n = w.start(o)
+				defer func() { n.stop() }()
+				if got := n.holder("Oracle", "src/a"); got != "Sandman" {
+					w.Errorf("src/a is %q's after a restart", got)
+				}
+				tt.end(w, n, cl)
+				if tt.free < 0 {
+					tt.free = time.Until(made.ExpiresAt.Add(2 * time.Second))
+				}
+				time.Sleep(tt.free)
+				if got := n.holder("Oracle", "src/a"); got != "" {
+					w.Errorf("src/a is still %s's", got)
+				}
+				events, err := n.Log(w.Context(), api.LogFilter{Agent: "Sandman"})
+				if err != nil || !slices.ContainsFunc(events.Entries, func(e api.LogEntry) bool { return e.Kind == claim.KindUnreserved && e.ClaimID == cl.ID }) {
+					w.Errorf("no end on record: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package inbox
+
+import (
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// asking is how long an agent is told the answers to a question that it has asked people.
+const asking = 14 * 24 * time.Hour
+
+// Question is one that an agent has asked people about a task, and waits for the answer of.
+// Times are Notion's.
+type Question struct {
+	// ID is that of the event.
+	ID    string    `json:"id"`
+	Task  task.ID   `json:"task"`
+	Agent string    `json:"agent"`
+	At    time.Time `json:"at"`
+	// Until is when the agent is told no more.
+	Until time.Time `json:"until"`
+	// Last is set once a person has opened the task again: the comments are looked at
+	// once more then.
+	Last bool `json:"last,omitempty"`
+}
+
+// Asked is the question that an event asks, if it does.
+func Asked(e claim.Event) (Question, bool) {
+	if !e.Asked {
+		return Question{}, false
+	}
+	return Question{ID: e.ID, Task: e.Task, Agent: e.Agent, At: e.At, Until: e.At.Add(asking)}, true
+}
+
+// See says what the task shows of the answer to q at now; known is false for a task that
+// is not there any more. over says that there will be none: the task is finished, somebody
+// else has it, or the time is over. If a person has opened it, there is a trigger, and q
+// comes back as the last.
+func (q Question) See(t task.Task, known bool, now time.Time) (next Question, opened *Trigger, over bool) {
+	switch {
+	case !known, t.Trashed, t.Status.Finished(), now.After(q.Until),
+		t.Status == task.InProgress && t.ClaimedBy != q.Agent:
+		return q, nil, true
+	case t.Status == task.InProgress && !q.Last:
+		q.Last = true // the agent has it again
+	case t.Status == task.Open && !q.Last:
+		q.Last = true
+		opened = &Trigger{Type: Comment, Agent: q.Agent, At: now, Task: t, Text: Reopened, Key: "reopened " + q.ID}
+	}
+	return q, opened, false
+}
+
+// Reopened is the text of the trigger for a task that a person has opened again.
+const Reopened = "the task is open again"

@@ -1,0 +1,55 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"dibs/internal/creation"
+	"dibs/internal/task"
+)
+
+var _ creation.Storage = (*Journal)(nil)
+
+// Creation returns the task that is, or was, made for the request of that user and key.
+func (j *Journal) Creation(ctx context.Context, uid int, key string) (c creation.Creation, ok bool, err error) {
+	var at int64
+	err = j.readers.QueryRowContext(ctx, "SELECT id, fingerprint, at, page FROM creations WHERE uid = ? AND key = ?", uid, key).
+		Scan(&c.ID, &c.Fingerprint, &at, &c.Page)
+	if errors.Is(err, sql.ErrNoRows) {
+		return creation.Creation{}, false, nil
+	}
+	c.UID, c.Key, c.At = uid, key, moment(at)
+	return c, err == nil, j.failed(err, "reading what was made for request %q", key)
+}
+
+// BeginCreation stores a creation that is about to be sent.
+func (j *Journal) BeginCreation(ctx context.Context, c creation.Creation) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO creations (id, uid, key, fingerprint, at) VALUES (?, ?, ?, ?, ?)",
+			c.ID, c.UID, c.Key, c.Fingerprint, millis(c.At))
+		return err
+	})
+	return j.failed(err, "storing that a task is made for request %q", c.Key)
+}
+
+// Created notes which page a creation has become; ok is false if the page is another's.
+func (j *Journal) Created(ctx context.Context, id string, page task.ID) (ok bool, err error) {
+	err = j.write(ctx, func(tx *tx) error {
+		n, err := affect(ctx, tx, `
+			UPDATE creations SET page = ?1 WHERE id = ?2
+			   AND NOT EXISTS (SELECT 1 FROM creations AS other WHERE other.page = ?1 AND other.page <> '' AND other.id <> ?2)`, page, id)
+		ok = n > 0
+		return err
+	})
+	return ok, j.failed(err, "storing that task %s was made", page)
+}
+
+// DropCreation forgets a creation.
+func (j *Journal) DropCreation(ctx context.Context, id string) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM creations WHERE id = ?", id)
+		return err
+	})
+	return j.failed(err, "forgetting creation %s", id)
+}

@@ -1,0 +1,206 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// newPrefix begins the claim token of a task that was made here and that nobody has
+// claimed yet. It is no claim's.
+const newPrefix = "new "
+
+// CreatedError is an answer that says that a page was made, and does not show it.
+type CreatedError struct {
+	Page task.ID
+	Err  *claim.StoreError
+}
+
+func (e *CreatedError) Error() string { return e.Err.Error() }
+
+func (e *CreatedError) Unwrap() error { return e.Err }
+
+// Create makes the page of a plan, in one request that is sent at most once; the first
+// one with a body takes another before it, which reads the data source. id is what
+// FindNew finds the page by. The error is a *claim.StoreError, or a *CreatedError.
+func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
+	t := p.tasks
+	if col := p.codec.columns.token; col.ID != "" {
+		p.props[col.ID] = text(newPrefix + id)
+	}
+	x := exchange{fields: p.codec.fieldIDs()}
+	ctx = x.in(ctx)
+	var page *notionapi.Page
+	var err error
+	if p.body == "" {
+		page, err = t.client.api.Page.Create(ctx, &notionapi.PageCreateRequest{
+			Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(p.codec.database)},
+			Properties: p.props,
+		})
+	} else {
+		page, err = p.createWithBody(ctx)
+	}
+	if err != nil {
+		failed := t.noted(err)
+		var answered *APIError
+		if errors.As(err, &answered) {
+			if made, perr := task.ParseID(answered.Data("committed_resource_id")); perr == nil {
+				return claim.Reading{}, &CreatedError{made, failed}
+			}
+		}
+		return claim.Reading{}, failed
+	}
+	made, err := t.read(p.codec, page, &x)
+	if err != nil {
+		return claim.Reading{}, t.noted(err)
+	}
+	if x.truncated[p.codec.dependencies(page)] {
+		made.DependsOn = p.dependsOn
+	}
+	return x.reading(made), nil
+}
+
+// createWithBody makes the page with its content. Notion takes Markdown in the versions
+// in which a page lies in a data source.
+func (p *Plan) createWithBody(ctx context.Context) (*notionapi.Page, error) {
+	t := p.tasks
+	source, err := t.source(ctx)
+	if err != nil {
+		return nil, unsent(err)
+	}
+	page := new(notionapi.Page)
+	err = t.client.post(ctx, "/v1/pages", map[string]any{
+		"parent":     map[string]any{"type": "data_source_id", "data_source_id": source},
+		"properties": p.props,
+		"markdown":   p.body,
+	}, page)
+	var failed *claim.StoreError
+	if errors.As(err, &failed) && failed.Kind == claim.NotFound {
+		t.setSource("") // the database may have another one by now
+	}
+	return page, err
+}
+
+// unsent is the error of a page that was not made because something could not be read.
+func unsent(err error) *claim.StoreError {
+	failed := *storeError(err)
+	failed.Landed = claim.LandedNo
+	return &failed
+}
+
+// source is the data source in which tasks are made.
+func (t *Tasks) source(ctx context.Context) (task.ID, error) {
+	database := t.codec.Load().database
+	if chosen := t.client.sources.of(database); chosen != "" {
+		return chosen, nil
+	}
+	t.mu.Lock()
+	known := t.only
+	t.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	listed, err := t.client.listSources(ctx, database)
+	if err != nil {
+		return "", err
+	}
+	found, err := listed.pick()
+	if err != nil {
+		return "", err
+	}
+	t.setSource(found.ID)
+	return found.ID, nil
+}
+
+func (t *Tasks) setSource(id task.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.only = id
+}
+
+// NewTask is a page that may be the one that was made under an id.
+type NewTask struct {
+	claim.Reading
+	// Sure is set if the page bears the id. It does not once somebody has claimed the
+	// task, or if the database has no claim tokens.
+	Sure bool
+}
+
+// newSince is how much earlier than its making a page may seem to have been made: Notion
+// cuts the time to the minute, and ours is an estimate.
+const newSince = 2 * time.Minute
+
+// FindNew returns the page that was made under an id, as a query shows it, which may be
+// behind. If none bears the id, it returns those that the connection made under the
+// title, since then, and that bear no other such id. It takes one query, and one request
+// more the first time that a page does not bear the id.
+func (t *Tasks) FindNew(ctx context.Context, id, title string, since time.Time) ([]NewTask, error) {
+	c := t.codec.Load()
+	x := exchange{only: c.used(), fields: c.fieldIDs(), makers: make(map[string]string)}
+	same := notionapi.TextFilterCondition{Equals: title}
+	if !fits(title, spanLimit) || title != strings.TrimSpace(title) {
+		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(title[:prefix(title, spanLimit/20)])}
+	}
+	answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(c.database), &notionapi.DatabaseQueryRequest{
+		Filter: notionapi.AndCompoundFilter{
+			titleFilter{Property: c.columns.title.ID, Title: same},
+			notionapi.TimestampFilter{Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(since.Add(-newSince).UTC().Truncate(time.Minute))}},
+		},
+		PageSize: pageSize,
+	})
+	if err != nil {
+		return nil, t.noted(err)
+	}
+	var near []NewTask
+	for i := range answer.Results {
+		page := &answer.Results[i]
+		made, err := t.read(c, page, &x)
+		if err != nil {
+			return nil, t.noted(err)
+		}
+		sure := made.Token == newPrefix+id
+		if !sure {
+			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(title) {
+				continue
+			}
+			if bot, err := t.maker(ctx); err != nil || x.makers[page.ID.String()] != bot {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if made, err = t.row(ctx, c, page, &x); err != nil {
+			return nil, t.noted(err)
+		}
+		if sure {
+			return []NewTask{{x.reading(made), true}}, nil
+		}
+		near = append(near, NewTask{Reading: x.reading(made)})
+	}
+	return near, nil
+}
+
+// maker is the user who makes the pages.
+func (t *Tasks) maker(ctx context.Context) (string, error) {
+	t.mu.Lock()
+	known := t.bot
+	t.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	me, err := t.client.Me(ctx)
+	if err != nil {
+		return "", err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bot = me.ID
+	return me.ID, nil
+}

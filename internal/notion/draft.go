@@ -1,0 +1,253 @@
+package notion
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/jomei/notionapi"
+)
+
+// Lookup finds what a draft names.
+type Lookup struct {
+	// Person finds the Notion user whom a name, an e-mail address or an id means.
+	Person func(ctx context.Context, who string) (id string, err error)
+	// Task finds the task that a key, an id or a URL means.
+	Task func(ctx context.Context, name string) (task.ID, error)
+}
+
+// Plan is a draft in the terms of the database, see Tasks.Plan.
+type Plan struct {
+	tasks *Tasks
+	codec *codec
+	title string
+	body  string
+	props notionapi.Properties
+	// dependsOn are the dependencies, of which an answer may not show all.
+	dependsOn []task.ID
+}
+
+// Plan says how a draft is written into the database, by its schema as it is known. If
+// that has not what the draft names, the schema is read again first, with one request;
+// what Lookup asks for may take others. The error is a *task.DraftError if the database
+// has not what the draft names, or cannot hold it; else a *claim.StoreError, or the
+// Lookup's own.
+func (t *Tasks) Plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error) {
+	fresh := false
+	if t.all.Load() == nil || t.doubtful.Load() || t.Broken() != nil {
+		if err := t.Check(ctx); err != nil {
+			return nil, storeError(err)
+		}
+		fresh = true
+	}
+	for {
+		if err := t.Broken(); err != nil {
+			return nil, storeError(err)
+		}
+		p, err := t.plan(ctx, d, l)
+		var wrong *task.DraftError
+		if fresh || !errors.As(err, &wrong) {
+			return p, err
+		}
+		// Somebody may have added what is missing.
+		if err := t.Check(ctx); err != nil {
+			return nil, storeError(err)
+		}
+		fresh = true
+	}
+}
+
+// drafting is the making of one plan.
+type drafting struct {
+	*Plan
+	Lookup
+	columns map[string]Column
+	texts   spanWriter
+}
+
+func (t *Tasks) plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error) {
+	c := t.codec.Load()
+	p := &drafting{Plan: &Plan{tasks: t, codec: c, title: d.Title, body: d.Body, dependsOn: d.DependsOn}, Lookup: l, columns: *t.all.Load()}
+	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, stranger{})
+	if err != nil {
+		return nil, &task.DraftError{Detail: err.Error()}
+	}
+	if d.For == "" {
+		delete(props, c.columns.claimedBy.ID)
+	}
+	p.props = props
+	if strings.TrimSpace(d.Title) == "" {
+		return nil, &task.DraftError{Detail: "a task needs a title"}
+	}
+	if !fits(d.Title, spanLimit) {
+		return nil, &task.DraftError{Detail: fmt.Sprintf("the title is too long: want at most %d characters", spanLimit)}
+	}
+	if said, err := json.Marshal(d.Body); err != nil || len(said) > sizeLimit {
+		return nil, &task.DraftError{Detail: fmt.Sprintf("the body is too long: Notion takes %d KB with a page", sizeLimit/1000)}
+	}
+	props[c.columns.title.ID] = value{notionapi.PropertyTypeTitle, p.texts.write(d.Title)}
+	if err := p.priority(d.Priority); err != nil {
+		return nil, err
+	}
+	if err := p.relate(d.DependsOn); err != nil {
+		return nil, err
+	}
+	for _, f := range d.Fields {
+		if err := p.field(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	return p.Plan, nil
+}
+
+// priority writes the priority that goes by a name, ours or the database's.
+func (p *drafting) priority(name string) error {
+	col := p.codec.columns.priority
+	if name = strings.TrimSpace(name); name == "" {
+		return nil
+	}
+	if col.ID == "" {
+		return &task.DraftError{Detail: "the tasks database has no property for priorities: leave the priority out, or add one and name it in tasks.properties.priority"}
+	}
+	if col.Type == typeRichText {
+		p.props[col.ID] = value{notionapi.PropertyTypeRichText, p.texts.write(name)}
+		return nil
+	}
+	own, ok := p.priorityOption(name)
+	if !ok {
+		return &task.DraftError{Detail: fmt.Sprintf("there is no priority %q: there is %s", name, quotedList(col.Options))}
+	}
+	p.props[col.ID] = option(notionapi.PropertyType(col.Type), own)
+	return nil
+}
+
+// priorityOption is the option that a name means: its own, that of the same rank, or our
+// word for the rank.
+func (p *drafting) priorityOption(name string) (string, bool) {
+	options := p.codec.columns.priority.Options
+	if i := slices.IndexFunc(options, func(o string) bool { return strings.EqualFold(o, name) }); i >= 0 {
+		return options[i], true
+	}
+	rank, known := p.codec.priorities[strings.ToLower(name)]
+	for _, ours := range task.Priorities {
+		if !known && strings.EqualFold(ours.String(), name) {
+			rank, known = ours, true
+		}
+	}
+	i := slices.IndexFunc(options, func(o string) bool {
+		of, ok := p.codec.priorities[strings.ToLower(o)]
+		return ok && known && of == rank
+	})
+	if i < 0 {
+		return "", false
+	}
+	return options[i], true
+}
+
+func (p *drafting) relate(ids []task.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	col := p.codec.columns.dependsOn
+	if col.ID == "" {
+		return &task.DraftError{Detail: "the tasks database has no property for what a task depends on: leave it out, or add a relation and name it in tasks.properties.depends_on"}
+	}
+	refs, err := refsTo(ids)
+	if err == nil {
+		p.props[col.ID] = value{notionapi.PropertyTypeRelation, refs}
+	}
+	return err
+}
+
+// relationLimit is how many pages a relation can be given in a request.
+const relationLimit = 100
+
+func refsTo(ids []task.ID) ([]pageRef, error) {
+	var refs []pageRef
+	for _, id := range ids {
+		if ref := (pageRef{string(id)}); !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	if len(refs) > relationLimit {
+		return nil, &task.DraftError{Detail: fmt.Sprintf("a relation to %d pages: Notion takes at most %d", len(refs), relationLimit)}
+	}
+	return refs, nil
+}
+
+// column finds the property that a field names.
+func (p *drafting) column(name string) (Column, error) {
+	col, ok := p.columns[name]
+	if !ok {
+		col, ok = Database{Columns: p.columns}.Similar(name)
+	}
+	if !ok {
+		var there []string
+		for _, name := range slices.Sorted(maps.Keys(p.columns)) {
+			if other := p.columns[name]; writable[other.Type] != nil && p.instead(other) == "" {
+				there = append(there, name)
+			}
+		}
+		has := "none that can be written"
+		if len(there) > 0 {
+			has = quotedList(there)
+		}
+		return Column{}, &task.DraftError{Detail: fmt.Sprintf("the tasks database has no property %q: it has %s", name, has)}
+	}
+	if how := p.instead(col); how != "" {
+		return Column{}, &task.DraftError{Detail: fmt.Sprintf("property %q is no field: %s", col.Name, how)}
+	}
+	if _, twice := p.props[col.ID]; twice {
+		return Column{}, &task.DraftError{Detail: fmt.Sprintf("property %q is given twice", col.Name)}
+	}
+	return col, nil
+}
+
+// instead says how a property of the protocol is given; empty for any other.
+func (p *drafting) instead(col Column) string {
+	c := p.codec.columns
+	switch col.ID {
+	case c.title.ID:
+		return "it is the title"
+	case c.status.ID:
+		return "a new task is OPEN"
+	case c.claimedBy.ID, c.claimedAt.ID, c.token.ID:
+		return "claims are written there; to assign the task, say for which agent it is"
+	case c.priority.ID:
+		return "give the priority as such"
+	case c.dependsOn.ID:
+		return "say what the task depends on as such"
+	}
+	return ""
+}
+
+func (p *drafting) field(ctx context.Context, f task.Field) error {
+	col, err := p.column(f.Name)
+	if err != nil {
+		return err
+	}
+	write := writable[col.Type]
+	if write == nil {
+		return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, which cannot be written", col.Name, cmp.Or(col.Type, "unknown"))}
+	}
+	if len(f.Values) == 0 || len(f.Values) == 1 && strings.TrimSpace(f.Values[0]) == "" {
+		return nil // it is empty without
+	}
+	if len(f.Values) > 1 && !several[col.Type] {
+		return &task.DraftError{Detail: fmt.Sprintf("property %q is of type %s, which takes one value, not %d", col.Name, col.Type, len(f.Values))}
+	}
+	content, err := write(p, ctx, col, f.Values)
+	if err != nil {
+		return err
+	}
+	p.props[col.ID] = value{notionapi.PropertyType(col.Type), content}
+	return nil
+}

@@ -1,0 +1,151 @@
+package notion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"dibs/internal/notion/transport"
+	"dibs/internal/task"
+)
+
+// Markdown is what a page says.
+type Markdown struct {
+	// Text is in Notion's dialect of Markdown, without control characters, see task.Plain.
+	Text string
+	// Missing names what Text does not show, each in one line: blocks that have no form in
+	// Markdown, and what could not be loaded.
+	Missing []string
+}
+
+// maxParts is how many parts of a page are loaded that its first answer leaves out.
+const maxParts = 20
+
+// Markdown reads what a page says. It takes one request, and one more for each part that
+// Notion leaves out of an answer because the page is so long, up to twenty, in the lowest
+// lane unless ctx says otherwise. The error is a *claim.StoreError. A part that cannot
+// be loaded is missing, and no error.
+func (c *Client) Markdown(ctx context.Context, id task.ID) (Markdown, error) {
+	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneSync)
+	text, open, err := c.markdown(ctx, string(id))
+	if err != nil {
+		return Markdown{}, storeError(err)
+	}
+	var md Markdown
+	asked := map[string]bool{string(id): true}
+	for parts := 0; len(open) > 0; open = open[1:] {
+		part := open[0]
+		if asked[part] {
+			continue
+		}
+		asked[part] = true
+		tag := unknownTag(text, part)
+		if parts == maxParts {
+			if tag == nil {
+				md.Missing = append(md.Missing, task.OneLine("a part of the page, "+part, -1))
+			}
+			continue
+		}
+		parts++
+		more, further, err := c.markdown(ctx, part)
+		switch {
+		case err == nil:
+			text = insert(text, tag, more)
+			open = append(open, further...)
+		case ctx.Err() != nil:
+			return Markdown{}, storeError(err)
+		case tag == nil:
+			md.Missing = append(md.Missing, task.OneLine("a part of the page, "+part, -1))
+		}
+	}
+	md.Text = task.Plain(text)
+	md.Missing = append(md.Missing, unshown(md.Text)...)
+	return md, nil
+}
+
+// markdown reads a page, or a block that was left out of one, and the ids of what the
+// answer leaves out.
+func (c *Client) markdown(ctx context.Context, id string) (text string, open []string, err error) {
+	var answer struct {
+		Markdown *string  `json:"markdown"`
+		Unknown  []string `json:"unknown_block_ids"`
+	}
+	if err := c.getIn(ctx, sourcesVersion, "/v1/pages/"+id+"/markdown", nil, &answer); err != nil {
+		return "", nil, err
+	}
+	if answer.Markdown == nil {
+		return "", nil, errNoMarkdown
+	}
+	for _, id := range answer.Unknown {
+		if id, err := task.ParseID(id); err == nil {
+			open = append(open, string(id))
+		}
+	}
+	return *answer.Markdown, open, nil
+}
+
+var errNoMarkdown = errors.New("an answer without Markdown")
+
+// unknown matches the line that stands for what an answer does not show.
+var unknown = regexp.MustCompile(`(?m)^(\t*)<unknown\b([^\n>]*)>[ \t]*(?:\n|\z)`)
+
+// unknownTag finds the line that stands for a block; nil if there is none.
+func unknownTag(text, id string) []int {
+	bare := strings.ReplaceAll(id, "-", "")
+	for _, at := range unknown.FindAllStringSubmatchIndex(text, -1) {
+		if strings.Contains(strings.ReplaceAll(text[at[4]:at[5]], "-", ""), bare) {
+			return at
+		}
+	}
+	return nil
+}
+
+// insert puts what was left out in its place, as deep as that is, or else at the end.
+func insert(text string, tag []int, more string) string {
+	if more != "" && !strings.HasSuffix(more, "\n") {
+		more += "\n"
+	}
+	if tag == nil {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return text + more
+	}
+	var part strings.Builder
+	for line := range strings.Lines(more) {
+		part.WriteString(text[tag[2]:tag[3]] + line)
+	}
+	return text[:tag[0]] + part.String() + text[tag[1]:]
+}
+
+// attribute matches an attribute of a tag.
+var attribute = regexp.MustCompile(`\b(url|alt)="([^"]*)"`)
+
+// maxMissing is how many things that are not shown are named.
+const maxMissing = 50
+
+// unshown names what the text stands in for, each as "bookmark, https://…".
+func unshown(text string) []string {
+	var names []string
+	tags := unknown.FindAllStringSubmatch(text, -1)
+	for i, tag := range tags {
+		if i == maxMissing {
+			return append(names, fmt.Sprintf("%d more", len(tags)-i))
+		}
+		said := make(map[string]string)
+		for _, a := range attribute.FindAllStringSubmatch(tag[2], -1) {
+			said[a[1]] = a[2]
+		}
+		name := said["alt"]
+		if name == "" {
+			name = "a block"
+		}
+		if said["url"] != "" {
+			name += ", " + said["url"]
+		}
+		names = append(names, task.OneLine(name, -1))
+	}
+	return names
+}

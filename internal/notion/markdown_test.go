@@ -1,0 +1,234 @@
+package notion_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/notion"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// wrote makes a task whose page says that.
+func (w *world) wrote(markdown string) task.ID {
+	w.Helper()
+	id := w.page(props{"Name": title("Read me")})
+	if err := w.emulator.WriteMarkdown(string(id), markdown); err != nil {
+		w.Fatal(err)
+	}
+	w.emulator.ResetRequests()
+	return id
+}
+
+func TestMarkdownOfALongPageIsWhole(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const long = "one\n- two\n\t- three\n\t\t- four\nfive\n"
+		id := w.wrote(long)
+		for limit, want := range map[int]int{0: 1, 4: 2, 3: 3, 2: 3, 1: 5} {
+			if err := w.emulator.SetMarkdownLimit(limit); err != nil {
+				t.Fatal(err)
+			}
+			w.emulator.ResetRequests()
+			md, err := w.client.Markdown(w.Context(), id)
+			if diff := cmp.Diff(notion.Markdown{Text: long}, md); diff != "" || err != nil {
+				t.Errorf("%d blocks in an answer: %v (-want +got):\n%s", limit, err, diff)
+			}
+			if got := w.emulator.Requests(); len(got) != want {
+				t.Errorf("%d blocks in an answer: %d requests, want %d", limit, len(got), want)
+			}
+		}
+	})
+}
+
+func TestMarkdownIsBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.wrote(strings.Repeat("a line\n", 30))
+		if err := w.emulator.SetMarkdownLimit(1); err != nil {
+			t.Fatal(err)
+		}
+		md, err := w.client.Markdown(w.Context(), id)
+		if err != nil || strings.Count(md.Text, "a line\n") != 21 || len(md.Missing) != 9 || !strings.HasPrefix(md.Missing[0], "paragraph, https://") {
+			t.Errorf("%v: %q, without %q", err, md.Text, md.Missing)
+		}
+		if n := len(w.emulator.Requests()); n != 21 {
+			t.Errorf("%d requests, want 21", n)
+		}
+	})
+}
+
+func TestMarkdownNamesWhatItDoesNotShow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.wrote("before\n")
+		w.answering("/markdown", func(body map[string]any) {
+			if body["id"] == string(id) {
+				body["markdown"] = "before\n<unknown url=\"https://www.notion.so/a\nb\" alt=\"x\"/>\n" +
+					"<unknown url=\"https://www.notion.so/0123\" alt=\"bookmark\u202e\"/>\n\t<unknown/>\nin a <unknown alt=\"line\"/> of text\n"
+				body["unknown_block_ids"] = []any{"11111111-2222-3333-4444-555555555555", "nonsense", 7, string(id)}[:2]
+			}
+		})
+		md, err := w.client.Markdown(w.Context(), id)
+		want := []string{"a part of the page, 11111111-2222-3333-4444-555555555555", "bookmark, https://www.notion.so/0123", "a block"}
+		if diff := cmp.Diff(want, md.Missing); diff != "" || err != nil {
+			t.Errorf("missing (-want +got), %v:\n%s", err, diff)
+		}
+	})
+}
+
+func TestMarkdownIsPlain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.wrote("a\x1b[2Jb\u202e\n\u200btab\there\n")
+		md, err := w.client.Markdown(w.Context(), id)
+		if err != nil || md.Text != "ab\ntab\there\n" {
+			t.Errorf("%q, %v", md.Text, err)
+		}
+		if err := w.emulator.AddComment(string(id), "", "look\x1b]0;x\x07 here"); err != nil {
+			t.Fatal(err)
+		}
+		comments, err := w.client.Comments(w.Context(), id)
+		if err != nil || len(comments) != 1 || comments[0].Text != "look here" {
+			t.Errorf("%+v, %v", comments, err)
+		}
+		if err := w.emulator.EditPage(string(id), props{"Name": title("Fix\x1b[31m it\u202e"), "note": richText("a\x07\nb")}); err != nil {
+			t.Fatal(err)
+		}
+		if read := w.get(w.tasks(notion.TaskSchema{}), id); read.Title != "Fix it" || read.Note != "a\nb" {
+			t.Errorf("%+v", read)
+		}
+	})
+}
+
+func TestMarkdownFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault emulator.Fault
+		kind  claim.StoreErrorKind
+		said  string
+		sent  int
+	}{
+		"no capability": {emulator.Fault{Kind: emulator.Forbidden403}, claim.Refused, "capabilities", 1},
+		"for a while":   {emulator.Fault{Kind: emulator.HTML502, Times: 2}, 0, "", 3},
+		"for long":      {emulator.Fault{Kind: emulator.HTML502}, claim.Unavailable, "502", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				id := w.wrote("text\n")
+				tt.fault.Method, tt.fault.Path = http.MethodGet, "/v1/pages/*/markdown"
+				w.emulator.Inject(tt.fault)
+				md, err := w.client.Markdown(w.Context(), id)
+				if n := len(w.emulator.Requests()); n != tt.sent {
+					t.Errorf("%d requests, want %d", n, tt.sent)
+				}
+				if tt.said == "" {
+					if err != nil || md.Text != "text\n" {
+						t.Errorf("%+v, %v", md, err)
+					}
+					return
+				}
+				failed, ok := err.(*claim.StoreError)
+				if !ok || failed.Kind != tt.kind || !strings.Contains(err.Error(), tt.said) {
+					t.Errorf("%v, want %q", err, tt.said)
+				}
+			})
+		})
+	}
+	inWorld(t, func(w *world) {
+		id := w.wrote("text\n")
+		w.answering("/markdown", func(body map[string]any) { delete(body, "markdown") })
+		if md, err := w.client.Markdown(w.Context(), id); err == nil || !strings.Contains(err.Error(), "without Markdown") {
+			t.Errorf("%+v, %v", md, err)
+		}
+	})
+}
+
+// A part that is not shown to the connection is named; the rest is there.
+func TestMarkdownWithoutAPart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.wrote("one\ntwo\nthree\n")
+		if err := w.emulator.SetMarkdownLimit(2); err != nil {
+			t.Fatal(err)
+		}
+		w.through(func(req *http.Request) {
+			if strings.HasSuffix(req.URL.Path, "/markdown") && !strings.Contains(req.URL.Path, string(id)) {
+				req.URL.Path = "/v1/pages/11111111-2222-3333-4444-555555555555/markdown"
+			}
+		})
+		md, err := w.client.Markdown(w.Context(), id)
+		if err != nil || !strings.HasPrefix(md.Text, "one\ntwo\n<unknown") || len(md.Missing) != 1 || !strings.HasPrefix(md.Missing[0], "paragraph, ") {
+			t.Errorf("%v: %+v", err, md)
+		}
+	})
+}
+
+// It is sent in the version that is documented, or a later one if need be.
+func TestMarkdownInVersions(t *testing.T) {
+	for _, tt := range []struct{ spoken, want string }{
+		{"2022-06-28 2025-09-03 2026-03-11", "2025-09-03"}, {"2025-09-03", "2025-09-03"}, {"2026-03-11", "2026-03-11"}, {"2022-06-28 2026-03-11", "2026-03-11"}, {"2022-06-28", ""},
+	} {
+		inWorld(t, func(w *world) {
+			id := w.wrote("text\n")
+			if err := w.emulator.SetVersions(strings.Fields(tt.spoken)...); err != nil {
+				t.Fatal(err)
+			}
+			sent := ""
+			w.through(func(req *http.Request) { sent = req.Header.Get("Notion-Version") })
+			md, err := w.client.Markdown(w.Context(), id)
+			if tt.want == "" {
+				if err == nil || !strings.Contains(err.Error(), "takes none of the versions") {
+					t.Errorf("a server that speaks %s: %v", tt.spoken, err)
+				}
+				return
+			}
+			if err != nil || md.Text != "text\n" || sent != tt.want {
+				t.Errorf("a server that speaks %s: %+v, %v, sent in %s", tt.spoken, md, err, sent)
+			}
+			if _, err := w.client.Comments(w.Context(), id); err != nil {
+				t.Errorf("a server that speaks %s: %v", tt.spoken, err)
+			}
+		})
+	}
+}
+
+func TestCommentsWithoutTheCapability(t *testing.T) {
+	inWorld(t, func(w *world) {
+		id := w.wrote("text\n")
+		w.emulator.Inject(emulator.Fault{Kind: emulator.Forbidden403, Path: "/v1/comments"})
+		_, err := w.client.Comments(w.Context(), id)
+		failed, ok := err.(*claim.StoreError)
+		if !ok || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "to read comments the connection needs a capability that is off by default") {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever is answered, reading it ends, and what comes out is plain.
+func FuzzMarkdown(f *testing.F) {
+	f.Add("a\n<unknown url=\"https://www.notion.so/00000000000040008000000000000001\" alt=\"x\"/>\n", "\tb\x1b", 3)
+	f.Fuzz(func(t *testing.T, text, part string, n int) {
+		var ids []any
+		for i := range min(max(n, 0), 40) {
+			ids = append(ids, fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
+		}
+		inWorld(t, func(w *world) {
+			id := w.wrote("")
+			answers := 0
+			w.answering("/markdown", func(body map[string]any) {
+				if answers++; answers > 1 {
+					text = part
+				}
+				body["markdown"], body["unknown_block_ids"] = text, ids
+			})
+			md, err := w.client.Markdown(w.Context(), id)
+			if err == nil && (md.Text != task.Plain(md.Text) || slices.ContainsFunc(md.Missing, func(s string) bool { return s != task.OneLine(s, -1) })) {
+				t.Errorf("%+q", md)
+			}
+			if sent := len(w.emulator.Requests()); sent > 21 {
+				t.Errorf("%d requests", sent)
+			}
+		})
+	})
+}

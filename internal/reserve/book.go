@@ -1,0 +1,431 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/claim"
+)
+
+// Storage is where reservations survive the daemon. Its methods are safe for concurrent
+// use; each is one transaction, on the disk when it returns.
+type Storage interface {
+	// Reservations returns all that are stored.
+	Reservations(ctx context.Context) ([]Reservation, error)
+	// StoreReservation stores a reservation, in place of the one of its id if there is one,
+	// with the events that go with it.
+	StoreReservation(ctx context.Context, r Reservation, news ...Event) error
+	// EndReservations removes reservations, with the events that go with that.
+	EndReservations(ctx context.Context, ids []string, news ...Event) error
+	// SumReservations stores an event that sums up others.
+	SumReservations(ctx context.Context, e Event) error
+}
+
+// Config is what a Book is made of. All fields are required.
+type Config struct {
+	Storage Storage
+	// Claim returns a claim in whatever state it is.
+	Claim func(context.Context, claim.ID) (claim.Claim, error)
+	// Lives reports whether a process is alive, and still the one that was named.
+	Lives func(alive.Process) bool
+	// Now is Notion's time.
+	Now func() time.Time
+	// Told is called when there is news.
+	Told func()
+	Log  *slog.Logger
+}
+
+// How long a reservation lasts at the most, and one without a claim or process that does
+// not say how long.
+const (
+	MaxFor     = 24 * time.Hour
+	DefaultFor = 30 * time.Minute
+)
+
+// Book knows what is reserved. It is safe for concurrent use.
+type Book struct {
+	config Config
+	wake   chan struct{}
+
+	// changing is held while something is decided and stored, and mu while it is looked
+	// at: who looks does not wait for the disk.
+	changing sync.Mutex
+	rates    rates
+	folds    folds
+
+	mu   sync.RWMutex
+	live []entry // in the order in which they were made
+}
+
+// entry is a reservation, and its targets so that they can be compared.
+type entry struct {
+	Reservation
+	marks []mark
+}
+
+// NewBook returns a book of the reservations that are stored.
+func NewBook(ctx context.Context, c Config) (*Book, error) {
+	b := &Book{config: c, wake: make(chan struct{}, 1), rates: make(rates), folds: make(folds)}
+	stored, err := c.Storage.Reservations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range stored {
+		e, err := entryOf(r)
+		if err != nil { // by what a later version knows
+			c.Log.Warn("a reservation is left out, because it cannot be read", "reservation", r.ID, "agent", r.Agent, "error", err)
+			continue
+		}
+		b.live = append(b.live, e)
+	}
+	return b, nil
+}
+
+func entryOf(r Reservation) (entry, error) {
+	e := entry{Reservation: r, marks: make([]mark, len(r.Targets))}
+	for i, t := range r.Targets {
+		var err error
+		if e.marks[i], err = markOf(t); err != nil {
+			return entry{}, err
+		}
+	}
+	return e, nil
+}
+
+// Request asks for a reservation.
+type Request struct {
+	Agent   string
+	UID     int
+	Targets []Target
+	Folder  string
+	Shared  bool
+	// For is how long; zero for as long as the claim or the process lasts, or for
+	// DefaultFor if there is neither.
+	For     time.Duration
+	Claim   claim.ID
+	Process alive.Process
+}
+
+// Reserve reserves all that r asks for, or nothing. To ask for the same again renews it.
+// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage.
+func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
+	if err := r.check(); err != nil {
+		return Reservation{}, err
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	// What is over stays over, whatever comes of its claim: it is removed before its
+	// place is given to somebody else.
+	if err := b.endOver(ctx); err != nil {
+		return Reservation{}, err
+	}
+	now := b.config.Now()
+	made := Reservation{
+		ID: claim.NewEventID(now), Agent: r.Agent, UID: r.UID, Targets: r.Targets, Folder: r.Folder, Shared: r.Shared,
+		Made: now, Until: now.Add(r.lasts()), Claim: r.Claim, Process: r.Process,
+	}
+	if err := b.bound(ctx, &made); err != nil {
+		return Reservation{}, err
+	}
+	e, err := entryOf(made)
+	if err != nil {
+		return Reservation{}, &InvalidError{Detail: err.Error()}
+	}
+	if taken := b.taken(ctx, e); taken != nil {
+		return Reservation{}, taken
+	}
+	before := slices.IndexFunc(b.live, func(other entry) bool { return made.same(other.Reservation) })
+	if before >= 0 {
+		e.ID, e.Made = b.live[before].ID, b.live[before].Made
+		if e.Process == (alive.Process{}) {
+			e.Process = b.live[before].Process
+		}
+		return b.standing(ctx, e.Reservation), b.put(ctx, e, before)
+	}
+	if err := b.room(e.Reservation, now); err != nil {
+		return Reservation{}, err
+	}
+	if err := b.put(ctx, e, -1, b.told(e.Reservation, now)...); err != nil {
+		return Reservation{}, err
+	}
+	return b.standing(ctx, e.Reservation), nil
+}
+
+// put stores an entry, in place of one that there is, or as a new one.
+func (b *Book) put(ctx context.Context, e entry, in int, news ...Event) error {
+	if err := b.config.Storage.StoreReservation(ctx, e.Reservation, news...); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	next := slices.Clone(b.live)
+	if in >= 0 {
+		next[in] = e
+	} else {
+		next = append(next, e)
+	}
+	b.live = next
+	b.mu.Unlock()
+	b.rouse()
+	b.config.Told()
+	return nil
+}
+
+// check reports a request that cannot be.
+func (r Request) check() error {
+	invalid := func(format string, args ...any) error {
+		return &InvalidError{Detail: fmt.Sprintf(format, args...)}
+	}
+	total := 0
+	for _, t := range r.Targets {
+		if len(t.Text) > MaxText {
+			return invalid("a pattern of %d bytes: want at most %d", len(t.Text), MaxText)
+		}
+		total += len(t.Text)
+	}
+	switch {
+	case len(r.Targets) == 0 || len(r.Targets) > MaxPatterns:
+		return invalid("%d patterns: want 1 to %d at a time; reserve a folder, such as src/, for more files", len(r.Targets), MaxPatterns)
+	case total > MaxTexts:
+		return invalid("patterns of %d bytes together: want at most %d", total, MaxTexts)
+	case r.For < 0 || r.For > MaxFor:
+		return invalid("for %v: want a time up to %v", r.For, MaxFor)
+	}
+	return nil
+}
+
+// lasts is how long the reservation lasts at the most.
+func (r Request) lasts() time.Duration {
+	switch {
+	case r.For > 0:
+		return r.For
+	case r.Claim != "" || r.Process != (alive.Process{}):
+		return MaxFor
+	}
+	return DefaultFor
+}
+
+// bound looks whether the claim of a reservation lives.
+func (b *Book) bound(ctx context.Context, r *Reservation) error {
+	if r.Claim == "" {
+		return nil
+	}
+	c, err := b.config.Claim(ctx, r.Claim)
+	if err != nil {
+		return err
+	}
+	if c.Agent != r.Agent {
+		return &InvalidError{Detail: fmt.Sprintf("claim %s is %s's: name one of %s's own", c.ID, c.Agent, r.Agent)}
+	}
+	if c.State != claim.Held {
+		return claim.NotHeld(c)
+	}
+	if !c.StaleAt.After(r.Made) {
+		return &claim.Lost{Claim: c, Detail: "its lease is over, and was not renewed"}
+	}
+	return nil
+}
+
+// taken returns who has what e asks for, or may have; of several, who has it longest.
+func (b *Book) taken(ctx context.Context, e entry) error {
+	var worst *Taken
+	for _, other := range b.live {
+		if other.Agent == e.Agent || other.Shared && e.Shared {
+			continue
+		}
+		for _, m := range e.marks {
+			i := slices.IndexFunc(other.marks, m.meets)
+			if i < 0 {
+				continue
+			}
+			r := b.standing(ctx, other.Reservation)
+			if worst == nil || r.Until.After(worst.Until) {
+				worst = &Taken{Asked: m.text, Pattern: other.marks[i].text, By: r, Until: r.Until, Anywhere: anywhere(m)}
+			}
+			break
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return worst
+}
+
+// Check reports as *Taken what of the targets agent may not touch, because others have it:
+// what they have exclusively, and what they share unless the agent shares it, too. It
+// writes nothing and waits for nobody.
+func (b *Book) Check(ctx context.Context, agent string, targets []Target) error {
+	b.mu.RLock()
+	live := b.live
+	b.mu.RUnlock()
+	var worst *Taken
+	for _, t := range targets {
+		if err := t.check(); err != nil {
+			return &InvalidError{Detail: err.Error()}
+		}
+		within, err := withinOf(t)
+		if err != nil {
+			return &InvalidError{Detail: err.Error()}
+		}
+		shares := false
+		var found *Taken
+		for _, e := range live {
+			i := slices.IndexFunc(e.marks, func(m mark) bool { return m.covers(t, within) })
+			if i < 0 {
+				continue
+			}
+			r := b.standing(ctx, e.Reservation)
+			switch over, _ := b.over(ctx, e.Reservation); {
+			case over != "":
+			case e.Agent == agent:
+				shares = shares || e.Shared
+			case found == nil || found.By.Shared && !e.Shared || found.By.Shared == e.Shared && r.Until.After(found.Until):
+				found = &Taken{Asked: t.Text, Pattern: e.marks[i].text, By: r, Until: r.Until}
+			}
+		}
+		if found != nil && !(found.By.Shared && shares) && (worst == nil || found.Until.After(worst.Until)) {
+			worst = found
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return worst
+}
+
+// List returns what is reserved, in the order in which it was made: by one agent, or by
+// all.
+func (b *Book) List(ctx context.Context, agent string) []Reservation {
+	b.mu.RLock()
+	live := b.live
+	b.mu.RUnlock()
+	var out []Reservation
+	for _, e := range live {
+		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
+			out = append(out, b.standing(ctx, e.Reservation))
+		}
+	}
+	return out
+}
+
+// Find returns a reservation. The error is *UnknownError.
+func (b *Book) Find(ctx context.Context, id string) (Reservation, error) {
+	for _, r := range b.List(ctx, "") {
+		if r.ID == id {
+			return r, nil
+		}
+	}
+	return Reservation{}, &UnknownError{ID: id}
+}
+
+// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is. The
+// error is *UnknownError or *OthersError, or that of the storage.
+func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	r, err := b.Find(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	if agent != "" && r.Agent != agent {
+		return r, &OthersError{ID: id, Agent: r.Agent}
+	}
+	return r, b.end(ctx, map[string]string{id: "given back"})
+}
+
+// standing is a reservation with the time at which it ends as things are: with the lease
+// of its claim at the latest.
+func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
+	if r.Claim == "" {
+		return r
+	}
+	c, err := b.config.Claim(ctx, r.Claim)
+	if err == nil && c.State == claim.Held && c.StaleAt.Before(r.Until) {
+		r.Until = c.StaleAt
+	}
+	return r
+}
+
+// over says why a reservation is over; empty if it is not.
+func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) {
+	now := b.config.Now()
+	if !r.Until.After(now) {
+		return "its time is over", nil
+	}
+	if r.Process != (alive.Process{}) && !b.config.Lives(r.Process) {
+		return fmt.Sprintf("process %d is gone", r.Process.ID), nil
+	}
+	if r.Claim == "" {
+		return "", nil
+	}
+	c, err := b.config.Claim(ctx, r.Claim)
+	switch {
+	case errors.Is(err, claim.ErrUnknownClaim):
+		return "its claim is over", nil
+	case err != nil:
+		return "", err
+	case c.State == claim.Finishing && c.Finish != nil:
+		return "its claim is over: " + string(c.Finish.As), nil
+	case c.State != claim.Held:
+		return "its claim is over: " + string(c.Ending), nil
+	case !c.StaleAt.After(now):
+		return "its claim was not renewed", nil
+	}
+	return "", nil
+}
+
+// endOver ends what is over. changing is held.
+func (b *Book) endOver(ctx context.Context) error {
+	ends := make(map[string]string)
+	for _, e := range b.live {
+		why, err := b.over(ctx, e.Reservation)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			ends[e.ID] = why
+		}
+	}
+	return b.end(ctx, ends)
+}
+
+// end ends reservations, by id, for the reasons given. changing is held.
+func (b *Book) end(ctx context.Context, ends map[string]string) error {
+	if len(ends) == 0 {
+		return nil
+	}
+	now := b.config.Now()
+	var ids []string
+	var news []Event
+	left := make([]entry, 0, len(b.live))
+	for _, e := range b.live {
+		why, ended := ends[e.ID]
+		if !ended {
+			left = append(left, e)
+			continue
+		}
+		ids = append(ids, e.ID)
+		news = append(news, Event{At: now, Kind: claim.KindUnreserved, Of: e.Reservation, Why: why})
+	}
+	if err := b.config.Storage.EndReservations(ctx, ids, news...); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.live = left
+	b.mu.Unlock()
+	b.config.Told()
+	return nil
+}
+
+// rouse has the loop look at once.
+func (b *Book) rouse() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}

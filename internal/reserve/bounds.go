@@ -1,0 +1,63 @@
+package reserve
+
+import (
+	"fmt"
+	"time"
+)
+
+// How many patterns may be reserved at a time: by an agent, by a user under whatever
+// names, and by all. Every pattern that is reserved makes every request a little slower.
+const (
+	maxOfAgent = 256
+	maxOfUser  = 1024
+	maxOfAll   = 4096
+)
+
+// How many reservations a user may make: that many at once, and then one every so often.
+// Each leaves lines in the record.
+const (
+	burst = 200
+	every = 5 * time.Second
+)
+
+// rates has by user how many reservations were made, as the time at which none would
+// count any longer.
+type rates map[int]time.Time
+
+// room reports as *Full that a reservation is one too many, and counts it otherwise.
+// changing is held.
+func (b *Book) room(r Reservation, now time.Time) error {
+	ofAgent, ofUser, all := 0, 0, 0
+	for _, e := range b.live {
+		all += len(e.Targets)
+		if e.Agent == r.Agent {
+			ofAgent += len(e.Targets)
+		}
+		if e.UID == r.UID {
+			ofUser += len(e.Targets)
+		}
+	}
+	n := len(r.Targets)
+	switch {
+	case ofAgent+n > maxOfAgent:
+		return &Full{Detail: fmt.Sprintf("%s has %d patterns reserved, of at most %d: give some back with dibs unreserve, or reserve folders in the place of files", r.Agent, ofAgent, maxOfAgent)}
+	case ofUser+n > maxOfUser:
+		return &Full{Detail: fmt.Sprintf("the user of this agent has %d patterns reserved under all names, of at most %d: give some back with dibs unreserve", ofUser, maxOfUser)}
+	case all+n > maxOfAll:
+		return &Full{Detail: fmt.Sprintf("%d patterns are reserved by all agents, of at most %d: try again when some were given back", all, maxOfAll)}
+	}
+	free := b.rates[r.UID]
+	if free.Before(now) {
+		free = now
+	}
+	if wait := free.Add(every).Sub(now) - burst*every; wait > 0 {
+		return &Full{Detail: fmt.Sprintf("too many reservations were made by the user of this agent: reserve more patterns at a time, and renew in the place of making new ones; try again in %v", wait.Round(time.Second)), RetryAfter: wait}
+	}
+	b.rates[r.UID] = free.Add(every)
+	for uid, at := range b.rates {
+		if at.Before(now) {
+			delete(b.rates, uid)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package reserve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Glob is a pattern as in a .gitignore that stands at the top of a place. It covers the
+// files and folders that it matches, and all that is in those folders, see OfFiles. It is anchored:
+// what stands anywhere below begins with `/**/`. The zero Glob covers nothing.
+type Glob struct {
+	text  string
+	parts []part
+	// within is set if the pattern ends with a slash: of what it matches, only folders count.
+	within bool
+	// leaf is set if what it matches are files, which have nothing in them.
+	leaf bool
+}
+
+// OfFiles returns the Glob that takes what g matches for files: it does not cover what
+// would be in a folder of such a name. One that ends with a slash stays as it is.
+func (g Glob) OfFiles() Glob {
+	g.leaf = !g.within
+	return g
+}
+
+// part is what stands between two slashes of a Glob.
+type part struct {
+	deep   bool // `**`: any number of folders, none too
+	text   string
+	exact  string // the only name that it matches, if plain is set
+	plain  bool
+	tokens []token // if plain is not set
+}
+
+// maxName is the longest name of a file that file systems know, in bytes.
+const maxName = 255
+
+// maxParts is how many parts a glob may have.
+const maxParts = 256
+
+// ParseGlob reads a pattern that begins with a slash. The error says what is wrong with
+// it, as the end of a sentence about it.
+func ParseGlob(text string) (Glob, error) {
+	g := Glob{text: text}
+	rest, anchored := strings.CutPrefix(text, "/")
+	if !anchored {
+		return Glob{}, fmt.Errorf("does not begin with a slash")
+	}
+	if !utf8.ValidString(text) {
+		return Glob{}, fmt.Errorf("is not text in UTF-8")
+	}
+	rest, g.within = strings.CutSuffix(rest, "/")
+	if strings.Count(rest, "/") >= maxParts {
+		return Glob{}, fmt.Errorf("has more than %d parts between slashes", maxParts)
+	}
+	for name := range strings.SplitSeq(rest, "/") {
+		p, err := parsePart(name)
+		if err != nil {
+			return Glob{}, err
+		}
+		if n := len(g.parts); p.deep && n > 0 && g.parts[n-1].deep {
+			continue // the same again
+		}
+		g.parts = append(g.parts, p)
+	}
+	// What ends with `/**` covers what is in a folder, and not the folder.
+	if last := len(g.parts) - 1; g.parts[last].deep {
+		g.parts[last] = part{text: "*", tokens: []token{{kind: star}}}
+	}
+	return g, nil
+}
+
+func parsePart(name string) (part, error) {
+	switch {
+	case name == "":
+		return part{}, fmt.Errorf("has nothing between two slashes")
+	case name == "." || name == "..":
+		return part{}, fmt.Errorf("has a part %q, which matches nothing: write it from a folder that it is in", name)
+	case name == "**":
+		return part{deep: true, text: name}, nil
+	case len(name) > 2*maxName:
+		return part{}, fmt.Errorf("has a part of %d bytes: no file has such a name", len(name))
+	case strings.Contains(name, "[:"):
+		return part{}, fmt.Errorf("has a class of characters by name, such as [[:digit:]]: write the characters, such as [0-9]")
+	}
+	// The library knows alternatives in braces, and a .gitignore does not.
+	text := strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`).Replace(name)
+	tokens, ok := tokenize(text)
+	if !ok || !doublestar.ValidatePattern(text) {
+		return part{}, fmt.Errorf("has a bracket without its pair, an empty class, or a backslash at the end of a part")
+	}
+	p := part{text: text, tokens: tokens}
+	if exact, plain := plainOf(tokens); plain {
+		p.exact, p.plain, p.tokens = exact, true, nil
+	}
+	return p, nil
+}
+
+// String returns the pattern as it was parsed.
+func (g Glob) String() string { return g.text }
+
+// Match reports whether g covers the file or folder of that path, which begins with no
+// slash. folder says that it is a folder.
+func (g Glob) Match(path string, folder bool) bool {
+	if len(g.parts) == 0 || path == "" {
+		return false
+	}
+	names := strings.Split(path, "/")
+	// at[i] says that the first i parts match the names so far.
+	at, next := make([]bool, len(g.parts)+1), make([]bool, len(g.parts)+1)
+	at[0] = true
+	g.skipDeep(at)
+	for n, name := range names {
+		clear(next)
+		for i, p := range g.parts {
+			switch {
+			case !at[i]:
+			case p.deep:
+				next[i] = true
+			case p.match(name):
+				next[i+1] = true
+			}
+		}
+		g.skipDeep(next)
+		last := n == len(names)-1
+		if next[len(g.parts)] && (!g.within || folder || !last) && (!g.leaf || !folder && last) {
+			return true
+		}
+		at, next = next, at
+	}
+	return false
+}
+
+// skipDeep has each `**` match no folder at all.
+func (g Glob) skipDeep(at []bool) {
+	for i, p := range g.parts {
+		if at[i] && p.deep {
+			at[i+1] = true
+		}
+	}
+}
+
+func (p part) match(name string) bool {
+	if p.plain {
+		return p.exact == name
+	}
+	return doublestar.MatchUnvalidated(p.text, name)
+}
+
+// budget is how many steps the comparison of two globs may take. What is not decided by
+// then may overlap.
+const budget = 20_000
+
+// Overlaps reports whether there may be a path that both cover. It never says no where
+// there is one; yes it may also say of two that are hard to compare.
+func (g Glob) Overlaps(h Glob) bool {
+	if len(g.parts) == 0 || len(h.parts) == 0 {
+		return false
+	}
+	o := overlap{g: g, h: h, seen: make([]bool, len(g.parts)*len(h.parts)), left: budget}
+	return o.from(0, 0)
+}
+
+// overlap looks for a path of which the parts of g cover the beginning, and those of h, too.
+type overlap struct {
+	g, h Glob
+	seen []bool // by i and j, see from
+	left int
+}
+
+// from reports whether g[i:] and h[j:] may match a path together.
+func (o *overlap) from(i, j int) bool {
+	g, h := o.g.parts, o.h.parts
+	switch {
+	case i == len(g) && j == len(h):
+		return true // a file, or something in a folder
+	case i == len(g):
+		return !o.g.leaf || rest(h[j:]) == 0 // it covers whatever the rest of the other matches
+	case j == len(h):
+		return !o.h.leaf || rest(g[i:]) == 0
+	}
+	if o.left--; o.left < 0 {
+		return true
+	}
+	if at := i*len(h) + j; o.seen[at] {
+		return false
+	} else {
+		o.seen[at] = true
+	}
+	p, q := g[i], h[j]
+	switch {
+	case p.deep && q.deep:
+		return o.from(i+1, j) || o.from(i, j+1)
+	case p.deep:
+		return o.from(i+1, j) || o.from(i, j+1)
+	case q.deep:
+		return o.from(i, j+1) || o.from(i+1, j)
+	}
+	return p.overlaps(q, &o.left) && o.from(i+1, j+1)
+}
+
+// rest is how many names parts take at least.
+func rest(parts []part) (n int) {
+	for _, p := range parts {
+		if !p.deep {
+			n++
+		}
+	}
+	return n
+}
+
+func (p part) overlaps(q part, left *int) bool {
+	switch {
+	case p.plain && q.plain:
+		return p.exact == q.exact
+	case q.plain:
+		p, q = q, p
+		fallthrough
+	case p.plain:
+		// The library goes through the name once for each star, at worst.
+		if *left -= len(p.exact) * len(q.text) / 64; *left < 0 {
+			return true
+		}
+		return q.match(p.exact)
+	}
+	return tokensOverlap(p.tokens, q.tokens, left)
+}
+
+// Escape writes a path so that a Glob takes none of its characters for more than
+// themselves.
+func Escape(path string) string {
+	var out strings.Builder
+	for _, b := range []byte(path) {
+		if slices.Contains([]byte(`\*?[]{}!#`), b) {
+			out.WriteByte('\\')
+		}
+		out.WriteByte(b)
+	}
+	return out.String()
+}

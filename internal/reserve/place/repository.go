@@ -1,0 +1,95 @@
+package place
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// repository is the one that a folder is in.
+type repository struct {
+	// top is the folder that its worktree begins at.
+	top string
+	// common is the directory that all worktrees of the repository share, which is how it
+	// is known; empty if there is no repository.
+	common string
+}
+
+// repository returns the one that a resolved path is in.
+func (f *folder) repository(path string) repository {
+	if r, known := f.repositories[path]; known {
+		return r
+	}
+	r := repository{top: path, common: commonOf(path)}
+	if up := filepath.Dir(path); r.common == "" && up != path {
+		r = f.repository(up)
+	} else if r.common == "" {
+		r.top = ""
+	}
+	f.repositories[path] = r
+	return r
+}
+
+// commonOf returns the common git directory of the worktree that begins at a folder, if
+// one does. It reads what git writes, because to run git would take longer than an editor
+// is to wait.
+func commonOf(folder string) string {
+	git := filepath.Join(folder, ".git")
+	info, err := os.Stat(git)
+	if err != nil {
+		return ""
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return ""
+	}
+	if !info.IsDir() { // a worktree, or a submodule
+		said, ok := firstLine(git)
+		path, is := strings.CutPrefix(said, "gitdir: ")
+		if !ok || !is {
+			return ""
+		}
+		git = from(folder, path)
+	}
+	if _, err := os.Lstat(filepath.Join(git, "HEAD")); err != nil {
+		return ""
+	}
+	if path, ok := firstLine(filepath.Join(git, "commondir")); ok {
+		git = from(git, path)
+	}
+	real, err := filepath.EvalSymlinks(git)
+	if err != nil {
+		return ""
+	}
+	return real
+}
+
+// from is a path that is relative to a folder, or absolute.
+func from(folder, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+// maxLine is the longest line that git's own files have here, in bytes.
+const maxLine = 8192
+
+func firstLine(file string) (line string, ok bool) {
+	opened, err := os.Open(file)
+	if err != nil {
+		return "", false
+	}
+	defer opened.Close()
+	data := make([]byte, maxLine)
+	n, err := opened.Read(data)
+	if err != nil {
+		return "", false
+	}
+	line, _, _ = strings.Cut(string(data[:n]), "\n")
+	return strings.TrimRight(line, "\r"), line != ""
+}
+
+// isNoFolder reports a path that goes on below a file.
+func isNoFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -1,0 +1,138 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/claim"
+)
+
+// Reservation is an agent's lease on what its targets mean. Its times are Notion's.
+type Reservation struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	// UID is the user who asked for it, -1 for an unknown one.
+	UID     int      `json:"uid"`
+	Targets []Target `json:"targets"`
+	// Folder is where the patterns were given, for people.
+	Folder string `json:"folder,omitempty"`
+	// Shared has others share it who ask for that, too.
+	Shared bool      `json:"shared,omitempty"`
+	Made   time.Time `json:"made_at"`
+	// Until is when it ends at the latest.
+	Until time.Time `json:"until"`
+	// Claim is the claim that it ends with; empty for none.
+	Claim claim.ID `json:"claim,omitempty"`
+	// Process is the process that it ends with; zero for none.
+	Process alive.Process `json:"process,omitzero"`
+}
+
+// Patterns returns what was written.
+func (r Reservation) Patterns() []string {
+	out := make([]string, len(r.Targets))
+	for i, t := range r.Targets {
+		out[i] = t.Text
+	}
+	return out
+}
+
+// maxTold is how much of the patterns is told of in one line, in bytes.
+const maxTold = 200
+
+// Says names what is reserved, in a line.
+func (r Reservation) Says() string {
+	var out strings.Builder
+	for i, t := range r.Targets {
+		if i > 0 && out.Len()+len(t.Text) > maxTold {
+			fmt.Fprintf(&out, " and %d more", len(r.Targets)-i)
+			break
+		}
+		if i > 0 {
+			out.WriteString(", ")
+		}
+		out.WriteString(t.Text)
+	}
+	if r.Shared {
+		out.WriteString(" (shared)")
+	}
+	return out.String()
+}
+
+// same reports whether r asks again for what other is.
+func (r Reservation) same(other Reservation) bool {
+	if r.Agent != other.Agent || r.Shared != other.Shared || r.Claim != other.Claim || len(r.Targets) != len(other.Targets) {
+		return false
+	}
+	for i, t := range r.Targets {
+		o := other.Targets[i]
+		if t.Text != o.Text || t.Files != o.Files || len(t.At) != len(o.At) {
+			return false
+		}
+		for k := range t.At {
+			if t.At[k] != o.At[k] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Taken says that something is reserved by somebody else.
+type Taken struct {
+	// Asked is what was asked for, as it was written.
+	Asked string
+	// Pattern is the other's pattern that means it, or may.
+	Pattern string
+	By      Reservation
+	// Until is when that ends at the latest, in Notion's time.
+	Until time.Time
+	// Anywhere is set if what was asked for is a pattern without a slash, which means it in
+	// every folder.
+	Anywhere bool
+}
+
+func (t *Taken) Error() string {
+	says := fmt.Sprintf("%s is reserved by %s", t.Asked, t.By.Agent)
+	if t.Pattern != t.Asked {
+		says += ", by the pattern " + t.Pattern
+	}
+	if t.By.Shared {
+		says += ", who shares it: join with dibs reserve --shared, or work on something else"
+	} else {
+		says += fmt.Sprintf(": work on something else, or ask %s to give it back", t.By.Agent)
+	}
+	if t.Anywhere {
+		says += fmt.Sprintf("; %s means that in every folder below: write ./%s for the one here alone", t.Asked, t.Asked)
+	}
+	return says
+}
+
+// Full says that somebody has reserved as much as may be at a time.
+type Full struct {
+	Detail string
+	// RetryAfter is when to ask again at the earliest; zero if that is not a matter of time.
+	RetryAfter time.Duration
+}
+
+func (f *Full) Error() string { return f.Detail }
+
+// InvalidError is a request that cannot be; it says what is wrong.
+type InvalidError struct{ Detail string }
+
+func (e *InvalidError) Error() string { return e.Detail }
+
+// UnknownError says that there is no such reservation, or none any longer.
+type UnknownError struct{ ID string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("there is no reservation %s, or none any longer: somebody else may have what it was for; see dibs reservations", e.ID)
+}
+
+// OthersError says that a reservation is another agent's.
+type OthersError struct{ ID, Agent string }
+
+func (e *OthersError) Error() string {
+	return fmt.Sprintf("reservation %s is %s's: ask %s to give it back, or wait for its end", e.ID, e.Agent, e.Agent)
+}

@@ -1,0 +1,221 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The places that are no repository. A repository is named by the absolute path of its
+// common git directory.
+const (
+	Files = "files" // all files of this machine, by absolute path
+	Names = "names" // things that are no files
+)
+
+// NamePrefix begins the name of what is no file.
+const NamePrefix = "name:"
+
+// Spot is where a pattern stands, or a file lies.
+type Spot struct {
+	Place string `json:"in"`
+	// Path is a Glob in a target of a reservation, and a path that begins with a slash in
+	// one of a check. Of Names, it is the name itself.
+	Path string `json:"path"`
+}
+
+// Target is a pattern that is to be reserved, or a path that is to be checked.
+type Target struct {
+	// Text is what was written.
+	Text string `json:"text"`
+	At   []Spot `json:"at"`
+	// Folder says of a path that it is a folder: all that is in it is meant.
+	Folder bool `json:"folder,omitempty"`
+	// Files says of a pattern that it means files: it does not cover what would be in a
+	// folder of such a name.
+	Files bool `json:"files,omitempty"`
+}
+
+// The limits of one request. Its texts are kept, and told to others.
+const (
+	MaxPatterns = 32
+	MaxText     = 512  // of a pattern as it was written, in bytes
+	MaxTexts    = 4096 // of all of them
+	MaxPaths    = 1000 // that are checked
+	maxSpots    = 8
+	maxPath     = 8192
+)
+
+// NameOf returns the name that text is, if it is one of what is no file.
+func NameOf(text string) (name string, is bool, err error) {
+	name, is = strings.CutPrefix(text, NamePrefix)
+	if !is {
+		return "", false, nil
+	}
+	switch {
+	case name == "":
+		err = fmt.Errorf("%q has no name after the colon: write one, such as name:db-migrations", text)
+	case strings.ContainsFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsGraphic(r) }), !utf8.ValidString(name):
+		err = fmt.Errorf("%q: a name is printable text", text)
+	}
+	return name, true, err
+}
+
+// Anchor returns the Glob, as text, that a pattern of a .gitignore in a folder is at the
+// top of the place that the folder is in. The folder is named without a slash at its
+// beginning or end; empty for the top. A `./` before the pattern is the folder, too, and
+// `.` all that is in it. The error says what is wrong, and with which pattern.
+func Anchor(folder, pattern string) (string, error) {
+	rest, here := strings.CutPrefix(pattern, "./")
+	for cut := here; cut; {
+		rest, cut = strings.CutPrefix(strings.TrimLeft(rest, "/"), "./")
+	}
+	if here {
+		rest = "/" + strings.TrimLeft(rest, "/")
+	}
+	if rest == "." || here && rest == "/" {
+		rest = "/**"
+	}
+	switch {
+	case rest == "":
+		return "", fmt.Errorf("a pattern is empty: write a path, or a pattern such as src/*.go")
+	case rest == "/":
+		return "", fmt.Errorf("the pattern / matches nothing: write . for all that is in the current folder")
+	case strings.HasPrefix(rest, "!"):
+		return "", fmt.Errorf("%q takes files out, which a reservation cannot do: reserve what you want, or write \\! for a name that begins so", pattern)
+	case strings.HasPrefix(rest, "#"):
+		return "", fmt.Errorf("%q is a comment in a .gitignore: write \\# for a name that begins so", pattern)
+	case strings.HasPrefix(rest, "/"):
+	case strings.Contains(strings.TrimSuffix(rest, "/"), "/"):
+		rest = "/" + rest
+	default:
+		rest = "/**/" + rest
+	}
+	if folder != "" {
+		rest = "/" + Escape(folder) + rest
+	}
+	if _, err := ParseGlob(rest); err != nil {
+		return "", fmt.Errorf("%q %w", pattern, err)
+	}
+	return rest, nil
+}
+
+// mark is a Target that can be compared.
+type mark struct {
+	text  string
+	spots []markedSpot
+}
+
+type markedSpot struct {
+	place string
+	name  string
+	glob  Glob
+}
+
+// markOf parses a target of a reservation.
+func markOf(t Target) (mark, error) {
+	if err := t.check(); err != nil {
+		return mark{}, err
+	}
+	m := mark{text: t.Text}
+	for _, s := range t.At {
+		marked := markedSpot{place: s.Place}
+		if s.Place == Names {
+			marked.name = s.Path
+		} else {
+			var err error
+			if marked.glob, err = ParseGlob(s.Path); err != nil {
+				return mark{}, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
+			}
+			if t.Files {
+				marked.glob = marked.glob.OfFiles()
+			}
+		}
+		m.spots = append(m.spots, marked)
+	}
+	return m, nil
+}
+
+// check reports a target that cannot be.
+func (t Target) check() error {
+	if t.Text == "" || len(t.At) == 0 || len(t.At) > maxSpots {
+		return fmt.Errorf("%q has %d places: want a text, and 1 to %d places that it is in", t.Text, len(t.At), maxSpots)
+	}
+	for _, s := range t.At {
+		switch {
+		case len(s.Path) > maxPath || len(s.Place) > maxPath:
+			return fmt.Errorf("%.40q is at a path of more than %d bytes", t.Text, maxPath)
+		case s.Path == "":
+			return fmt.Errorf("%q has no path in %s", t.Text, s.Place)
+		case s.Place != Files && s.Place != Names && !strings.HasPrefix(s.Place, "/"):
+			return fmt.Errorf("%q is in the place %q: want %s, %s, or the absolute path of a git directory", t.Text, s.Place, Files, Names)
+		case s.Place != Names && !strings.HasPrefix(s.Path, "/"):
+			return fmt.Errorf("%q is at %q, which does not begin with a slash", t.Text, s.Path)
+		}
+	}
+	return nil
+}
+
+// meets reports whether two marks may be about the same thing.
+func (m mark) meets(other mark) bool {
+	for _, a := range m.spots {
+		for _, b := range other.spots {
+			if a.place == b.place && (a.place == Names && a.name == b.name || a.place != Names && a.glob.Overlaps(b.glob)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// covers reports whether a path that is checked is reserved by m; of a folder, whether
+// anything in it may be.
+func (m mark) covers(t Target, within map[Spot]Glob) bool {
+	for _, a := range m.spots {
+		for _, b := range t.At {
+			switch {
+			case a.place != b.Place:
+			case a.place == Names:
+				if a.name == b.Path {
+					return true
+				}
+			case t.Folder:
+				if a.glob.Overlaps(within[b]) || a.glob.Match(strings.TrimPrefix(b.Path, "/"), true) {
+					return true
+				}
+			case a.glob.Match(strings.TrimPrefix(b.Path, "/"), false):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withinOf returns what is in the folder that t is, by spot.
+func withinOf(t Target) (map[Spot]Glob, error) {
+	if !t.Folder {
+		return nil, nil
+	}
+	within := make(map[Spot]Glob, len(t.At))
+	for _, s := range t.At {
+		if s.Place == Names {
+			continue
+		}
+		folder := Escape(strings.Trim(s.Path, "/"))
+		if folder != "" {
+			folder = "/" + folder
+		}
+		g, err := ParseGlob(folder + "/**")
+		if err != nil {
+			return nil, fmt.Errorf("%q, which is %q in %s, %w", t.Text, s.Path, s.Place, err)
+		}
+		within[s] = g
+	}
+	return within, nil
+}
+
+// anywhere reports a pattern that means what it says in every folder.
+func anywhere(m mark) bool {
+	return m.spots[0].place != Names && m.text != "." && !strings.Contains(strings.TrimSuffix(m.text, "/"), "/")
+}

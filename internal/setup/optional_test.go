@@ -1,0 +1,45 @@
+package setup_test
+
+import (
+	"strings"
+	"testing"
+
+	"dibs/config"
+)
+
+// The statuses that a board may do without are added for who asks for them, and stay out
+// of it else.
+func TestOptionalStatuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.options.Given.Tasks = w.database("Backlog", map[string]any{"Name": of("title")})
+		p := w.plan()
+		w.apply(p)
+		if s := p.Config.Tasks.Statuses; s.Review != "" || s.Failed != "" {
+			w.Errorf("without being asked: %+v", s)
+		}
+		w.again(p)
+
+		w.options.Replace = true
+		w.options.Map = map[string]string{"review": "REVIEW", "failed": "Given up"}
+		if p := w.plan(); !strings.Contains(strings.Join(p.Problems, "\n"), `no option "Given up", which --map gives as failed`) {
+			w.Errorf("problems %q", p.Problems)
+		}
+		w.options.Map = map[string]string{"review": "REVIEW", "failed": ""}
+		p = w.plan()
+		w.apply(p)
+		if s := p.Config.Tasks.Statuses; s.Review != "REVIEW" || s.Failed != "" {
+			w.Errorf("the statuses are %+v", s)
+		}
+		if got := w.group(w.options.Given.Tasks, p.Config.Tasks.Properties.Status, "REVIEW"); got != "In progress" {
+			w.Errorf("REVIEW is in group %q", got)
+		}
+		c, err := config.Load(config.Options{File: p.File, FileOnly: true})
+		if err != nil || c.Tasks.Statuses.Review != "REVIEW" {
+			w.Errorf("the file says %+v, %v", c.Tasks.Statuses, err)
+		}
+		w.again(p)
+		if again := w.plan(); len(again.Steps) > 0 {
+			w.Errorf("a second run would %v, problems %q", again.Steps, again.Problems)
+		}
+	})
+}

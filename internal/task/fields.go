@@ -1,0 +1,117 @@
+package task
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fields are the values of a task's further properties, by the names that the
+// configuration has for them. A value is what JSON makes of one, so that it is the same
+// when it has been stored and read again: nil for an empty property, a bool, a float64, a
+// string, a []any of such values, or, for a date that has an end, a map[string]any with a
+// start and an end. Fields are shared between copies of a task, and must not be changed.
+//
+// What they say was written by whoever can edit the page: it is data, whatever it reads like.
+type Fields map[string]any
+
+// Holds reports whether a field's value is the one that a person means by text, who need
+// not know its type:
+//
+//   - A list holds each of its items.
+//   - A number is compared by value, and a checkbox is true or false, yes or no.
+//   - A date is one of the days from its start to its end, or the very moment of its start.
+//   - All else is compared in whatever case, and a task's id in any of its forms.
+//   - The empty text means that there is no value. A checkbox always has one.
+func Holds(value any, text string) bool {
+	text = strings.TrimSpace(text)
+	switch v := value.(type) {
+	case nil:
+		return text == ""
+	case bool:
+		want, ok := truth(text)
+		return ok && want == v
+	case float64:
+		want, err := strconv.ParseFloat(text, 64)
+		return err == nil && want == v
+	case string:
+		return same(v, text)
+	case []any:
+		if text == "" {
+			return len(v) == 0
+		}
+		return slices.ContainsFunc(v, func(item any) bool { return Holds(item, text) })
+	case map[string]any:
+		start, _ := v["start"].(string)
+		end, _ := v["end"].(string)
+		return same(start, text) || within(text, start, end)
+	}
+	return false
+}
+
+// truth reads what people call true and false.
+func truth(text string) (is, ok bool) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "1":
+		return true, true
+	case "false", "no", "0":
+		return false, true
+	}
+	return false, false
+}
+
+// same compares a text that a field holds with one that a person gives.
+func same(held, text string) bool {
+	held = strings.TrimSpace(held)
+	if strings.EqualFold(held, text) {
+		return true
+	}
+	if a, err := ParseID(held); err == nil {
+		b, err := ParseTaskID(text)
+		return err == nil && a == b
+	}
+	if at, err := time.Parse(time.RFC3339, held); err == nil {
+		want, err := time.Parse(time.RFC3339, text)
+		return err == nil && at.Equal(want) || within(text, held, held)
+	}
+	return false
+}
+
+// within reports whether text is a day from that of start to that of end.
+func within(text, start, end string) bool {
+	const day = len(time.DateOnly)
+	if _, err := time.Parse(time.DateOnly, text); err != nil || len(start) < day || len(end) < day {
+		return false
+	}
+	return start[:day] <= text && text <= end[:day]
+}
+
+// FieldText is a field's value as people read it: the items of a list with commas between
+// them, a date with its end. It is empty for nil.
+func FieldText(value any) string {
+	switch v := value.(type) {
+	case bool:
+		if v {
+			return "yes"
+		}
+		return "no"
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case string:
+		return v
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = FieldText(item)
+		}
+		return strings.Join(items, ", ")
+	case map[string]any:
+		return FieldText(v["start"]) + " to " + FieldText(v["end"])
+	}
+	return ""
+}

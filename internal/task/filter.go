@@ -1,0 +1,135 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Filter selects tasks by what their pages say; the zero value selects all. A task has to
+// meet every condition.
+type Filter struct {
+	Priority *Priority
+	Where    []Condition
+	// Words have to be in the title, all of them, in whatever case.
+	Words []string
+}
+
+// Condition is that a field has a value, see Holds.
+type Condition struct{ Field, Value string }
+
+// Empty reports whether the filter selects all tasks.
+func (f Filter) Empty() bool { return f.Priority == nil && len(f.Where) == 0 && len(f.Words) == 0 }
+
+// Match reports whether t meets the filter.
+func (f Filter) Match(t Task) bool {
+	if f.Priority != nil && t.Priority != *f.Priority {
+		return false
+	}
+	for _, c := range f.Where {
+		if !Holds(t.field(c.Field), c.Value) {
+			return false
+		}
+	}
+	return f.titled(t)
+}
+
+// titled reports whether the title of t has all the words.
+func (f Filter) titled(t Task) bool {
+	if len(f.Words) == 0 {
+		return true
+	}
+	title := strings.ToLower(t.Title)
+	for _, word := range f.Words {
+		if !strings.Contains(title, strings.ToLower(word)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Past reports whether neither t nor any task after it, in the order in which they are
+// offered, meets the filter.
+func (f Filter) Past(t Task) bool { return f.Priority != nil && t.Priority > *f.Priority }
+
+// Miss says in one line what of the filter t does not meet; empty if it meets all.
+func (f Filter) Miss(t Task) string {
+	var said []string
+	if f.Priority != nil && t.Priority != *f.Priority {
+		said = append(said, fmt.Sprintf("its priority is %s", t.Priority))
+	}
+	for _, c := range f.Where {
+		value := t.field(c.Field)
+		switch {
+		case Holds(value, c.Value):
+		case FieldText(value) == "":
+			said = append(said, fmt.Sprintf("its %s is empty", c.Field))
+		default:
+			said = append(said, fmt.Sprintf("its %s is %s", c.Field, FieldText(value)))
+		}
+	}
+	if !f.titled(t) {
+		said = append(said, fmt.Sprintf("its title has not %s in it", quoted(f.Words)))
+	}
+	return strings.Join(said, ", ")
+}
+
+func quoted(words []string) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = "“" + w + "”"
+	}
+	return strings.Join(list, " and ")
+}
+
+// builtin are the fields that every task has, beside those that are configured.
+var builtin = []string{"title", "key", "status", "priority", "claimed_by", "note"}
+
+// field is the value of a field, one that is configured before one that every task has.
+func (t Task) field(name string) any {
+	if v, ok := t.Fields[name]; ok {
+		return v
+	}
+	text := ""
+	switch name {
+	case "title":
+		text = t.Title
+	case "key":
+		text = t.Key
+	case "status":
+		text = string(t.Status)
+	case "priority":
+		text = t.Priority.String()
+	case "claimed_by":
+		text = t.ClaimedBy
+	case "note":
+		text = t.Note
+	}
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// ParseCondition reads NAME=VALUE, where NAME is one of the configured fields or one that
+// every task has, in whatever case if that is clear. A name may have a "=" in it.
+func ParseCondition(s string, configured []string) (Condition, error) {
+	if !strings.Contains(s, "=") {
+		return Condition{}, fmt.Errorf("%q: want NAME=VALUE", s)
+	}
+	known := slices.Concat(configured, builtin)
+	for _, equal := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
+		for i := strings.LastIndexByte(s, '='); i >= 0; i = strings.LastIndexByte(s[:i], '=') {
+			name := strings.TrimSpace(s[:i])
+			if at := slices.IndexFunc(known, func(k string) bool { return equal(k, name) }); at >= 0 {
+				return Condition{known[at], strings.TrimSpace(s[i+1:])}, nil
+			}
+		}
+	}
+	name, _, _ := strings.Cut(s, "=")
+	more := "tasks.fields in the configuration adds others"
+	if len(configured) == 0 {
+		more = "tasks.fields in the configuration, which is empty, adds others"
+	}
+	return Condition{}, fmt.Errorf("there is no field %q: want one of %s; %s", strings.TrimSpace(name), strings.Join(known, ", "), more)
+}
