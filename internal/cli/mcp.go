@@ -3,8 +3,11 @@ package cli
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
+	"dibs/internal/api/client"
 	"dibs/internal/mcp"
 
 	"github.com/spf13/cobra"
@@ -34,11 +37,26 @@ func (a *app) mcpCommand() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			return mcp.Serve(cmd.Context(), mcp.Options{
-				Daemon: a.daemon, Agent: a.agent, Session: os.Getenv("CLAUDE_CODE_SESSION_ID"),
+				Daemon: a.daemonOfUser, Agent: a.agent, Session: os.Getenv("CLAUDE_CODE_SESSION_ID"),
 				Grace: grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 			}, cmd.InOrStdin(), a.stdout)
 		},
 	}
 	cmd.Flags().DurationVar(&grace, "grace", time.Minute, "how long what was claimed is kept once this has ended")
 	return cmd
+}
+
+// daemonOfUser is daemon for a process that has little of its user's environment: many
+// clients start what speaks MCP without XDG_RUNTIME_DIR, which says where the daemon's
+// socket is unless something else does.
+func (a *app) daemonOfUser() (*client.Client, error) {
+	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); !set && a.socket == "" {
+		dir := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
+		if _, err := os.Stat(filepath.Join(dir, "dibs", "dibs.sock")); err == nil {
+			if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return a.daemon()
 }

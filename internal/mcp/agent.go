@@ -54,7 +54,7 @@ func (a *agent) news() []string {
 // alive by this bridge, and those that are over are noted. It returns those that are held,
 // and how many were found to be over.
 func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
-	daemon, err := b.ask()
+	daemon, err := b.options.Daemon()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -145,7 +145,7 @@ func (b *Bridge) listen(name string, happened chan<- struct{}) {
 	for b.over.Err() == nil {
 		var err error
 		var daemon *client.Client
-		if daemon, err = b.ask(); err == nil {
+		if daemon, err = b.options.Daemon(); err == nil {
 			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name}, true, func(api.Event) error {
 				select {
 				case happened <- struct{}{}:

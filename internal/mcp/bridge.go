@@ -24,8 +24,8 @@ import (
 
 // Options say for whom a bridge works, and with which daemon.
 type Options struct {
-	// Daemon is the daemon that is asked. It is called until it succeeds, whenever
-	// something is asked: what keeps it from succeeding is told to the agent.
+	// Daemon is the daemon that is asked. It is called whenever something is asked, from
+	// several goroutines: what keeps it from succeeding is told to the agent.
 	Daemon func() (*client.Client, error)
 	// Agent is the agent's name; empty for one per session of the client.
 	Agent string
@@ -53,8 +53,7 @@ type Bridge struct {
 	over context.Context
 	end  context.CancelFunc
 
-	mu     sync.Mutex // guards all below
-	daemon *client.Client
+	mu     sync.Mutex        // guards all below
 	names  map[string]string // by session
 	agents map[string]*agent // by name
 	tasks  sync.WaitGroup    // what goes on behind the answers
@@ -115,20 +114,6 @@ func (b *Bridge) greet() {
 			return
 		}
 	}
-}
-
-// ask returns the daemon.
-func (b *Bridge) ask() (*client.Client, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.daemon == nil {
-		daemon, err := b.options.Daemon()
-		if err != nil {
-			return nil, err
-		}
-		b.daemon = daemon
-	}
-	return b.daemon, nil
 }
 
 // recovered answers a request that could not be worked on because of a defect, so that it

@@ -78,7 +78,7 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 func (b *Bridge) giveBack(cl api.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.over), linger)
 	defer cancel()
-	daemon, err := b.ask()
+	daemon, err := b.options.Daemon()
 	if err == nil {
 		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled"}, "mcp back "+string(cl.ID))
 	}

@@ -60,7 +60,8 @@ type Failure struct {
 // failed is the answer of a tool that failed: for programs, and for the model that reads it.
 func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	p := problemOf(ctx, err)
-	f := Failure{Code: p.Code, Detail: line(p.Detail), Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Notices: news}
+	detail := strings.TrimSuffix(line(p.Detail), "; ask for the next ready task instead") // see instead
+	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Notices: news}
 	if p.Task != nil {
 		t := taskOf(*p.Task)
 		f.Task = &t
@@ -70,7 +71,7 @@ func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	}
 	text := string(p.Code) + ": " + f.Detail
 	if until := lasting(p.ExpiresAt); until != "" && !strings.Contains(f.Detail, until) {
-		text += fmt.Sprintf(" (%s's lease ends%s)", line(p.Holder), until)
+		text += ":" + until
 	}
 	if p.RetryAfter > 0 {
 		text += fmt.Sprintf(". Try again in %d seconds", p.RetryAfter)

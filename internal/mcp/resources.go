@@ -43,7 +43,7 @@ func (b *Bridge) asked(ctx context.Context, req *sdk.ReadResourceRequest) (*agen
 }
 
 func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	daemon, err := b.ask()
+	daemon, err := b.options.Daemon()
 	if err != nil {
 		return nil, problemOf(ctx, err)
 	}
@@ -76,7 +76,7 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 }
 
 func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	daemon, err := b.ask()
+	daemon, err := b.options.Daemon()
 	if err != nil {
 		return nil, problemOf(ctx, err)
 	}

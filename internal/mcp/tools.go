@@ -90,7 +90,7 @@ func add[In interface{ who() string }, Out any, Answer interface {
 		}
 		who := callerOf(req)
 		who.name = args.who()
-		if c.daemon, err = b.ask(); err != nil {
+		if c.daemon, err = b.options.Daemon(); err != nil {
 			return failed(ctx, err, nil), nil
 		}
 		if c.agent, err = b.agent(ctx, who); err != nil {
