@@ -67,7 +67,7 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 	}
 	c.agent.holds(cl)
 	out := heldOf(cl)
-	text := fmt.Sprintf("You hold %s, id %s%s. Read it with show_task; end with finish_task.", called(out.Task), out.Task.ID, lasting(cl.ExpiresAt))
+	text := fmt.Sprintf("You hold %s%s. Read it with show_task; end with finish_task.", called(out.Task), lasting(cl.ExpiresAt))
 	if cl.Override {
 		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
 	}

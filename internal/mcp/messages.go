@@ -96,7 +96,7 @@ func triggerOf(t api.Trigger) Trigger {
 func triggerText(t Trigger) string {
 	text := string(t.Type)
 	if t.Task != nil {
-		text += " " + called(*t.Task) + " (task " + string(t.Task.ID) + ")"
+		text += " " + called(*t.Task)
 	}
 	if t.From != "" {
 		text += " from " + t.From

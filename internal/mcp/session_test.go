@@ -36,7 +36,7 @@ func TestLostClaim(t *testing.T) {
 			w.Errorf("pushed: %q, updated: %v", logs, uris)
 		}
 		a := s.must("list_tasks", `{}`)
-		if !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1 “Write” (id "+w.task("Write")+") is no longer yours: ") || !strings.Contains(a.text, "\nTasks ready for Sandman:") {
+		if !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1 “Write” is no longer yours: ") || !strings.Contains(a.text, "\nTasks ready for Sandman:") {
 			w.Errorf("the next answer: %s", a.text)
 		}
 		if notices, _ := a.fields["notices"].([]any); len(notices) != 1 {

@@ -62,16 +62,17 @@ func taskLine(t Task) string {
 	if t.Agent != "" {
 		text += ", " + t.Agent + lasting(t.ExpiresAt)
 	}
-	return text + ", id " + string(t.ID)
+	return text
 }
 
-// called names a task in a sentence.
+// called names a task in a sentence: by its title, and by what a tool takes as its name,
+// which costs less where it is a key.
 func called(t Task) string {
-	name := "“" + cmp.Or(beginning(t.Title), string(t.ID)) + "”"
-	if t.Key != "" {
-		name = t.Key + " " + name
+	name := cmp.Or(t.Key, string(t.ID))
+	if t.Title == "" {
+		return name
 	}
-	return name
+	return name + " “" + beginning(t.Title) + "”"
 }
 
 // maxTitle is how many characters of a title are said.
@@ -90,9 +91,9 @@ func goneText(c api.Claim) string {
 	t := taskOf(c.Task)
 	switch c.Outcome {
 	case claim.EndLost, claim.EndOverridden, claim.EndSwept:
-		return fmt.Sprintf("CLAIM LOST: %s (id %s) is no longer yours: %s. Stop working on it.", called(t), t.ID, why(c))
+		return fmt.Sprintf("CLAIM LOST: %s is no longer yours: %s. Stop working on it.", called(t), why(c))
 	}
-	return fmt.Sprintf("NOTE: your claim on %s (id %s) is over: %s.", called(t), t.ID, why(c))
+	return fmt.Sprintf("NOTE: your claim on %s is over: %s.", called(t), why(c))
 }
 
 // why says how a claim ended.
@@ -107,7 +108,7 @@ func why(c api.Claim) string {
 // alsoText says that the agent holds a claim that it was not told of.
 func alsoText(c api.Claim) string {
 	t := taskOf(c.Task)
-	return fmt.Sprintf("NOTE: you hold %s (id %s)%s.", called(t), t.ID, lasting(c.ExpiresAt))
+	return fmt.Sprintf("NOTE: you hold %s%s.", called(t), lasting(c.ExpiresAt))
 }
 
 // lasting says until when something lasts, as the end of a sentence.
