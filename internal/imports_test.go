@@ -82,9 +82,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
-		"internal/doctor", "internal/emulator", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
-		"internal/doctor", "internal/emulator", "internal/mcp", "internal/runner", "internal/service", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/mcp", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 	},
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"dibs/internal/api/client"
 	"dibs/internal/mcp"
+	"dibs/internal/session"
+	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +28,9 @@ func (a *app) mcpCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkAgent(); err != nil {
+			if a.agent == task.AutoAgent {
+				a.agent = "" // each session of the client has a name of its own, and is asked for it
+			} else if err := a.checkAgent(); err != nil {
 				return err
 			}
 			if grace < time.Second || grace > time.Hour {
@@ -37,7 +41,7 @@ func (a *app) mcpCommand() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			return mcp.Serve(cmd.Context(), mcp.Options{
-				Daemon: a.daemonOfUser, Agent: a.agent, Session: os.Getenv("CLAUDE_CODE_SESSION_ID"),
+				Daemon: a.daemonOfUser, Agent: a.agent, Session: clientSession,
 				Grace: grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 			}, cmd.InOrStdin(), a.stdout)
 		},
@@ -59,4 +63,17 @@ func (a *app) daemonOfUser() (*client.Client, error) {
 		}
 	}
 	return a.daemon()
+}
+
+// clientSession tells the session of the client that started this process from others. A
+// client may say with each request which thread of its own asks: Codex, whose commands have
+// it in CODEX_THREAD_ID, so that they and the agent go by one name.
+func clientSession(thread string) string {
+	here, _ := session.OfClient(func(name string) string {
+		if name == "CODEX_THREAD_ID" && thread != "" {
+			return thread
+		}
+		return os.Getenv(name)
+	})
+	return here.ID
 }

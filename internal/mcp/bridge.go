@@ -29,8 +29,9 @@ type Options struct {
 	Daemon func() (*client.Client, error)
 	// Agent is the agent's name; empty for one per session of the client.
 	Agent string
-	// Session is what the client calls its session, if that is known from the start.
-	Session string
+	// Session tells the client's session from all others, and the thread of it that a
+	// request names, which may be empty; it returns nothing if nothing is known of it.
+	Session func(thread string) string
 	// Grace is how long what the bridge claimed is kept once it is gone; 0 for a minute.
 	Grace   time.Duration
 	Version string
@@ -53,6 +54,8 @@ type Bridge struct {
 	over context.Context
 	end  context.CancelFunc
 
+	minting sync.Mutex // held while a name is asked for
+
 	mu     sync.Mutex        // guards all below
 	names  map[string]string // by session
 	agents map[string]*agent // by name
@@ -65,10 +68,18 @@ func New(ctx context.Context, o Options) *Bridge {
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	b := &Bridge{options: o, pid: os.Getpid(), names: make(map[string]string), agents: make(map[string]*agent)}
 	b.over, b.end = context.WithCancel(ctx)
+	own := o.Log
+	if !own.Enabled(ctx, slog.LevelDebug) {
+		own = slog.New(slog.DiscardHandler) // to the SDK, every end is an error
+	}
+	if b.options.Session == nil {
+		b.options.Session = func(string) string { return "" }
+	}
 	b.server = sdk.NewServer(&sdk.Implementation{Name: "dibs", Title: "dibs task queue", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
-		Logger:       o.Log,
+		Logger:       own,
 		Capabilities: &sdk.ServerCapabilities{
+			//lint:ignore SA1019 clients of before 2026-07-28 are told of lost claims by it
 			Logging: &sdk.LoggingCapabilities{}, // nothing else changes while a bridge runs
 			Tools:   &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
 		},
@@ -96,7 +107,7 @@ func (b *Bridge) Close() {
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	b := New(ctx, o)
 	defer b.Close()
-	if o.Agent != "" || o.Session != "" {
+	if o.Agent != "" || b.options.Session("") != "" {
 		b.tasks.Go(b.greet)
 	}
 	err := b.server.Run(ctx, transport{in: in, out: out, over: b.end})
@@ -110,7 +121,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 // What a former bridge held for it is taken over in time even if it is in no hurry.
 func (b *Bridge) greet() {
 	for {
-		if _, err := b.agent(b.over, caller{session: b.options.Session}); err == nil || !pause(b.over, look/3) {
+		if _, err := b.agent(b.over, caller{}); err == nil || !pause(b.over, look/3) {
 			return
 		}
 	}

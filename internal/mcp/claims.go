@@ -18,16 +18,17 @@ import (
 // ClaimArgs are the arguments of claim_task.
 type ClaimArgs struct {
 	Who
-	Task    string  `json:"task,omitempty" jsonschema:"its id, key or URL"`
+	Task string `json:"task,omitempty" jsonschema:"its id, key or URL"`
+	Filter
 	Wait    float64 `json:"wait_seconds,omitempty" jsonschema:"wait for it so long"`
-	Minutes int     `json:"timeout_minutes,omitempty" jsonschema:"length of the lease"`
+	Minutes int     `json:"timeout_minutes,omitempty"`
 }
 
 // Held is the answer about a claim.
 type Held struct {
-	Claim     claim.ID `json:"claim_id,omitempty"`
+	Claim     claim.ID `json:"claim_id"`
 	Task      Task     `json:"task"`
-	ExpiresAt api.Time `json:"expires_at,omitzero"`
+	ExpiresAt api.Time `json:"expires_at"`
 	Former    string   `json:"former,omitempty"`
 	News
 }
@@ -56,7 +57,7 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 	// There is no key with it: one who goes away gets nothing, and a claim that is granted
 	// all the same is given back by the daemon.
 	cl, err := c.daemon.Claim(ctx, api.ClaimRequest{
-		Agent: c.agent.name, Task: string(id), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+		Agent: c.agent.name, Task: string(id), Filter: in.filter(), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
 	}, "")
 	if err == nil && ctx.Err() != nil {
 		c.giveBack(cl)
@@ -91,7 +92,7 @@ func (b *Bridge) giveBack(cl api.Claim) {
 type FinishArgs struct {
 	Who
 	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
-	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review: what became of it"`
+	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
 	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
 }
 
@@ -112,14 +113,10 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if !known {
 		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
 	}
-	c.agent.done(cl.ID) // its end is no news
 	// Told again in the same words, the daemon does nothing twice and answers the same.
 	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary)))
-	ended, err := insist(c, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
 	if err != nil {
-		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeClaimLost {
-			c.agent.holds(cl)
-		}
 		return "", Finished{}, err
 	}
 	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Pending: ended.State == claim.Finishing}
@@ -128,6 +125,16 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 		text += " Accepted; Notion cannot be reached, and is told as soon as it can."
 	}
 	return text, out, nil
+}
+
+// ending has the daemon end a claim, which is no news to the agent that ends it.
+func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, error) {
+	c.agent.done(cl.ID)
+	ended, err := insist(c, end)
+	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
+		c.agent.holds(cl)
+	}
+	return ended, err
 }
 
 // outcomes say to the daemon what became of the work.
@@ -144,6 +151,9 @@ var outcomes = map[string]func(c *call, cl api.Claim, summary, key string) (api.
 	"failed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
 		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary}, key)
 	},
+	"review": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary}, key)
+	},
 }
 
 // UpdateArgs are the arguments of update_claim.
@@ -155,16 +165,24 @@ type UpdateArgs struct {
 	Text    string `json:"text,omitempty" jsonschema:"said with it"`
 }
 
-func updateClaim(c *call, in UpdateArgs) (string, Held, error) {
+// Updated is the answer of update_claim.
+type Updated struct {
+	Task      Task     `json:"task"`
+	Claim     claim.ID `json:"claim_id,omitempty"`
+	ExpiresAt api.Time `json:"expires_at,omitzero"` // the claim, or the offer
+	News
+}
+
+func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 	switch {
 	case in.Decline && in.OfferTo != "":
-		return "", Held{}, usagef("decline and offer_to exclude each other")
+		return "", Updated{}, usagef("decline and offer_to exclude each other")
 	case in.Decline:
 		return decline(c, in)
 	}
 	cl, err := c.mine(in.Task)
 	if err != nil {
-		return "", Held{}, err
+		return "", Updated{}, err
 	}
 	if in.OfferTo != "" {
 		c.agent.done(cl.ID)
@@ -173,9 +191,9 @@ func updateClaim(c *call, in UpdateArgs) (string, Held, error) {
 		})
 		if err != nil {
 			c.agent.holds(cl)
-			return "", Held{}, err
+			return "", Updated{}, err
 		}
-		out := Held{Task: taskOf(offered.Task)}
+		out := Updated{Task: taskOf(offered.Task)}
 		if offered.Offer != nil {
 			out.ExpiresAt = offered.Offer.ExpiresAt
 		}
@@ -183,10 +201,10 @@ func updateClaim(c *call, in UpdateArgs) (string, Held, error) {
 	}
 	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
 	if err != nil {
-		return "", Held{}, err
+		return "", Updated{}, err
 	}
 	c.agent.holds(renewed)
-	out := heldOf(renewed)
+	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt}
 	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
 	if renewed.Detail != "" {
 		text += " " + line(renewed.Detail)
@@ -195,21 +213,21 @@ func updateClaim(c *call, in UpdateArgs) (string, Held, error) {
 }
 
 // decline gives back a task that is offered to the agent.
-func decline(c *call, in UpdateArgs) (string, Held, error) {
+func decline(c *call, in UpdateArgs) (string, Updated, error) {
 	id, err := taskID(in.Task)
 	if err == nil && id == "" {
 		err = usagef("which task do you decline? name it in task")
 	}
 	if err != nil {
-		return "", Held{}, err
+		return "", Updated{}, err
 	}
 	declined, err := insist(c, func() (api.Offered, error) {
 		return c.daemon.Decline(c, id, api.DeclineRequest{Agent: c.agent.name, Reason: in.Text}, newKey())
 	})
 	if err != nil {
-		return "", Held{}, err
+		return "", Updated{}, err
 	}
-	out := Held{Task: taskOf(declined.Task)}
+	out := Updated{Task: taskOf(declined.Task)}
 	return fmt.Sprintf("%s is declined.", called(out.Task)), out, nil
 }
 

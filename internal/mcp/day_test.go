@@ -76,6 +76,8 @@ func TestDay(t *testing.T) {
 		id := first.fields["triggers"].([]any)[0].(map[string]any)["id"].(string)
 		tr.does(s, "inbox", `{"done":["`+id+`"]}`)
 		tr.does(s, "update_claim", `{}`)
+		tr.does(s, "comment", `{"text":"found it: the cookie"}`)
+		tr.does(s, "add_task", `{"title":"Clear the old cookies","body":"They stay for a year.","depends_on":["TASK-1"]}`)
 		tr.does(s, "finish_task", `{"outcome":"completed","summary":"the cookie had no path"}`)
 
 		tr.does(s, "claim_task", `{}`)
@@ -94,6 +96,9 @@ func TestDay(t *testing.T) {
 		id = lost.fields["triggers"].([]any)[0].(map[string]any)["id"].(string)
 		tr.does(s, "finish_task", `{"outcome":"blocked","summary":"who pays for it?"}`)
 		tr.does(s, "inbox", `{"done":["`+id+`"],"wait_seconds":30}`)
+		tr.does(s, "claim_task", `{"wait_seconds":60}`)
+		tr.does(s, "show_task", `{"task":"TASK-4"}`)
+		tr.does(s, "comment", `{"text":"On phones, too?","ask":true}`)
 		tr.does(s, "claim_task", `{"wait_seconds":60}`)
 
 		for title, want := range map[string]string{

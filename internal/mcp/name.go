@@ -3,25 +3,23 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
-	"strings"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// caller is who asks: an agent of that name or, without one, that of a client's session.
+// caller is who asks: an agent of that name or, without one, that of the client's session,
+// or of the thread of it that the request names.
 type caller struct {
-	name    string
-	session string
-	client  string // what the client calls itself
+	name   string
+	thread string
 }
+
+// maxWatched is for how many agents a bridge looks after claims also while nobody asks for
+// anything: each takes a connection to the daemon.
+const maxWatched = 32
 
 // agent returns the agent that asks, and looks after its claims from now on.
 func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
@@ -41,60 +39,54 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 	if !known {
 		a = &agent{name: name, told: make(map[claim.ID]api.Claim)}
 		b.agents[name] = a
-		b.tasks.Go(func() { b.watch(a) })
+		if len(b.agents) <= maxWatched {
+			b.tasks.Go(func() { b.watch(a) })
+		}
 	}
 	return a, nil
 }
 
-// nameOf returns the name of a session's agent: the same one whenever the session asks.
-func (b *Bridge) nameOf(_ context.Context, who caller) (string, error) {
+// nameOf returns the name of a session's agent: the same one whenever the session asks, and
+// for a client that says nothing of its sessions, one for as long as the bridge lives.
+func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	session := cmp.Or(who.session, b.options.Session)
-	if name, known := b.names[session]; known {
+	id := b.options.Session(who.thread)
+	name, known := b.names[id]
+	b.mu.Unlock()
+	if known {
 		return name, nil
 	}
-	seed := session
-	if seed == "" {
-		seed = rand.Text()
+	daemon, err := b.options.Daemon()
+	if err != nil {
+		return "", err
 	}
-	sum := sha256.Sum256([]byte(seed))
-	name := prefix(who.client) + "-" + base32.StdEncoding.EncodeToString(sum[:])[:4]
-	b.names[session] = name
-	return name, nil
-}
-
-// prefix is what the names of a client's agents begin with.
-func prefix(client string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return '-'
-	}, client), "-")
-	return cmp.Or(name[:min(len(name), 20)], "agent")
-}
-
-// callerOf reads who sent a request. Codex says in every one which of its threads asks;
-// Claude Code sets CLAUDE_CODE_SESSION_ID when it starts the bridge.
-func callerOf(req *sdk.CallToolRequest) caller {
-	var who caller
-	if info := req.ClientInfo(); info != nil {
-		who.client = info.Name
+	b.minting.Lock() // two calls of one session must not get two names
+	defer b.minting.Unlock()
+	b.mu.Lock()
+	name, known = b.names[id]
+	b.mu.Unlock()
+	if known {
+		return name, nil
 	}
-	who.session = sessionOf(req.Params.GetMeta())
-	return who
+	key := newKey()
+	minted, err := insist(ctx, func() (api.Minted, error) {
+		return daemon.Mint(ctx, api.MintRequest{Session: id}, key)
+	})
+	if err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.names[id] = minted.Agent
+	return minted.Agent, nil
 }
 
-// sessionOf reads which session of its client a request is of, from what goes with it.
-func sessionOf(meta map[string]any) string {
-	for _, key := range []string{"threadId", "sessionId"} {
-		if id, ok := meta[key].(string); ok && id != "" {
-			return id
-		}
+// threadOf reads which thread of its client a request is of, from what goes with it. Codex
+// says so with every call (https://github.com/openai/codex/pull/18093, and before that
+// https://github.com/openai/codex/pull/21329): with what its shells have in CODEX_THREAD_ID.
+func threadOf(meta map[string]any) string {
+	if id, ok := meta["threadId"].(string); ok && id != "" {
+		return id
 	}
 	turn := meta["x-codex-turn-metadata"]
 	if text, ok := turn.(string); ok {

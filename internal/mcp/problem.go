@@ -54,14 +54,16 @@ type Failure struct {
 	RetryAfter int      `json:"retry_after,omitempty"` // in seconds
 	Task       *Task    `json:"task,omitempty"`
 	Claims     []Task   `json:"claims,omitempty"`
-	Notices    []string `json:"notices,omitempty"`
+	// Summary says, where nothing is ready, what the unfinished tasks wait for.
+	Summary *api.Summary `json:"summary,omitempty"`
+	Notices []string     `json:"notices,omitempty"`
 }
 
 // failed is the answer of a tool that failed: for programs, and for the model that reads it.
 func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
 	p := problemOf(ctx, err)
 	detail := strings.TrimSuffix(line(p.Detail), "; ask for the next ready task instead") // see instead
-	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Notices: news}
+	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Summary: p.Summary, Notices: news}
 	if p.Task != nil {
 		t := taskOf(*p.Task)
 		f.Task = &t

@@ -33,15 +33,6 @@ func read(uri, media, text string) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: media, Text: text}}}
 }
 
-// asked is the agent whose request it is.
-func (b *Bridge) asked(ctx context.Context, req *sdk.ReadResourceRequest) (*agent, error) {
-	who := caller{session: sessionOf(req.Params.GetMeta())}
-	if info := req.ClientInfo(); info != nil {
-		who.client = info.Name
-	}
-	return b.agent(ctx, who)
-}
-
 func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	daemon, err := b.options.Daemon()
 	if err != nil {
@@ -51,7 +42,7 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 	if of, ok := strings.CutPrefix(req.Params.URI, "dibs://agents/"); ok {
 		name = unescaped(strings.TrimSuffix(of, "/claims"))
 	} else {
-		a, err := b.asked(ctx, req)
+		a, err := b.agent(ctx, caller{thread: threadOf(req.Params.GetMeta())})
 		if err != nil {
 			return nil, problemOf(ctx, err)
 		}
@@ -84,14 +75,14 @@ func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*s
 	if err != nil {
 		return nil, sdk.ResourceNotFoundError(req.Params.URI)
 	}
-	t, err := daemon.Task(ctx, id)
+	t, err := daemon.Content(ctx, id)
 	if err != nil {
 		if p := problemOf(ctx, err); p.Code != api.Code("not_found") {
 			return nil, p
 		}
 		return nil, sdk.ResourceNotFoundError(req.Params.URI)
 	}
-	return read(req.Params.URI, "text/markdown", "# "+line(t.Title)+"\n\n"+t.URL+"\n"), nil
+	return read(req.Params.URI, "text/markdown", "# "+line(t.Title)+"\n\n"+t.URL+"\n\n"+pageText(t.Page)+"\n"), nil
 }
 
 // push tells the client, where it takes that, what an agent lost.

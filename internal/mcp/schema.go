@@ -3,7 +3,9 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"dibs/internal/api"
@@ -24,9 +26,18 @@ var short = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[Task]():        {Type: "object"},
 }
 
-// agentArgument is an argument of every tool, for programs: the name to act under. It is
-// listed only where it means another agent, since a model would make up a name for itself.
-const agentArgument = "agent"
+// unlisted are arguments that tools take and do not list: agent is for programs, since a
+// model would make up a name for itself, but for list_tasks, where it means another's; and
+// what claim_task chooses by, an agent can also learn from list_tasks.
+func unlisted(tool string) []string {
+	switch tool {
+	case "list_tasks":
+		return nil
+	case "claim_task":
+		return []string{"agent", "where", "text", "timeout_minutes"}
+	}
+	return []string{"agent"}
+}
 
 // schemaOf returns the schema of T. An answer may always have more than its schema says.
 func schemaOf[T any](answer bool) *jsonschema.Schema {
@@ -39,7 +50,8 @@ func schemaOf[T any](answer bool) *jsonschema.Schema {
 }
 
 // shorten leaves out what says nothing: that a list or an object may be null, which is
-// none of ours ever, and, in answers, what has to be there.
+// none of ours ever; and, in answers, what is not always there, what lists consist of, and
+// that the rest has to be there, which is not so in the answer of a failure.
 func shorten(s *jsonschema.Schema, answer bool) {
 	if s == nil {
 		return
@@ -49,13 +61,15 @@ func shorten(s *jsonschema.Schema, answer bool) {
 	}
 	s.AdditionalProperties = nil // what else there is among the arguments is refused by name
 	if answer {
+		maps.DeleteFunc(s.Properties, func(name string, _ *jsonschema.Schema) bool { return !slices.Contains(s.Required, name) })
+		s.PropertyOrder = slices.DeleteFunc(s.PropertyOrder, func(name string) bool { return !slices.Contains(s.Required, name) })
 		s.Required, s.Items = nil, nil
 	}
-	if enum, description, ok := strings.Cut(s.Description, ": "); ok && strings.Contains(enum, "|") {
-		s.Description = description
-		for value := range strings.SplitSeq(enum, "|") {
+	if strings.Contains(s.Description, "|") {
+		for value := range strings.SplitSeq(s.Description, "|") {
 			s.Enum = append(s.Enum, value)
 		}
+		s.Description = ""
 	}
 	for _, property := range s.Properties {
 		shorten(property, answer)
@@ -64,7 +78,7 @@ func shorten(s *jsonschema.Schema, answer bool) {
 }
 
 // arguments reads a tool's arguments.
-func arguments[In any](raw json.RawMessage, schema *jsonschema.Resolved) (In, error) {
+func arguments[In any](tool string, raw json.RawMessage, schema *jsonschema.Resolved) (In, error) {
 	var in In
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
@@ -78,7 +92,7 @@ func arguments[In any](raw json.RawMessage, schema *jsonschema.Resolved) (In, er
 		return in, usagef("the arguments are no object")
 	}
 	for name := range fields {
-		if _, known := schema.Schema().Properties[name]; !known && name != agentArgument {
+		if _, known := schema.Schema().Properties[name]; !known && !slices.Contains(unlisted(tool), name) {
 			return in, usagef("there is no argument %q: there are %s", line(name), strings.Join(schema.Schema().PropertyOrder, ", "))
 		}
 	}

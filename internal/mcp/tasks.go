@@ -11,9 +11,21 @@ import (
 // ListArgs are the arguments of list_tasks.
 type ListArgs struct {
 	Who
-	Mine   bool   `json:"mine,omitempty"`
-	Status string `json:"status,omitempty" jsonschema:"all of that status"`
+	Mine bool `json:"mine,omitempty"`
+	Filter
+	Status string `json:"status,omitempty"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"default 20"`
+}
+
+// Filter is part of the arguments of tools that choose among tasks.
+type Filter struct {
+	Priority string   `json:"priority,omitempty"`
+	Where    []string `json:"where,omitempty" jsonschema:"each FIELD=VALUE"`
+	Text     string   `json:"text,omitempty" jsonschema:"words of the title"`
+}
+
+func (f Filter) filter() api.Filter {
+	return api.Filter{Priority: f.Priority, Where: f.Where, Text: f.Text}
 }
 
 // Listed is the answer of list_tasks.
@@ -37,8 +49,8 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 	}
 	what := "ready for " + line(c.agent.name)
 	switch {
-	case in.Mine && in.Status != "":
-		return "", out, usagef("mine and status exclude each other")
+	case in.Mine && (in.Status != "" || !in.filter().Empty()):
+		return "", out, usagef("mine goes with no filter")
 	case in.Mine:
 		held, _, err := c.look(c, c.agent)
 		if err != nil {
@@ -50,9 +62,9 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 			out.Tasks = append(out.Tasks, heldTask(cl))
 		}
 	default:
-		f := api.TaskFilter{Ready: true, Agent: c.agent.name, Limit: in.Limit}
+		f := api.TaskFilter{Ready: true, Agent: c.agent.name, Limit: in.Limit, Filter: in.filter()}
 		if in.Status != "" {
-			f = api.TaskFilter{Status: task.Status(strings.ToUpper(in.Status)), Limit: in.Limit}
+			f = api.TaskFilter{Status: task.Status(strings.ToUpper(in.Status)), Limit: in.Limit, Filter: in.filter()}
 			what = string(f.Status)
 		}
 		list, err := c.daemon.Tasks(c, f)
@@ -94,51 +106,4 @@ func listText(out Listed, what string, in ListArgs) string {
 		text.WriteString("\n- " + taskLine(t))
 	}
 	return text.String()
-}
-
-// ShowArgs are the arguments of show_task.
-type ShowArgs struct {
-	Who
-	Task string `json:"task" jsonschema:"its id, key or URL"`
-}
-
-// Shown is the answer of show_task.
-type Shown struct {
-	Task    Task   `json:"task"`
-	URL     string `json:"url,omitempty"`
-	Note    string `json:"note,omitempty"`
-	Waiting []Task `json:"waiting_for,omitempty"`
-	News
-}
-
-func showTask(c *call, in ShowArgs) (string, Shown, error) {
-	id, err := taskID(in.Task)
-	if err == nil && id == "" {
-		err = usagef("which task? name it in task")
-	}
-	if err != nil {
-		return "", Shown{}, err
-	}
-	t, err := c.daemon.Task(c, id)
-	if err != nil {
-		return "", Shown{}, err
-	}
-	out := Shown{Task: listedTask(t), URL: t.URL, Note: line(t.Note)}
-	text := taskLine(out.Task)
-	for _, w := range t.WaitingFor {
-		waited := taskOf(w.TaskRef)
-		waited.Agent = line(w.Agent)
-		out.Waiting = append(out.Waiting, waited)
-		text += "\nwaits for " + taskLine(waited)
-	}
-	if out.Task.ClaimID != "" && out.Task.Agent == c.agent.name {
-		out.Task.Reason = "" // it is the agent's own claim that keeps all from claiming it
-	}
-	if out.Task.Reason != "" && len(out.Waiting) == 0 {
-		text += "\ncannot be claimed: " + out.Task.Reason
-	}
-	if out.Note != "" {
-		text += "\nnote: " + out.Note
-	}
-	return text, out, nil
 }

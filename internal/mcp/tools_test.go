@@ -77,6 +77,7 @@ func TestAnswersFit(t *testing.T) {
 			{"list_tasks", `{}`}, {"show_task", `{"task":"` + id + `"}`}, {"claim_task", `{}`}, {"claim_task", `{}`},
 			{"list_tasks", `{"mine":true}`}, {"update_claim", `{}`}, {"finish_task", `{"outcome":"released"}`},
 			{"finish_task", `{"outcome":"released"}`}, {"inbox", `{}`}, {"send", `{"to":"all","text":"x"}`}, {"send", `{}`},
+			{"add_task", `{"title":"More"}`}, {"add_task", `{}`}, {"comment", `{"task":"` + id + `","text":"x"}`},
 		} {
 			a := s.call(c[0], c[1])
 			if err := schemas[c[0]].Validate(a.fields); err != nil {
@@ -94,8 +95,11 @@ func TestArgumentsRefused(t *testing.T) {
 		for _, tt := range []struct{ tool, args, want string }{
 			{"list_tasks", `{"limit":-1}`, "limit: want 1 or more"},
 			{"list_tasks", `{"limit":"all"}`, "the arguments do not fit: "},
-			{"list_tasks", `{"mine":true,"status":"OPEN"}`, "mine and status exclude each other"},
-			{"list_tasks", `{"filter":"x"}`, `there is no argument "filter": there are agent, mine, status, `},
+			{"list_tasks", `{"mine":true,"status":"OPEN"}`, "mine goes with no filter"},
+			{"list_tasks", `{"mine":true,"priority":"high"}`, "mine goes with no filter"},
+			{"add_task", `{"title":" "}`, "title must say something"},
+			{"comment", `{"text":""}`, "text must say something"},
+			{"list_tasks", `{"filter":"x"}`, `there is no argument "filter": there are agent, mine, priority, where, text, status, limit`},
 			{"list_tasks", `[]`, "the arguments are no object"},
 			{"list_tasks", `{"agent":7}`, "the arguments do not fit: "},
 			{"claim_task", `{"agent":7}`, "the arguments do not fit: "},
@@ -195,6 +199,7 @@ func TestRequests(t *testing.T) {
 			{"list_tasks", `{"mine":true}`, nil},
 			{"update_claim", `{}`, nil},
 			{"inbox", `{}`, nil},
+			{"show_task", `{"task":"TASK-1"}`, []string{"GET"}},
 			{"finish_task", `{"outcome":"completed"}`, []string{"GET", "PATCH"}},
 		} {
 			if got := cost(tt.tool, tt.args); !slices.Equal(got, tt.want) {
