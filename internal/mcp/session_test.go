@@ -52,7 +52,7 @@ func TestLostClaim(t *testing.T) {
 		// In the answer of a failure, too, and found by the call itself.
 		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
 		w.person("Read", status("OPEN"))
-		if a := s.refused("usage", "show_task", `{"task":""}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read”") {
+		if a := s.refused("usage", "show_task", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-2 “Read”") {
 			w.Errorf("the next answer: %s", a.text)
 		}
 	})
