@@ -28,7 +28,8 @@ const (
 // answered with an error, and the next line is read: nothing but the end of the input ends
 // the connection. The SDK's own connection ends at the first line that it cannot read.
 type lines struct {
-	// over is called once there is no more input: nobody is left to wait for.
+	// over is called once there is no more input, or nobody who reads the output: nobody is
+	// left to wait for.
 	over   func()
 	in     chan []byte
 	queue  []json.RawMessage // of a batch; used by Read only
@@ -234,7 +235,9 @@ func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 			}
 		}
 	}
-	_, err = c.out.Write(append(data, '\n'))
+	if _, err = c.out.Write(append(data, '\n')); err != nil {
+		c.over() // the client does not read any more
+	}
 	return err
 }
 
