@@ -145,6 +145,18 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 	}, nil
 }
 
+// Orphaned reports whether a claim had keepers, and all of them are gone.
+func (w *Watch) Orphaned(id claim.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.kept[id]
+	if !ok || !c.granted || len(c.stored) == 0 {
+		return false
+	}
+	lives, _, _ := w.looked(c)
+	return !lives
+}
+
 // change changes who keeps a claim, and stores it.
 func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) error {
 	w.mu.Lock()
@@ -246,8 +258,21 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 	if !ok || !c.granted {
 		return false, false, ""
 	}
-	lives := c.connections > 0
-	grace, who := time.Duration(0), "nobody"
+	lives, grace, who := w.looked(c)
+	if lives {
+		c.left = time.Time{}
+		return false, !now.Before(c.beat), ""
+	}
+	if c.left.IsZero() {
+		c.left, c.grace, c.why = now, grace, fmt.Sprintf("%s, which kept the claim alive, is gone", who)
+	}
+	return now.Sub(c.left) >= c.grace, false, c.why
+}
+
+// looked looks at the keepers of a claim: whether one lives, the longest grace, and who is
+// gone. w.mu is held.
+func (w *Watch) looked(c *kept) (lives bool, grace time.Duration, who string) {
+	lives, who = c.connections > 0, "nobody"
 	for _, k := range c.stored {
 		grace = max(grace, k.Grace)
 		switch {
@@ -259,14 +284,7 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 			who = fmt.Sprintf("process %d", k.Process.ID)
 		}
 	}
-	if lives {
-		c.left = time.Time{}
-		return false, !now.Before(c.beat), ""
-	}
-	if c.left.IsZero() {
-		c.left, c.grace, c.why = now, grace, fmt.Sprintf("%s, which kept the claim alive, is gone", who)
-	}
-	return now.Sub(c.left) >= c.grace, false, c.why
+	return lives, grace, who
 }
 
 func (w *Watch) beaten(id claim.ID, next time.Time) {

@@ -332,3 +332,42 @@ func TestProcesses(t *testing.T) {
 		t.Error("a process that was killed lives")
 	}
 }
+
+// TestOrphaned asks whether a claim is there to be taken over.
+func TestOrphaned(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		orphaned := func(want bool, when string) {
+			w.Helper()
+			synctest.Wait()
+			if got := watch.Orphaned(id); got != want {
+				w.Errorf("%s: orphaned = %v", when, got)
+			}
+		}
+		orphaned(false, "a claim that never had a keeper")
+		keep := func(pid int) {
+			if err := watch.Keep(w.Context(), id, alive.Keeper{Process: alive.Process{ID: pid}, Grace: time.Minute}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		keep(7)
+		orphaned(false, "while the claim is being made")
+		watch.Granted(id)
+		orphaned(false, "while its keeper lives")
+		w.with(func() { w.dead[7] = true })
+		orphaned(true, "when its keeper is gone, before anybody looked")
+		time.Sleep(30 * time.Second)
+		orphaned(true, "within the grace")
+		keep(8)
+		orphaned(false, "with another keeper")
+		leave, err := watch.Connect(w.Context(), id, time.Minute)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.with(func() { w.dead[8] = true })
+		orphaned(false, "with a connection")
+		leave()
+		orphaned(true, "when that is gone, too")
+	})
+}

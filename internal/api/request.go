@@ -33,7 +33,8 @@ type Keeper struct {
 
 // RenewRequest asks for a fresh lease.
 type RenewRequest struct {
-	Agent string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Agent    string `json:"agent,omitempty" doc:"Whose claim it must be"`
+	Orphaned bool   `json:"orphaned,omitempty" doc:"With pid: only if whatever kept the claim alive is gone; else nothing is done"`
 	Keeper
 }
 

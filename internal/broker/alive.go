@@ -18,6 +18,16 @@ func (b *Broker) Keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Claim, 
 	return cl, b.alive.Keep(ctx, cl.ID, k)
 }
 
+// Adopt is Keep if the claim that r means had keepers, and all of them are gone. Else it
+// changes nothing, and returns the claim as it is.
+func (b *Broker) Adopt(ctx context.Context, r Ref, k alive.Keeper) (claim.Claim, error) {
+	cl, err := b.Lookup(ctx, r)
+	if err != nil || !b.alive.Orphaned(cl.ID) {
+		return cl, err
+	}
+	return b.Keep(ctx, Ref{Claim: string(cl.ID), Agent: r.Agent}, k)
+}
+
 // Connect has a connection keep the claim that r means alive until leave is called, and
 // then for its grace. The error is one of Renew's.
 func (b *Broker) Connect(ctx context.Context, r Ref, grace time.Duration) (cl claim.Claim, leave func(), err error) {

@@ -46,8 +46,13 @@ import (
 //	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
+	runEndToEnd(t, "testdata/e2e")
+}
+
+// runEndToEnd runs the scripts in a folder.
+func runEndToEnd(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/e2e",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)

@@ -96,6 +96,7 @@ func (a *app) root() *cobra.Command {
 		a.renewCommand(),
 		a.runCommand(),
 		a.waitCommand(),
+		a.mcpCommand(),
 		a.guardCommand(),
 		a.completeCommand(),
 		a.reviewCommand(),

@@ -64,10 +64,10 @@ var terminals = []terminal{
 // and the same in all of them.
 const editor = "vscode"
 
-// Find finds the session of this process by its environment and by the terminal or the
-// login that it belongs to; false if nothing tells it from others: then each command
-// could be one of another session.
-func Find(getenv func(string) string) (Session, bool) {
+// OfClient finds the session of this process by what an agent's client, or the user, set in
+// its environment for that; false if nothing is set. What a client starts beside its commands
+// may have the terminal of all of its sessions.
+func OfClient(getenv func(string) string) (Session, bool) {
 	if text := getenv(own); text != "" {
 		return of(own, text), true
 	}
@@ -77,8 +77,18 @@ func Find(getenv func(string) string) (Session, bool) {
 			names, values = append(names, name), append(values, name+"="+value)
 		}
 	}
-	if len(names) > 0 {
-		return of(strings.Join(names, " and "), values...), true
+	if len(names) == 0 {
+		return Session{}, false
+	}
+	return of(strings.Join(names, " and "), values...), true
+}
+
+// Find finds the session of this process by its environment and by the terminal or the
+// login that it belongs to; false if nothing tells it from others: then each command
+// could be one of another session.
+func Find(getenv func(string) string) (Session, bool) {
+	if s, ok := OfClient(getenv); ok {
+		return s, true
 	}
 	if program := getenv("TERM_PROGRAM"); program != editor {
 		for _, t := range terminals {

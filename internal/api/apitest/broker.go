@@ -107,6 +107,10 @@ func (b *Broker) Keep(ctx context.Context, r broker.Ref, k alive.Keeper) (claim.
 	return answer[claim.Claim](ctx, b, "Keep", r, k)
 }
 
+func (b *Broker) Adopt(ctx context.Context, r broker.Ref, k alive.Keeper) (claim.Claim, error) {
+	return answer[claim.Claim](ctx, b, "Adopt", r, k)
+}
+
 func (b *Broker) Connect(ctx context.Context, r broker.Ref, grace time.Duration) (claim.Claim, func(), error) {
 	c, err := answer[claim.Claim](ctx, b, "Connect", r, grace)
 	return c, func() { _, _ = answer[claim.Claim](context.Background(), b, "leave", c.ID) }, err

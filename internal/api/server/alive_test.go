@@ -54,6 +54,7 @@ func TestKeepersRefused(t *testing.T) {
 		"a grace alone":    {"POST", "/v1/claims", `{"agent":"Sandman","grace_seconds":5}`, "body.grace_seconds: ", []apitest.Call{allowed("Sandman")}},
 		"too long a grace": {"POST", "/v1/claims", `{"agent":"Sandman","pid":1,"grace_seconds":3601}`, "body.grace_seconds: ", nil},
 		"a renewal":        {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","pid":4194305}`, "body.pid: ", nil},
+		"nobody to adopt":  {"POST", "/v1/claims/mine/renew", `{"agent":"Sandman","orphaned":true}`, "body.orphaned: ", nil},
 		"no time":          {"GET", "/v1/claims/mine/alive?agent=Sandman&grace=soon", "", "query.grace: ", nil},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -87,6 +88,14 @@ func TestProcessKeepsAClaim(t *testing.T) {
 		mine := broker.Ref{Agent: "Sandman"}
 		f.broker.Expect(allowed("Sandman"), found(mine), apitest.Call{Method: "Keep", Args: []any{broker.Ref{Claim: string(claimID), Agent: "Sandman"}, keeper}, Result: held()})
 		if got := f.must("POST", "/v1/claims/mine/renew", body); got.status != 200 {
+			t.Errorf("answered %d %s", got.status, got.body)
+		}
+	})
+	inBubble(t, "adopt", func(t *testing.T) {
+		f := start(t)
+		f.broker.Expect(allowed("Sandman"), found(broker.Ref{Agent: "Sandman"}),
+			apitest.Call{Method: "Adopt", Args: []any{broker.Ref{Claim: string(claimID), Agent: "Sandman"}, keeper}, Result: held()})
+		if got := f.must("POST", "/v1/claims/mine/renew", strings.Replace(body, "{", `{"orphaned":true,`, 1)); got.status != 200 {
 			t.Errorf("answered %d %s", got.status, got.body)
 		}
 	})

@@ -28,6 +28,9 @@ type Broker interface {
 	// Keep has a process keep a claim alive. It fails as Renew does.
 	Keep(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
 
+	// Adopt is Keep for a claim whose keepers are all gone; else it changes nothing.
+	Adopt(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+
 	// Connect has a connection keep a claim alive until leave is called, and for its
 	// grace. It fails as Renew does.
 	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c claim.Claim, leave func(), err error)

@@ -55,7 +55,12 @@ func (s *Server) claimRoutes(o operations) {
 			return nil, err
 		}
 		renew := s.broker.Renew
-		if body.PID != 0 {
+		switch {
+		case body.Orphaned && body.PID == 0:
+			return nil, invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
+		case body.Orphaned:
+			renew = func(ctx context.Context, r broker.Ref) (claim.Claim, error) { return s.broker.Adopt(ctx, r, keeper) }
+		case body.PID != 0:
 			renew = func(ctx context.Context, r broker.Ref) (claim.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
 		}
 		return s.change(ctx, in.ID, body.Agent, renew)

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"dibs/internal/api/client"
+	"dibs/internal/mcp"
+	"dibs/internal/session"
+	"dibs/internal/task"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) mcpCommand() *cobra.Command {
+	var grace time.Duration
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve an agent that speaks the Model Context Protocol",
+		Long: "Serve an agent that speaks the Model Context Protocol (MCP), on stdin and stdout: to be started by\n" +
+			"its client. What the agent claims is renewed while dibs mcp runs, and given back a minute after it\n" +
+			"has ended, unless one of the same name has started by then.\n\n" +
+			"The agent's name is --agent or DIBS_AGENT, else one that belongs to the client's session.",
+		Example:           "  claude mcp add dibs -- dibs mcp\n  codex mcp add dibs -- dibs mcp",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.agent == task.AutoAgent {
+				a.agent = "" // each session of the client has a name of its own, and is asked for it
+			} else if err := a.checkAgent(); err != nil {
+				return err
+			}
+			if grace < time.Second || grace > time.Hour {
+				return usagef("--grace %v: want a time from 1s to 1h", grace)
+			}
+			level := slog.LevelWarn
+			if os.Getenv("DIBS_LOG_LEVEL") == "debug" {
+				level = slog.LevelDebug
+			}
+			return mcp.Serve(cmd.Context(), mcp.Options{
+				Daemon: a.daemonOfUser, Agent: a.agent, Session: clientSession,
+				Grace: grace, Version: thisBuild().Version, Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
+			}, cmd.InOrStdin(), a.stdout)
+		},
+	}
+	cmd.Flags().DurationVar(&grace, "grace", time.Minute, "how long what was claimed is kept once this has ended")
+	return cmd
+}
+
+// daemonOfUser is daemon for a process that has little of its user's environment: many
+// clients start what speaks MCP without XDG_RUNTIME_DIR, which says where the daemon's
+// socket is unless something else does.
+func (a *app) daemonOfUser() (*client.Client, error) {
+	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); !set && a.socket == "" {
+		dir := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
+		if _, err := os.Stat(filepath.Join(dir, "dibs", "dibs.sock")); err == nil {
+			if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return a.daemon()
+}
+
+// clientSession tells the session of the client that started this process from others. A
+// client may say with each request which thread of its own asks: Codex, whose commands have
+// it in CODEX_THREAD_ID, so that they and the agent go by one name.
+func clientSession(thread string) string {
+	here, _ := session.OfClient(func(name string) string {
+		if name == "CODEX_THREAD_ID" && thread != "" {
+			return thread
+		}
+		return os.Getenv(name)
+	})
+	return here.ID
+}

@@ -1,0 +1,107 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+
+	"dibs/internal/api"
+)
+
+// AddArgs are the arguments of add_task.
+type AddArgs struct {
+	Who
+	Title     string         `json:"title"`
+	Body      string         `json:"body,omitempty" jsonschema:"Markdown"`
+	Priority  string         `json:"priority,omitempty"`
+	DependsOn []string       `json:"depends_on,omitempty"`
+	For       string         `json:"for,omitempty" jsonschema:"only this agent"`
+	Fields    map[string]any `json:"fields,omitempty"`
+}
+
+// Added is the answer of add_task.
+type Added struct {
+	Task Task   `json:"task"`
+	URL  string `json:"url,omitempty"`
+	News
+}
+
+func addTask(c *call, in AddArgs) (string, Added, error) {
+	if strings.TrimSpace(in.Title) == "" {
+		return "", Added{}, usagef("title must say something")
+	}
+	key := newKey()
+	added, err := insist(c, func() (api.Added, error) {
+		return c.daemon.Add(c, api.AddRequest{
+			Agent: c.agent.name, Title: in.Title, Body: in.Body, Priority: in.Priority, DependsOn: in.DependsOn, For: in.For, Fields: in.Fields,
+		}, key)
+	})
+	if err != nil {
+		return "", Added{}, err
+	}
+	out := Added{Task: listedTask(added.Task), URL: added.Task.URL}
+	return fmt.Sprintf("Added %s.", taskLine(out.Task)), out, nil
+}
+
+// CommentArgs are the arguments of comment.
+type CommentArgs struct {
+	Who
+	Task    string `json:"task,omitempty" jsonschema:"default: the one you hold"`
+	Text    string `json:"text"`
+	Mention string `json:"mention,omitempty" jsonschema:"a person"`
+	Ask     bool   `json:"ask,omitempty"`
+}
+
+// Commented is the answer of comment.
+type Commented struct {
+	Task    Task `json:"task"`
+	Pending bool `json:"pending,omitempty"`
+	News
+}
+
+func comment(c *call, in CommentArgs) (string, Commented, error) {
+	if strings.TrimSpace(in.Text) == "" {
+		return "", Commented{}, usagef("text must say something")
+	}
+	if in.Ask {
+		return ask(c, in)
+	}
+	id, err := taskID(in.Task)
+	if err == nil && id == "" {
+		var cl api.Claim
+		cl, err = c.mine("")
+		id = cl.Task.ID
+	}
+	if err != nil {
+		return "", Commented{}, err
+	}
+	key := newKey()
+	said, err := insist(c, func() (api.Commented, error) {
+		return c.daemon.Comment(c, id, api.CommentRequest{Agent: c.agent.name, Text: in.Text, Mention: in.Mention}, key)
+	})
+	if err != nil {
+		return "", Commented{}, err
+	}
+	out := Commented{Task: taskOf(said.Task), Pending: said.Detail != ""}
+	text := fmt.Sprintf("Commented on %s.", called(out.Task))
+	if out.Pending {
+		text += " Not on the page yet: " + line(said.Detail)
+	}
+	return text, out, nil
+}
+
+// ask asks people something, and gives the task up until they answer.
+func ask(c *call, in CommentArgs) (string, Commented, error) {
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Commented{}, err
+	}
+	key := newKey()
+	ended, err := c.ending(cl, func() (api.Claim, error) {
+		return c.daemon.Ask(c, string(cl.ID), api.AskRequest{Agent: c.agent.name, Text: in.Text, To: in.Mention}, key)
+	})
+	if err != nil {
+		return "", Commented{}, err
+	}
+	out := Commented{Task: taskOf(ended.Task)}
+	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)), out, nil
+}

@@ -1,0 +1,176 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+)
+
+// agent is one that a bridge works for, and what it knows of its claims.
+type agent struct {
+	name string
+
+	mu   sync.Mutex             // guards all below
+	told map[claim.ID]api.Claim // those that it knows to hold
+	lost []string               // what it has to be told
+}
+
+// holds notes that the agent was told that it holds a claim.
+func (a *agent) holds(claims ...api.Claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range claims {
+		if c.State == claim.Held {
+			a.told[c.ID] = c
+		}
+	}
+}
+
+// done notes that the agent itself ended a claim.
+func (a *agent) done(id claim.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.told, id)
+}
+
+// news is what the agent has to know, whatever it asked: each thing once.
+func (a *agent) news() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	news := a.lost
+	a.lost = nil
+	return news
+}
+
+// look looks after the agent's claims: those that nobody keeps alive any more are kept
+// alive by this bridge, and those that are over are noted. It returns those that are held,
+// and how many were found to be over.
+func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int, err error) {
+	daemon, err := b.options.Daemon()
+	if err != nil {
+		return nil, 0, err
+	}
+	list, err := daemon.Claims(ctx, a.name)
+	if err != nil {
+		return nil, 0, err
+	}
+	held = slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held })
+	for _, c := range held {
+		// One whose keeper lives, or that never had one, is left as it is.
+		if _, err := daemon.Renew(ctx, string(c.ID), api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}, ""); err != nil {
+			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
+		}
+	}
+	a.mu.Lock()
+	missing := make([]api.Claim, 0, len(a.told))
+	for id, c := range a.told {
+		if !slices.ContainsFunc(held, func(h api.Claim) bool { return h.ID == id }) {
+			missing = append(missing, c)
+		}
+	}
+	a.mu.Unlock()
+	slices.SortFunc(missing, func(x, y api.Claim) int { return cmp.Compare(x.ID, y.ID) })
+	for _, c := range missing {
+		is, err := daemon.Lookup(ctx, string(c.ID), "")
+		p, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case refused && p.Code == api.CodeUnknownClaim:
+			is = c
+			is.Outcome, is.Detail = claim.EndLost, "the daemon does not know it any more"
+		case err != nil:
+			return held, over, err
+		case is.State == claim.Held: // again: it was on its way somewhere
+			continue
+		}
+		if a.ended(is) {
+			over++
+		}
+	}
+	return held, over, nil
+}
+
+// ended notes the end of a claim that the agent did not end itself; false if that is known.
+func (a *agent) ended(c api.Claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, known := a.told[c.ID]; !known {
+		return false
+	}
+	delete(a.told, c.ID)
+	a.lost = append(a.lost, goneText(c))
+	return true
+}
+
+// keeper is this process, as what keeps claims alive.
+func (b *Bridge) keeper() api.Keeper {
+	return api.Keeper{PID: b.pid, GraceSeconds: b.options.Grace.Seconds()}
+}
+
+// watch looks after an agent's claims until the bridge ends, and tells the client of those
+// that were lost.
+func (b *Bridge) watch(a *agent) {
+	happened := make(chan struct{}, 1)
+	b.tasks.Go(func() { b.listen(a.name, happened) })
+	for {
+		_, over, err := b.look(b.over, a)
+		if err != nil && b.over.Err() == nil {
+			b.options.Log.Debug("claims could not be looked after", "agent", a.name, "error", err)
+		}
+		if over > 0 {
+			b.push(b.over, a)
+		}
+		timer := time.NewTimer(look)
+		select {
+		case <-timer.C:
+		case <-happened:
+		case <-b.over.Done():
+		}
+		timer.Stop()
+		if b.over.Err() != nil {
+			return
+		}
+	}
+}
+
+// listen says when something happened to a claim of the agent's.
+func (b *Bridge) listen(name string, happened chan<- struct{}) {
+	for b.over.Err() == nil {
+		var err error
+		var daemon *client.Client
+		if daemon, err = b.options.Daemon(); err == nil {
+			_, err = daemon.Events(b.over, api.EventFilter{After: api.EventsFuture, Agent: name}, true, func(api.Event) error {
+				select {
+				case happened <- struct{}{}:
+				default:
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			b.options.Log.Debug("the daemon's events could not be followed", "agent", name, "error", err)
+		}
+		pause(b.over, look/3)
+	}
+}
+
+// errNoName says that no agent can have such a name, or that it may not be used.
+func errNoName(name string, err error) error {
+	return &usageError{fmt.Sprintf("agent %q: %v", name, err)}
+}
+
+// learns reports whether the agent did not know that it holds a claim. Now it does.
+func (a *agent) learns(c api.Claim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, known := a.told[c.ID]
+	a.told[c.ID] = c
+	return !known
+}

@@ -1,0 +1,278 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ClaimArgs are the arguments of claim_task.
+type ClaimArgs struct {
+	Who
+	Task string `json:"task,omitempty" jsonschema:"its id, key or URL"`
+	Filter
+	Wait    float64 `json:"wait_seconds,omitempty" jsonschema:"wait for it so long"`
+	Minutes int     `json:"timeout_minutes,omitempty"`
+}
+
+// Held is the answer about a claim.
+type Held struct {
+	Claim     claim.ID `json:"claim_id"`
+	Task      Task     `json:"task"`
+	ExpiresAt api.Time `json:"expires_at"`
+	Former    string   `json:"former,omitempty"`
+	News
+}
+
+func heldOf(c api.Claim) Held {
+	return Held{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Former: line(c.Former)}
+}
+
+func claimTask(c *call, in ClaimArgs) (string, Held, error) {
+	id, err := taskID(in.Task)
+	if err != nil {
+		return "", Held{}, err
+	}
+	if in.Wait < 0 || in.Wait > api.MaxWait.Seconds() {
+		return "", Held{}, usagef("wait_seconds: want 0 to %.0f", api.MaxWait.Seconds())
+	}
+	if in.Minutes < 0 {
+		return "", Held{}, usagef("timeout_minutes: want whole minutes, 1 or more")
+	}
+	ctx, done := c.Context, func() {}
+	if in.Wait > 0 {
+		ctx, done = c.waiting()
+		c.tasks.Go(func() { c.progress(ctx, seconds(in.Wait), "no task yet") })
+	}
+	defer done()
+	// There is no key with it: one who goes away gets nothing, and a claim that is granted
+	// all the same is given back by the daemon.
+	cl, err := c.daemon.Claim(ctx, api.ClaimRequest{
+		Agent: c.agent.name, Task: string(id), Filter: in.filter(), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+	}, "")
+	if err == nil && ctx.Err() != nil {
+		c.giveBack(cl)
+		return "", Held{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return "", Held{}, err
+	}
+	c.agent.holds(cl)
+	out := heldOf(cl)
+	text := fmt.Sprintf("You hold %s%s. Read it with show_task; end with finish_task.", called(out.Task), lasting(cl.ExpiresAt))
+	if cl.Override {
+		text += " " + out.Former + " had it before, and let the lease run out: look for work that is half done."
+	}
+	return text, out, nil
+}
+
+// giveBack gives back a claim that was granted to a call which nobody waits for any more.
+func (b *Bridge) giveBack(cl api.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.over), linger)
+	defer cancel()
+	daemon, err := b.options.Daemon()
+	if err == nil {
+		_, err = daemon.Release(ctx, string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "the call that asked for it was cancelled"}, "mcp back "+string(cl.ID))
+	}
+	if err != nil {
+		b.options.Log.Warn("a claim whose call was cancelled could not be given back", "claim", cl.ID, "error", err)
+	}
+}
+
+// FinishArgs are the arguments of finish_task.
+type FinishArgs struct {
+	Who
+	Task    string `json:"task,omitempty" jsonschema:"default: your only one"`
+	Outcome string `json:"outcome" jsonschema:"completed|blocked|failed|released|review"`
+	Summary string `json:"summary,omitempty" jsonschema:"what was done, or why not"`
+}
+
+// Finished is the answer of finish_task.
+type Finished struct {
+	Task    Task   `json:"task"`
+	Outcome string `json:"outcome"`
+	Pending bool   `json:"pending,omitempty"`
+	News
+}
+
+func finishTask(c *call, in FinishArgs) (string, Finished, error) {
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Finished{}, err
+	}
+	finish, known := outcomes[in.Outcome]
+	if !known {
+		return "", Finished{}, usagef("outcome %q: want completed, blocked, failed, released or review", line(in.Outcome))
+	}
+	// Told again in the same words, the daemon does nothing twice and answers the same.
+	key := fmt.Sprintf("mcp %s %s %x", cl.ID, in.Outcome, sha256.Sum256([]byte(in.Summary)))
+	ended, err := c.ending(cl, func() (api.Claim, error) { return finish(c, cl, in.Summary, key) })
+	if err != nil {
+		return "", Finished{}, err
+	}
+	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Pending: ended.State == claim.Finishing}
+	text := fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome)
+	if out.Pending {
+		text += " Accepted; Notion cannot be reached, and is told as soon as it can."
+	}
+	return text, out, nil
+}
+
+// ending has the daemon end a claim, which is no news to the agent that ends it.
+func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, error) {
+	c.agent.done(cl.ID)
+	ended, err := insist(c, end)
+	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
+		c.agent.holds(cl)
+	}
+	return ended, err
+}
+
+// outcomes say to the daemon what became of the work.
+var outcomes = map[string]func(c *call, cl api.Claim, summary, key string) (api.Claim, error){
+	"completed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Complete(c, string(cl.ID), api.CompleteRequest{Agent: c.agent.name, Summary: summary}, key)
+	},
+	"released": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Release(c, string(cl.ID), api.StopRequest{Agent: c.agent.name, Reason: summary}, key)
+	},
+	"blocked": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Block(c, string(cl.ID), api.BlockRequest{Agent: c.agent.name, Reason: summary}, key)
+	},
+	"failed": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Fail(c, string(cl.ID), api.FailRequest{Agent: c.agent.name, Reason: summary}, key)
+	},
+	"review": func(c *call, cl api.Claim, summary, key string) (api.Claim, error) {
+		return c.daemon.Review(c, string(cl.ID), api.ReviewRequest{Agent: c.agent.name, Note: summary}, key)
+	},
+}
+
+// UpdateArgs are the arguments of update_claim.
+type UpdateArgs struct {
+	Who
+	Task    string `json:"task,omitempty"`
+	OfferTo string `json:"offer_to,omitempty" jsonschema:"the agent to hand it to"`
+	Decline bool   `json:"decline,omitempty"`
+	Text    string `json:"text,omitempty" jsonschema:"said with it"`
+}
+
+// Updated is the answer of update_claim.
+type Updated struct {
+	Task      Task     `json:"task"`
+	Claim     claim.ID `json:"claim_id,omitempty"`
+	ExpiresAt api.Time `json:"expires_at,omitzero"` // the claim, or the offer
+	News
+}
+
+func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
+	switch {
+	case in.Decline && in.OfferTo != "":
+		return "", Updated{}, usagef("decline and offer_to exclude each other")
+	case in.Decline:
+		return decline(c, in)
+	}
+	cl, err := c.mine(in.Task)
+	if err != nil {
+		return "", Updated{}, err
+	}
+	if in.OfferTo != "" {
+		c.agent.done(cl.ID)
+		offered, err := insist(c, func() (api.Offered, error) {
+			return c.daemon.Offer(c, cl.Task.ID, api.OfferRequest{Agent: c.agent.name, To: in.OfferTo, Text: in.Text}, "mcp offer "+string(cl.ID))
+		})
+		if err != nil {
+			c.agent.holds(cl)
+			return "", Updated{}, err
+		}
+		out := Updated{Task: taskOf(offered.Task)}
+		if offered.Offer != nil {
+			out.ExpiresAt = offered.Offer.ExpiresAt
+		}
+		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)), out, nil
+	}
+	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
+	if err != nil {
+		return "", Updated{}, err
+	}
+	c.agent.holds(renewed)
+	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt}
+	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
+	if renewed.Detail != "" {
+		text += " " + line(renewed.Detail)
+	}
+	return text, out, nil
+}
+
+// decline gives back a task that is offered to the agent.
+func decline(c *call, in UpdateArgs) (string, Updated, error) {
+	id, err := taskID(in.Task)
+	if err == nil && id == "" {
+		err = usagef("which task do you decline? name it in task")
+	}
+	if err != nil {
+		return "", Updated{}, err
+	}
+	declined, err := insist(c, func() (api.Offered, error) {
+		return c.daemon.Decline(c, id, api.DeclineRequest{Agent: c.agent.name, Reason: in.Text}, newKey())
+	})
+	if err != nil {
+		return "", Updated{}, err
+	}
+	out := Updated{Task: taskOf(declined.Task)}
+	return fmt.Sprintf("%s is declined.", called(out.Task)), out, nil
+}
+
+// mine finds the agent's claim on a task, or its only one.
+func (c *call) mine(named string) (api.Claim, error) {
+	id := api.OnlyClaim
+	if parsed, ok := claim.ParseID(named); ok {
+		id = string(parsed)
+	} else if named != "" {
+		t, err := taskID(named)
+		if err != nil {
+			return api.Claim{}, err
+		}
+		id = string(t)
+	}
+	return c.daemon.Lookup(c, id, c.agent.name)
+}
+
+// taskID reads which task is named; empty for none.
+func taskID(named string) (task.ID, error) {
+	if named == "" {
+		return "", nil
+	}
+	if id, err := task.ParseTaskID(named); err == nil {
+		return id, nil
+	}
+	if key, ok := task.ParseKey(named); ok {
+		return task.ID(key), nil
+	}
+	return "", usagef("%q names no task: want its id, its key such as T-3, or its URL", beginning(line(named)))
+}
+
+// insist asks again when the daemon went away without an answer: it may be about to come
+// back. What is asked has to carry a key.
+func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for tries := 0; ; tries++ {
+		answer, err := ask()
+		away, ok := errors.AsType[*client.UnreachableError](err)
+		if !ok || tries == 0 && !away.Sent || tries == 5 || !pause(ctx, time.Second) {
+			return answer, err
+		}
+	}
+}
+
+// newKey is the key of a request that may be asked again by insist only.
+func newKey() string { return "mcp " + ulid.Make().String() }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,106 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// caller is who asks: an agent of that name or, without one, that of the client's session,
+// or of the thread of it that the request names.
+type caller struct {
+	name   string
+	thread string
+}
+
+// maxWatched is for how many agents a bridge looks after claims also while nobody asks for
+// anything: each takes a connection to the daemon.
+const maxWatched = 32
+
+// agent returns the agent that asks, and looks after its claims from now on.
+func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
+	name := cmp.Or(who.name, b.options.Agent)
+	if name == "" {
+		var err error
+		if name, err = b.nameOf(ctx, who); err != nil {
+			return nil, err
+		}
+	}
+	if err := task.ValidateAgent(name); err != nil {
+		return nil, errNoName(name, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, known := b.agents[name]
+	if !known {
+		a = &agent{name: name, told: make(map[claim.ID]api.Claim)}
+		b.agents[name] = a
+		if len(b.agents) <= maxWatched {
+			b.tasks.Go(func() { b.watch(a) })
+		}
+	}
+	return a, nil
+}
+
+// nameOf returns the name of a session's agent: the same one whenever the session asks, and
+// for a client that says nothing of its sessions, one for as long as the bridge lives.
+func (b *Bridge) nameOf(ctx context.Context, who caller) (string, error) {
+	b.mu.Lock()
+	id := b.options.Session(who.thread)
+	name, known := b.names[id]
+	b.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	daemon, err := b.options.Daemon()
+	if err != nil {
+		return "", err
+	}
+	b.minting.Lock() // two calls of one session must not get two names
+	defer b.minting.Unlock()
+	b.mu.Lock()
+	name, known = b.names[id]
+	b.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	key := newKey()
+	minted, err := insist(ctx, func() (api.Minted, error) {
+		return daemon.Mint(ctx, api.MintRequest{Session: id}, key)
+	})
+	if err != nil {
+		return "", err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.names[id] = minted.Agent
+	return minted.Agent, nil
+}
+
+// threadOf reads which thread of its client a request is of, from what goes with it. Codex
+// says so with every call (https://github.com/openai/codex/pull/18093, and before that
+// https://github.com/openai/codex/pull/21329): with what its shells have in CODEX_THREAD_ID.
+func threadOf(meta map[string]any) string {
+	if id, ok := meta["threadId"].(string); ok && id != "" {
+		return id
+	}
+	turn := meta["x-codex-turn-metadata"]
+	if text, ok := turn.(string); ok {
+		var parsed map[string]any
+		if json.Unmarshal([]byte(text), &parsed) == nil {
+			turn = parsed
+		}
+	}
+	if fields, ok := turn.(map[string]any); ok {
+		for _, key := range []string{"thread_id", "session_id"} {
+			if id, ok := fields[key].(string); ok && id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// usageError is a call that makes no sense.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// problemOf puts every failure into the form in which the daemon tells its own.
+func problemOf(ctx context.Context, err error) *api.Problem {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return p
+	}
+	if e, ok := errors.AsType[*client.UnreachableError](err); ok {
+		p := api.NewProblem(api.CodeUnreachable, err.Error())
+		if e.Sent {
+			p.Detail = "the daemon went away without an answer, and may have done what it was asked to: call list_tasks with mine to see what you hold"
+		}
+		return p
+	}
+	if _, ok := errors.AsType[*client.ImpostorError](err); ok {
+		return api.NewProblem(api.CodeUnreachable, err.Error())
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return api.NewProblem(api.CodeUsage, err.Error())
+	}
+	if ctx.Err() != nil {
+		return api.NewProblem(api.CodeFailed, fmt.Sprintf("stopped: %v", context.Cause(ctx)))
+	}
+	return api.NewProblem(api.CodeFailed, err.Error())
+}
+
+// Failure is what a tool could not do, and why.
+type Failure struct {
+	Code       api.Code `json:"code"`
+	Detail     string   `json:"detail"`
+	Holder     string   `json:"holder,omitempty"`
+	ExpiresAt  api.Time `json:"expires_at,omitzero"`
+	RetryAfter int      `json:"retry_after,omitempty"` // in seconds
+	Task       *Task    `json:"task,omitempty"`
+	Claims     []Task   `json:"claims,omitempty"`
+	// Summary says, where nothing is ready, what the unfinished tasks wait for.
+	Summary *api.Summary `json:"summary,omitempty"`
+	Notices []string     `json:"notices,omitempty"`
+}
+
+// failed is the answer of a tool that failed: for programs, and for the model that reads it.
+func failed(ctx context.Context, err error, news []string) *sdk.CallToolResult {
+	p := problemOf(ctx, err)
+	detail := strings.TrimSuffix(line(p.Detail), "; ask for the next ready task instead") // see instead
+	f := Failure{Code: p.Code, Detail: detail, Holder: p.Holder, ExpiresAt: p.ExpiresAt, RetryAfter: p.RetryAfter, Summary: p.Summary, Notices: news}
+	if p.Task != nil {
+		t := taskOf(*p.Task)
+		f.Task = &t
+	}
+	for _, c := range p.Claims {
+		f.Claims = append(f.Claims, heldTask(c))
+	}
+	text := string(p.Code) + ": " + f.Detail
+	if until := lasting(p.ExpiresAt); until != "" && !strings.Contains(f.Detail, until) {
+		text += ":" + until
+	}
+	if p.RetryAfter > 0 {
+		text += fmt.Sprintf(". Try again in %d seconds", p.RetryAfter)
+	}
+	if more := instead(p.Code); more != "" {
+		text += ". " + more
+	}
+	for _, c := range f.Claims {
+		text += "\n- " + taskLine(c)
+	}
+	return result(text, f, news, true)
+}
+
+// instead says what to do after a refusal.
+func instead(code api.Code) string {
+	switch claim.Code(code) {
+	case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace, claim.CodeBlockedByDependency, claim.CodeReserved:
+		return "Call claim_task without task to get another one"
+	case claim.CodeNothingReady:
+		return "Call claim_task with wait_seconds to wait for one"
+	}
+	switch code {
+	case api.CodeClaimLost:
+		return "Stop working on that task"
+	case api.CodeAmbiguousClaim:
+		return "Name the task"
+	}
+	return ""
+}
+
+// result is the answer of a tool.
+func result(text string, structured any, news []string, isError bool) *sdk.CallToolResult {
+	text = strings.Join(append(news, text), "\n")
+	r := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: isError}
+	if data, err := json.Marshal(structured); err == nil {
+		r.StructuredContent = json.RawMessage(data)
+	}
+	return r
+}

@@ -1,0 +1,137 @@
+package mcp
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Task is a task in an answer: short, for those who pay for each word.
+type Task struct {
+	ID        task.ID     `json:"id"`
+	Key       string      `json:"key,omitempty"`
+	Title     string      `json:"title"`
+	Status    task.Status `json:"status,omitempty"`
+	Priority  string      `json:"priority,omitempty"`
+	Agent     string      `json:"agent,omitempty"` // who has it, or is the only one to get it
+	ExpiresAt api.Time    `json:"expires_at,omitzero"`
+	ClaimID   claim.ID    `json:"claim_id,omitempty"`
+	Reason    string      `json:"reason,omitempty"` // why it cannot be claimed
+}
+
+func taskOf(t api.TaskRef) Task {
+	return Task{ID: t.ID, Key: line(t.Key), Title: line(t.Title), Status: t.Status, Priority: priority(t.Priority)}
+}
+
+func listedTask(t api.Task) Task {
+	out := taskOf(t.TaskRef)
+	out.Agent, out.ExpiresAt, out.ClaimID, out.Reason = line(cmp.Or(t.Agent, t.AssignedTo)), t.ExpiresAt, t.ClaimID, line(t.Reason)
+	return out
+}
+
+// heldTask is a task that an agent holds.
+func heldTask(c api.Claim) Task {
+	out := taskOf(c.Task)
+	out.Agent, out.ExpiresAt, out.ClaimID = line(c.Agent), c.ExpiresAt, c.ID
+	return out
+}
+
+// priority leaves out that there is none.
+func priority(p string) string {
+	if p == "none" {
+		return ""
+	}
+	return p
+}
+
+// taskLine tells of a task in one line.
+func taskLine(t Task) string {
+	text := called(t)
+	if t.Priority != "" {
+		text += ", " + t.Priority
+	}
+	if t.Status != "" && t.Status != task.Open {
+		text += ", " + string(t.Status)
+	}
+	if t.Agent != "" {
+		text += ", " + t.Agent + lasting(t.ExpiresAt)
+	}
+	return text
+}
+
+// called names a task in a sentence: by its title, and by what a tool takes as its name,
+// which costs less where it is a key.
+func called(t Task) string {
+	name := cmp.Or(t.Key, string(t.ID))
+	if t.Title == "" {
+		return name
+	}
+	return name + " “" + beginning(t.Title) + "”"
+}
+
+// maxTitle is how many characters of a title are said.
+const maxTitle = 80
+
+func beginning(s string) string {
+	runes := []rune(s)
+	if len(runes) <= maxTitle {
+		return s
+	}
+	return string(runes[:maxTitle-1]) + "…"
+}
+
+// goneText says that a claim is over without its agent's doing.
+func goneText(c api.Claim) string {
+	t := taskOf(c.Task)
+	switch c.Outcome {
+	case claim.EndLost, claim.EndOverridden, claim.EndSwept:
+		return fmt.Sprintf("CLAIM LOST: %s is no longer yours: %s. Stop working on it.", called(t), why(c))
+	}
+	return fmt.Sprintf("NOTE: your claim on %s is over: %s.", called(t), why(c))
+}
+
+// why says how a claim ended.
+func why(c api.Claim) string {
+	text := cmp.Or(strings.TrimSuffix(line(c.Detail), "."), string(c.Outcome))
+	if !c.EndedAt.IsZero() {
+		text += ", at " + clock(c.EndedAt.Time)
+	}
+	return text
+}
+
+// alsoText says that the agent holds a claim that it was not told of.
+func alsoText(c api.Claim) string {
+	t := taskOf(c.Task)
+	return fmt.Sprintf("NOTE: you hold %s%s.", called(t), lasting(c.ExpiresAt))
+}
+
+// lasting says until when something lasts, as the end of a sentence.
+func lasting(until api.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	text := " until " + clock(until.Time)
+	if left := time.Until(until.Time); left > 0 {
+		text += fmt.Sprintf(" (in %d min)", (left+time.Minute-1)/time.Minute)
+	}
+	return text
+}
+
+// clock writes a time of today, or a date and a time.
+func clock(t time.Time) string {
+	now := time.Now()
+	t = t.Local()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04")
+	}
+	return t.Format("Jan 2 15:04")
+}
+
+// line makes text from elsewhere one line without anything that is not seen.
+func line(s string) string { return task.OneLine(s, unicode.ReplacementChar) }
