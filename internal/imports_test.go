@@ -78,11 +78,15 @@ var allowed = map[string][]string{
 		"config", "internal/api", "internal/api/client", "internal/claim", "internal/emulator", "internal/task", "internal/trial",
 	},
 	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/task"},
+	"internal/hook":     {},
+	"internal/connect":  {},
+	"packaging":         {},
 	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/inbox", "internal/task"},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
-		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/mcp", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/connect", "internal/daemon", "internal/demo",
+		"internal/doctor", "internal/emulator", "internal/hook", "internal/mcp", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"packaging",
 	},
 }
 

@@ -15,19 +15,19 @@ import (
 // model is asked and nobody is logged in.
 type user struct {
 	*testing.T
-	home string
+	home, client string
 }
 
 func claude(t *testing.T) user {
 	t.Helper()
-	_, err := exec.LookPath("claude")
+	clients := os.Getenv("DIBS_MCP_CLIENTS")
 	switch {
-	case err != nil && os.Getenv("CI") != "":
-		t.Fatal("there is no claude on PATH: .ci/run installs it with npm install @anthropic-ai/claude-code")
-	case err != nil:
-		t.Skip("there is no claude on PATH: npm install @anthropic-ai/claude-code brings it")
+	case clients == "" && os.Getenv("CI") != "":
+		t.Fatal("there is no Claude Code: set DIBS_MCP_CLIENTS to the folder that .ci/mcp prints")
+	case clients == "":
+		t.Skip("there is no Claude Code: set DIBS_MCP_CLIENTS to the folder that .ci/mcp prints")
 	}
-	u := user{t, t.TempDir()}
+	u := user{t, t.TempDir(), filepath.Join(clients, "node_modules", ".bin", "claude")}
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(u.home, "bin", "dibs"), "dibs/cmd/dibs").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -36,7 +36,7 @@ func claude(t *testing.T) user {
 
 func (u user) claude(args ...string) string {
 	u.Helper()
-	return u.run("claude", args...)
+	return u.run(u.client, args...)
 }
 
 func (u user) dibs(args ...string) string {

@@ -16,8 +16,36 @@ var examples = regexp.MustCompile("(?s)<!-- example -->\n```sh\n(.*?)```")
 // TestReadmeExamples runs the README's examples as they are printed, one after
 // the other in one shell.
 func TestReadmeExamples(t *testing.T) {
+	out := runExamples(t, "../../README.md", "")
+	for _, want := range []string{
+		`"agent":"Sandman","state":"held"`, `"agent":"Oracle","state":"held"`, `"outcome":"completed"`,
+		`"summary":"Done."`, `"ready":true`, `"former":"claude-chat-7K9X"`, `"claims_held":0`, "completed  Sandman",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the examples do not print %s", want)
+		}
+	}
+}
+
+// TestExamplesOfAnAgentsDay runs those of its page against a trial.
+func TestExamplesOfAnAgentsDay(t *testing.T) {
+	out := runExamples(t, "../../docs/agents.md", "dibs try &\n"+ready+"export DIBS_SOCKET=~/.local/state/dibs-try/dibs.sock\n")
+	for _, want := range []string{
+		"tasks_available", "Steps to reproduce", `Sandman reserved ./src/login/`, `commented on "Fix login redirect loop on Safari"`,
+		`completed "Fix login redirect loop on Safari"`, "which is blocked until a person opens it", `added "Write the runbook for webhooks"`, "sent to Oracle",
+		`"type":"message"`, `"agent":"Oracle","state":"held"`, `"written_by":"others"`, `{"paths":["a.go"]}`, `"summary":"Migrated, tried on a copy."`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the examples do not print %s", want)
+		}
+	}
+}
+
+// runExamples runs the examples of a page, after some lines of a shell.
+func runExamples(t *testing.T, page, before string) string {
+	t.Helper()
 	takesSeconds(t)
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +60,11 @@ func TestReadmeExamples(t *testing.T) {
 	}
 
 	blocks := examples.FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) < 3 {
-		t.Fatalf("found %d examples in the README, want at least 3", len(blocks))
+	if len(blocks) < 2 {
+		t.Fatalf("found %d examples on the page, want at least 2", len(blocks))
 	}
 	var script strings.Builder
-	script.WriteString("set -eu\ntrap 'kill $(jobs -p)' EXIT\n")
+	script.WriteString("set -eu\ntrap 'kill $(jobs -p)' EXIT\n" + before)
 	for _, b := range blocks {
 		for line := range strings.Lines(b[1]) {
 			script.WriteString(line)
@@ -55,17 +83,10 @@ func TestReadmeExamples(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the examples failed: %v", err)
 	}
-	for _, want := range []string{
-		`"agent":"Sandman","state":"held"`, `"agent":"Oracle","state":"held"`, `"outcome":"completed"`,
-		`"summary":"Done."`, `"ready":true`, `"former":"claude-chat-7K9X"`, `"claims_held":0`, "completed  Sandman",
-	} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("the examples do not print %s", want)
-		}
-	}
 	if strings.Contains(string(out), "urn:dibs:problem") {
 		t.Error("an example was refused")
 	}
+	return string(out)
 }
 
 // ready waits, a bounded number of times, until the daemon answers.
