@@ -65,6 +65,9 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		limit = *r.Limit
 	}
 	refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
+	if denied, ok := errors.AsType[*Denied](err); ok {
+		return Claim{}, denied
+	}
 	if err != nil {
 		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
 	}
@@ -99,8 +102,10 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err := a.closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
 	}
-	v, err := a.visit(ctx, a.cl.Task.ID, gatePatience)
+	v, err := a.visitHeld(ctx, &a.cl, gatePatience)
 	switch {
+	case arbiterFailed(err) != nil:
+		return a.deny(ctx, *arbiterFailed(err).Deny(a.cl), false)
 	case errors.Is(err, errCrowded):
 		return a.deny(ctx, Denied{
 			Code: CodeNotionUnavailable, RetryAfter: gatePatience / 2, Err: err,
@@ -133,6 +138,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	if !known {
 		return Claim{}, errAgain // the page may show something else by now
+	}
+	if v.elsewhere != nil { // it waited so long for its turn that the task is another's
+		return a.deny(ctx, *Occupied(v.elsewhere.Holder), true)
 	}
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
@@ -254,7 +262,7 @@ func (a *attempt) overruling(t task.Task) *Denied {
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.event(KindGranted, a.store.Now())
-	granted.Remote, granted.Settings = true, a.policy.Settings().String()
+	granted.Remote, granted.Settings = true, a.Settings().String()
 	events := []Event{granted}
 	if a.cl.Former != "" {
 		events[0].Holder = a.cl.Former

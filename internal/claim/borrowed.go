@@ -101,7 +101,13 @@ func vacant(t task.Task) bool {
 
 // repay puts back one lease length. The task is locked.
 func (c *Claimer) repay(ctx context.Context, cl Claim) error {
-	v, err := c.visit(ctx, cl.Task.ID, 0)
+	unmarked := true
+	defer func() {
+		if unmarked {
+			c.release(ctx, cl)
+		}
+	}()
+	v, err := c.visitHeld(ctx, &cl, 0)
 	if err != nil {
 		if kind := storeKind(err); kind == NotFound || kind == Trashed {
 			err = nil
@@ -109,10 +115,10 @@ func (c *Claimer) repay(ctx context.Context, cl Claim) error {
 		return err
 	}
 	defer v.Close()
-	if err := c.repaid(ctx, v.Task); err != nil || !cl.borrows(v.Task) || !vacant(v.Task) || v.Unsure {
+	if err := c.repaid(ctx, v.Task); err != nil || !cl.borrows(v.Task) || !vacant(v.Task) || v.Unsure || v.elsewhere != nil {
 		return err
 	}
-	cl.Task = v.Task
+	cl.Task, unmarked = v.Task, false
 	cl, marked, err := c.putMark(ctx, v, cl)
 	if !marked {
 		return err

@@ -22,6 +22,7 @@ const (
 	CodeNotFound            Code = "not_found"
 	CodeNotionUnavailable   Code = "notion_unavailable"
 	CodeNotionRefused       Code = "notion_refused" // a person has to change something
+	CodeArbiterUnavailable  Code = "arbiter_unavailable"
 )
 
 // Denied is the error of an attempt that was not granted.

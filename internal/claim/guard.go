@@ -82,8 +82,14 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 	}
 	// Until it is seen in its place, the claim stays under suspicion, and is
 	// looked at again; writing it twice does no harm.
-	if err := c.save(ctx, cl); err != nil || s == suspect {
+	err := c.save(ctx, cl)
+	if err != nil || s == suspect {
 		return cl, err
+	}
+	if v.elsewhere == nil {
+		if v.elsewhere, err = c.holds(ctx, &cl); err != nil {
+			return cl, err
+		}
 	}
 	answer, f, err := v.write(restoreWrite(cl, v.Task))
 	switch {

@@ -80,6 +80,9 @@ func Occupied(h Claim) *Denied {
 
 // occupies says in what way c keeps its task from others.
 func (c Claim) occupies() string {
+	if c.Sweep != nil {
+		return "the task is being swept at this moment"
+	}
 	switch c.State {
 	case Held:
 		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)

@@ -56,7 +56,7 @@ func (c *Claimer) renewalDue(cl Claim) bool {
 // renew writes the lease anew if the claim still stands; one that is to be
 // repaired first is renewed the next time. The task is locked.
 func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
-	v, err := c.visit(ctx, cl.Task.ID, 0)
+	v, err := c.visitHeld(ctx, &cl, 0)
 	if err != nil {
 		return Claim{}, err
 	}

@@ -7,24 +7,32 @@ import (
 	"time"
 )
 
-// Settings are those of a policy that every daemon on a board must share. Each grant
+// Settings are those that every daemon on a board must share. Each grant
 // tells under which it was made.
 type Settings struct {
 	Timeout, WriteWindow, Settle time.Duration
+	// Cluster is what Arbiter.Cluster says; empty without an arbiter.
+	Cluster string
 }
 
 // Settings returns those of the policy.
-func (p Policy) Settings() Settings { return Settings{p.Timeout, p.WriteWindow, p.Settle} }
+func (p Policy) Settings() Settings {
+	return Settings{Timeout: p.Timeout, WriteWindow: p.WriteWindow, Settle: p.Settle}
+}
 
 // SettingsMark is how the text of settings begins, see Settings.String.
 const SettingsMark = "claimed under timeout "
 
 // String is the text that ParseSettings reads.
 func (s Settings) String() string {
-	return fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
+	text := fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
+	if s.Cluster != "" {
+		text += " in cluster " + s.Cluster
+	}
+	return text
 }
 
-var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)`)
+var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)(?: in cluster (\w+))?`)
 
 // ParseSettings finds the settings in a text; false if it tells of none.
 func ParseSettings(text string) (s Settings, ok bool) {
@@ -38,6 +46,7 @@ func ParseSettings(text string) (s Settings, ok bool) {
 			return Settings{}, false
 		}
 	}
+	s.Cluster = m[4]
 	return s, true
 }
 
@@ -48,6 +57,15 @@ func (s Settings) Against(here Settings) string {
 	var differ []string
 	if s.Timeout != here.Timeout {
 		differ = append(differ, fmt.Sprintf("claim.timeout %v, and %v here, so that one takes what the other still counts on", s.Timeout, here.Timeout))
+	}
+	switch {
+	case s.Cluster != here.Cluster && here.Cluster == "":
+		differ = append(differ, "cluster.etcd, which is not set here, so that two agents may both be granted a task")
+	case s.Cluster != here.Cluster:
+		differ = append(differ, "no cluster.etcd, or another one than here, so that two agents may both be granted a task")
+	}
+	if s.Cluster != "" || here.Cluster != "" {
+		return strings.Join(differ, "; ") // what is decided in etcd needs no settle wait
 	}
 	if s.Settle <= here.WriteWindow {
 		differ = append(differ, fmt.Sprintf("claim.settle %v, no longer than claim.write_window %v here, so that two agents may both be granted a task", s.Settle, here.WriteWindow))

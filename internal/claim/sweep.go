@@ -41,8 +41,16 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 
 // mark puts the mark of a sweep on a page that shows a stale claim, and reports
 // whether it is known to be there.
-func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, err error) {
-	v, err := c.visit(ctx, id, 0)
+func (c *Claimer) mark(ctx context.Context, id task.ID) (_ Claim, marked bool, err error) {
+	now := c.store.Now()
+	cl := Claim{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
+	unsaved := true
+	defer func() {
+		if unsaved {
+			c.release(ctx, cl)
+		}
+	}()
+	v, err := c.visitHeld(ctx, &cl, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
 			err = nil
@@ -51,7 +59,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	}
 	defer v.Close()
 	t := v.Task
-	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
+	if v.elsewhere != nil || t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
 		return Claim{}, false, nil
 	}
 	if local := c.held(t); local.State == Finishing {
@@ -62,7 +70,8 @@ func (c *Claimer) mark(ctx context.Context, id task.ID) (cl Claim, marked bool, 
 	if err != nil {
 		return Claim{}, false, err
 	}
-	return c.markStale(ctx, v, history)
+	unsaved = false
+	return c.markStale(ctx, v, cl.ID, history)
 }
 
 // staleTry is the try that ended with the stale claim that t shows.
@@ -71,13 +80,12 @@ func (c *Claimer) staleTry(t task.Task) Try {
 }
 
 // markStale puts the mark of a sweep on the page that v has seen, which shows a stale
-// claim. The history is as in a Sweep.
-func (c *Claimer) markStale(ctx context.Context, v *visit, history string) (cl Claim, marked bool, err error) {
+// claim. The mark gets that id. The history is as in a Sweep.
+func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history string) (cl Claim, marked bool, err error) {
 	t := v.Task
 	lender, _ := c.lender(ctx, t, "")
-	now := c.store.Now()
 	return c.putMark(ctx, v, Claim{
-		ID: NewID(now), Agent: t.ClaimedBy, Task: t, Reserved: now,
+		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: c.store.Now(),
 		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
 		Sweep: &Sweep{
 			Reason:  "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2"),
@@ -89,6 +97,9 @@ func (c *Claimer) markStale(ctx context.Context, v *visit, history string) (cl C
 // putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
 // whether it is known to be there.
 func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, marked bool, err error) {
+	if v.elsewhere, err = c.holds(ctx, &cl); err != nil || v.elsewhere != nil {
+		return Claim{}, false, err
+	}
 	now := c.store.Now()
 	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
 	if err := c.save(ctx, cl); err != nil {

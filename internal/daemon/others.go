@@ -92,7 +92,7 @@ func (d *Daemon) meets(ctx context.Context, tasks []task.Task) bool {
 
 // lookAtOthers asks the mesh log for grants under other settings.
 func (d *Daemon) lookAtOthers(ctx context.Context) error {
-	here := d.claimer.Policy().Settings()
+	here := d.claimer.Settings()
 	found, err := d.mesh.OtherGrants(ctx, d.notion.Now().Add(-othersSince), here)
 	if err != nil {
 		return err

@@ -50,6 +50,25 @@ func (l mortalLedger) Record(ctx context.Context, events ...claim.Event) error {
 	return l.Ledger.Record(ctx, events...)
 }
 
+// mortalArbiter is an arbiter as one run of a daemon has it.
+type mortalArbiter struct {
+	claim.Arbiter
+	*life
+}
+
+func (a mortalArbiter) Hold(ctx context.Context, c *claim.Claim) error {
+	if err := a.err(); err != nil {
+		return err
+	}
+	return a.Arbiter.Hold(ctx, c)
+}
+
+func (a mortalArbiter) Release(ctx context.Context, c claim.Claim) {
+	if a.err() == nil {
+		a.Arbiter.Release(ctx, c)
+	}
+}
+
 // mortalStore is a store as one run of a daemon has it. What was sent before its
 // end goes its way.
 type mortalStore struct {

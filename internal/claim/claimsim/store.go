@@ -207,6 +207,9 @@ func unanswered(id task.ID, err error) error {
 // own clocks in between.
 func (s *Store) Now() time.Time { return s.clock.Now(s.instant()) }
 
+// Instant is the present by the clocks of the daemon's machine.
+func (s *Store) Instant() clock.Instant { return s.instant() }
+
 // Calls returns the requests sent so far, in order.
 func (s *Store) Calls() []Call {
 	s.mu.Lock()

@@ -159,7 +159,12 @@ func (r *race) finalCheck(ctx context.Context) {
 	r.check("end")
 	r.checkLedgers(ctx)
 	r.checkTold()
-	late := r.register.Daemon(claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}})
+	o := claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}}
+	if r.Policy.Arbitrated {
+		r.Mutate(r.register, &o)
+		_ = claimsim.Sleep(ctx, time.Minute) // what could not be given back is over by then
+	}
+	late := r.register.Daemon(o)
 	defer late.Close()
 	for _, id := range r.pages {
 		t := r.register.Page(id)

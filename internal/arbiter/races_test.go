@@ -1,0 +1,191 @@
+package arbiter_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/arbitersim"
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/claim/claimtest"
+)
+
+var (
+	long = flag.Bool("long", false, "run 20,000 races: takes its time")
+	seed = flag.Uint64("seed", 0, "run only the race of this seed, and tell what happened in it")
+)
+
+// policy is that of the members of a cluster: they do not wait for a page to settle.
+func policy() claim.Policy {
+	p := claimtest.RacePolicy()
+	p.Settle, p.Arbitrated = 0, true
+	return p
+}
+
+// cluster makes the daemons of each race the members of one cluster.
+type cluster struct {
+	// table, if set, stands between each member and the table.
+	table func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table
+	// member, if set, stands between each daemon and what decides for it.
+	member func(claimsim.Arbitration) claimsim.Arbitration
+	tables map[*claimsim.Register]*arbitersim.Table
+}
+
+func (c *cluster) join(reg *claimsim.Register, o *claimsim.DaemonOptions) {
+	if c.tables == nil {
+		c.tables = make(map[*claimsim.Register]*arbitersim.Table)
+	}
+	if c.tables[reg] == nil {
+		c.tables[reg] = arbitersim.NewTable()
+	}
+	table := arbiter.Table(c.tables[reg])
+	if c.table != nil {
+		table = c.table(o, c.tables[reg])
+	}
+	stay, name := o.Policy.Stay(), o.Name
+	o.Arbitrate = func(l claim.Ledger, s *claimsim.Store) claimsim.Arbitration {
+		a := claimsim.Arbitration(arbiter.NewLedger(arbiter.Config{
+			Ledger: l, Table: table, Member: name, Cluster: func() string { return "sim" },
+			Stay: stay, Now: s.Now, Clocks: s.Instant,
+		}))
+		if c.member != nil {
+			a = c.member(a)
+		}
+		return a
+	}
+}
+
+func race(t *testing.T, c *cluster, o claimtest.RaceOptions) (r claimtest.Race) {
+	t.Helper()
+	o.Policy, o.Mutate = policy(), c.join
+	synctest.Test(t, func(t *testing.T) {
+		r = claimtest.RunRace(t.Context(), o)
+		time.Sleep(time.Minute) // what is still on its way to the table arrives
+	})
+	return r
+}
+
+// troubled draws what goes wrong on a member's way to the table, for as long as a race goes on.
+func troubled(o *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table {
+	r := rand.New(rand.NewPCG(o.Seed, 9))
+	began := time.Now()
+	f := arbitersim.Faults{Seed: o.Seed, Slow: time.Duration(r.IntN(3)) * 900 * time.Millisecond, Lost: r.IntN(3) * 4}
+	from, lasts := time.Duration(r.Int64N(int64(5*time.Minute))), time.Duration(r.Int64N(int64(3*time.Minute)))
+	f.Away = func() bool {
+		since := time.Since(began)
+		return since >= from && since < from+lasts
+	}
+	if o.Name == "late" {
+		f = arbitersim.Faults{}
+	}
+	return arbitersim.Faulty(t, f)
+}
+
+// What the protocol keeps with a settle wait, a cluster keeps without one: whatever goes
+// wrong, with Notion and on the way to the table, no two agents of any members have a task at
+// the same time, and in the end nothing is left undone.
+func TestRaces(t *testing.T) {
+	for name, table := range map[string]func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table{"sound": nil, "troubled": troubled} {
+		if *seed != 0 {
+			r := race(t, &cluster{table: table}, claimtest.RaceOptions{Seed: *seed, Scene: claimtest.Scene(*seed % 3)})
+			t.Log(name, r)
+			for _, w := range r.Wrong {
+				t.Error(w)
+			}
+			continue
+		}
+		n := uint64(400)
+		switch {
+		case *long:
+			n = 20_000
+		case testing.Short():
+			n = 100
+		}
+		for shard := range uint64(4) {
+			t.Run(fmt.Sprint(name, " ", shard), func(t *testing.T) {
+				t.Parallel()
+				for s := 1 + shard; s <= n; s += 4 {
+					for _, w := range race(t, &cluster{table: table}, claimtest.RaceOptions{Seed: s, Scene: claimtest.Scene(s % 3)}).Wrong {
+						t.Errorf("seed %d: %s", s, w)
+					}
+				}
+			})
+		}
+	}
+}
+
+// altered is what decides for a member, with parts taken out.
+type altered struct {
+	claimsim.Arbitration
+	hold func(context.Context, *claim.Claim) (bool, error)
+}
+
+func (a altered) Hold(ctx context.Context, c *claim.Claim) error {
+	if done, err := a.hold(ctx, c); done {
+		return err
+	}
+	return a.Arbitration.Hold(ctx, c)
+}
+
+// brief is a table whose rows are over too soon.
+type brief struct{ arbiter.Table }
+
+func (b brief) Take(ctx context.Context, r arbiter.Row, _ time.Duration, limit int) (arbiter.Grant, error) {
+	return b.Table.Take(ctx, r, time.Millisecond, limit)
+}
+
+func (b brief) Keep(ctx context.Context, r arbiter.Row, fence int64, _ time.Duration) (bool, *arbiter.Held, error) {
+	return b.Table.Keep(ctx, r, fence, time.Millisecond)
+}
+
+// greedy is a table that gives a task to whoever asks.
+type greedy struct{ arbiter.Table }
+
+func (g greedy) Take(ctx context.Context, r arbiter.Row, lasting time.Duration, limit int) (arbiter.Grant, error) {
+	grant, err := g.Table.Take(ctx, r, lasting, limit)
+	if grant.Holder != nil {
+		_ = g.Table.Drop(ctx, grant.Holder.Row, grant.Holder.Fence)
+		return g.Table.Take(ctx, r, lasting, limit)
+	}
+	return grant, err
+}
+
+// Each part of it is needed: without one, two agents have a task at the same time, or
+// something is left undone.
+func TestMutants(t *testing.T) {
+	of := func(hold func(c *claim.Claim) bool) *cluster {
+		return &cluster{member: func(a claimsim.Arbitration) claimsim.Arbitration {
+			return altered{a, func(_ context.Context, c *claim.Claim) (bool, error) { return hold(c), nil }}
+		}}
+	}
+	for name, m := range map[string]struct {
+		cluster *cluster
+		scene   claimtest.Scene
+		from    uint64
+	}{
+		"a table each":                {cluster: &cluster{table: func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table { return arbitersim.NewTable() }}},
+		"rows that are over too soon": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
+		"tasks for whoever asks":      {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
+		"sweeps that do not ask":      {cluster: of(func(c *claim.Claim) bool { return c.Sweep != nil }), scene: claimtest.AtLeaseEnd},
+		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd},
+		"finishes that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Finishing }), scene: claimtest.AtLeaseEnd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from := max(1, m.from)
+			for s := from; s < from+3_000; s++ {
+				if wrong := race(t, m.cluster, claimtest.RaceOptions{Seed: s, Scene: m.scene}).Wrong; len(wrong) > 0 {
+					t.Logf("caught: %s", wrong[0])
+					return
+				}
+			}
+			t.Error("survived")
+		})
+	}
+}
