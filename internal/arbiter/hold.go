@@ -23,6 +23,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 		now := l.Clocks()
 		if now.Since(r.asked) <= believed && r.lasts-now.Since(r.put) >= l.Stay {
 			c.Fence = r.fence
+			l.use(c.ID)
 			return nil
 		}
 	}
@@ -37,6 +38,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 			return err
 		case kept:
 			c.Fence = fence
+			l.use(c.ID)
 			return nil
 		case now != nil && now.Claim.ID == c.ID: // taken anew, and the answer was lost
 		case now != nil && !l.over(ctx, *now):
@@ -53,7 +55,17 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 		return &claim.Elsewhere{Holder: grant.Holder.Claim}
 	}
 	c.Fence = grant.Fence
+	l.use(c.ID)
 	return nil
+}
+
+// use notes that a visit begins for which the row of a claim has to stay.
+func (l *Ledger) use(id claim.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.rows[id]; r != nil {
+		r.using = l.Clocks()
+	}
 }
 
 // keep puts the row of c anew, if it is still there. The task is locked.
@@ -67,7 +79,11 @@ func (l *Ledger) keep(ctx context.Context, c claim.Claim, fence int64) (kept boo
 	if kept && err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.rows[c.ID] = &row{task: c.Task.ID, fence: fence, put: before, lasts: lasting, asked: before, state: c.State, stale: c.StaleAt}
+		next := &row{task: c.Task.ID, fence: fence, put: before, lasts: lasting, asked: before, state: c.State, stale: c.StaleAt}
+		if r := l.rows[c.ID]; r != nil {
+			next.using = r.using
+		}
+		l.rows[c.ID] = next
 	}
 	return kept, now, err
 }
@@ -213,6 +229,12 @@ func (l *Ledger) Upkeep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !l.swept {
+		if err := l.sweep(ctx); err != nil {
+			return err
+		}
+		l.swept = true
+	}
 	for _, c := range l.owing() {
 		unlock, err := l.tasks.Lock(ctx, c.Task.ID)
 		if err != nil {
@@ -224,6 +246,37 @@ func (l *Ledger) Upkeep(ctx context.Context) error {
 		unlock()
 	}
 	return l.Trouble()
+}
+
+// sweep takes off the table what an earlier run of this member left there of claims that are
+// over: it may have ended before it could.
+func (l *Ledger) sweep(ctx context.Context) (err error) {
+	var rows []Held
+	err = l.ask(ctx, func(ctx context.Context) error {
+		rows, err = l.Table.Rows(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, h := range rows {
+		if err := l.sweepRow(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) sweepRow(ctx context.Context, h Held) error {
+	unlock, err := l.tasks.Lock(ctx, h.Claim.Task.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, known := l.known(h.Claim.ID); known || !l.over(ctx, h) {
+		return nil
+	}
+	return l.ask(ctx, func(ctx context.Context) error { return l.Table.Drop(ctx, h.Row, h.Fence) })
 }
 
 // tell tells the table of one row what it could not be told. The task is locked.

@@ -43,6 +43,7 @@ type Ledger struct {
 	mu      sync.Mutex
 	rows    map[claim.ID]*row
 	refused []refused
+	swept   bool  // what an earlier run left in the table was looked through
 	trouble error // why the table cannot be used, as far as is known
 }
 
@@ -53,6 +54,7 @@ type row struct {
 	put    clock.Instant // when it was put last, or a little earlier
 	lasts  time.Duration // since then
 	asked  clock.Instant // when the table said last that it is there
+	using  clock.Instant // when Hold said last that a visit may begin; zero if it never did
 	state  claim.State   // as it was put
 	stale  time.Time     // likewise
 	wanted *claim.Claim  // as it is to be put, if that failed
@@ -213,6 +215,9 @@ func (l *Ledger) take(ctx context.Context, c claim.Claim, limit int) (grant Gran
 func (l *Ledger) over(ctx context.Context, h Held) bool {
 	if h.Member != l.Member {
 		return false
+	}
+	if r, known := l.known(h.Claim.ID); known && r.using != (clock.Instant{}) && l.Clocks().Since(r.using) < l.Stay {
+		return false // what is written on a visit may still be on the way
 	}
 	c, err := l.Ledger.Claim(ctx, h.Claim.ID)
 	switch {

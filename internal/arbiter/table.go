@@ -63,8 +63,8 @@ type Table interface {
 	// Drop takes the row with that fence off its task, if it is still there.
 	Drop(ctx context.Context, row Row, fence int64) error
 
-	// Row returns the row that a task has, nil if it has none.
-	Row(ctx context.Context, id task.ID) (*Held, error)
+	// Rows returns all rows.
+	Rows(ctx context.Context) ([]Held, error)
 
 	// Probe returns why the table cannot be used, nil if it can.
 	Probe(ctx context.Context) error

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"dibs/internal/arbiter"
-	"dibs/internal/task"
 )
 
 // Faults say what goes wrong on one member's way to a table.
@@ -101,8 +100,8 @@ func (f *faulty) Drop(ctx context.Context, row arbiter.Row, fence int64) error {
 	return err
 }
 
-func (f *faulty) Row(ctx context.Context, id task.ID) (*arbiter.Held, error) {
-	return call(ctx, f, func(ctx context.Context) (*arbiter.Held, error) { return f.Table.Row(ctx, id) })
+func (f *faulty) Rows(ctx context.Context) ([]arbiter.Held, error) {
+	return call(ctx, f, f.Table.Rows)
 }
 
 func (f *faulty) Probe(ctx context.Context) error {

@@ -94,11 +94,17 @@ func (t *Table) Drop(ctx context.Context, row arbiter.Row, fence int64) error {
 	return nil
 }
 
-// Row implements arbiter.Table.
-func (t *Table) Row(_ context.Context, id task.ID) (*arbiter.Held, error) {
+// Rows implements arbiter.Table.
+func (t *Table) Rows(context.Context) ([]arbiter.Held, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.at(id), nil
+	var rows []arbiter.Held
+	for id := range t.rows {
+		if h := t.at(id); h != nil {
+			rows = append(rows, *h)
+		}
+	}
+	return rows, nil
 }
 
 // Probe implements arbiter.Table.

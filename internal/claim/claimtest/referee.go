@@ -1,6 +1,7 @@
 package claimtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -171,7 +172,7 @@ func (r *race) finalCheck(ctx context.Context) {
 		if t.Status != task.Open && t.Status != task.InProgress || t.Trashed {
 			continue
 		}
-		if _, err := late.Claim(ctx, claim.Request{Agent: "Latecomer", Task: t}); err != nil {
+		if _, err := late.Claim(ctx, claim.Request{Agent: cmp.Or(claim.Assignee(t), "Latecomer"), Task: t}); err != nil {
 			r.mu.Lock() // not before: nobody may wait for a lock while time passes
 			r.wrong("the task cannot be had any more: %v (%+v)", err, t)
 			r.mu.Unlock()
