@@ -41,13 +41,13 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 			l.use(c.ID)
 			return nil
 		case now != nil && now.Claim.ID == c.ID: // taken anew, and the answer was lost
-		case now != nil && !l.over(ctx, *now):
+		case now != nil && !l.over(ctx, *now, l.Now()):
 			l.forget(c.ID)
 			return &claim.Elsewhere{Holder: now.Claim}
 		}
 		l.forget(c.ID)
 	}
-	grant, err := l.take(ctx, *c, 0)
+	grant, err := l.take(ctx, *c, l.Now(), 0)
 	switch {
 	case err != nil:
 		return err
@@ -129,10 +129,13 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 		l.dropped(ctx, c)
 	case c.State == claim.Held, c.State == claim.Finishing:
 		l.follow(ctx, c)
+	case c.State.GivenUp():
+		// It keeps its row until that is over by itself: its write may still be on the way,
+		// and nobody's claim should be covered by it. Its own member goes by its own ledger.
+		if r, known := l.known(c.ID); known && r.state.Reserves() {
+			_, _, _ = l.keep(ctx, c, r.fence) // it is no longer one of its agent's
+		}
 	}
-	// One that was given up keeps its row until that is over by itself: its write may still
-	// be on the way, and nobody's claim should be covered by it. Its own member goes by its
-	// own ledger.
 	return nil
 }
 
@@ -184,7 +187,7 @@ func (l *Ledger) follow(ctx context.Context, c claim.Claim) {
 	if !c.StaleAt.After(l.Now()) {
 		return // whoever wants to write for it has to take the task first
 	}
-	if _, err := l.take(ctx, c, 0); err != nil {
+	if _, err := l.take(ctx, c, l.Now(), 0); err != nil {
 		l.want(c)
 	}
 }
@@ -273,7 +276,7 @@ func (l *Ledger) sweepRow(ctx context.Context, h Held) error {
 		return err
 	}
 	defer unlock()
-	if _, known := l.known(h.Claim.ID); known || !l.over(ctx, h) {
+	if _, known := l.known(h.Claim.ID); known || !l.over(ctx, h, l.Now()) {
 		return nil
 	}
 	return l.ask(ctx, func(ctx context.Context) error { return l.Table.Drop(ctx, h.Row, h.Fence) })

@@ -142,7 +142,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 	var grant Grant
 	unlock, err := l.tasks.Lock(ctx, c.Task.ID)
 	if err == nil {
-		grant, err = l.take(ctx, c, limit)
+		grant, err = l.take(ctx, c, now, limit)
 		unlock()
 	}
 	switch failed, _ := errors.AsType[*claim.ArbiterError](err); {
@@ -187,12 +187,12 @@ func (l *Ledger) refuse(ctx context.Context, c claim.Claim, now time.Time, event
 
 // take takes the task of c in the table. A row of this member's that its own ledger knows to
 // be over is in nobody's way. The task is locked.
-func (l *Ledger) take(ctx context.Context, c claim.Claim, limit int) (grant Grant, err error) {
+func (l *Ledger) take(ctx context.Context, c claim.Claim, now time.Time, limit int) (grant Grant, err error) {
 	lasting := max(l.lasting(c), l.attemptTime())
 	r := rowOf(l.Member, c)
 	before := l.Clocks()
 	err = l.ask(ctx, func(ctx context.Context) error {
-		if grant, err = l.Table.Take(ctx, r, lasting, limit); err != nil || grant.Holder == nil || !l.over(ctx, *grant.Holder) {
+		if grant, err = l.Table.Take(ctx, r, lasting, limit); err != nil || grant.Holder == nil || !l.over(ctx, *grant.Holder, now) {
 			return err
 		}
 		if err = l.Table.Drop(ctx, grant.Holder.Row, grant.Holder.Fence); err != nil {
@@ -211,8 +211,8 @@ func (l *Ledger) take(ctx context.Context, c claim.Claim, limit int) (grant Gran
 }
 
 // over reports whether a row is one of this member's whose claim has ended, was given up, or
-// is stale: its own ledger has given the task to another one.
-func (l *Ledger) over(ctx context.Context, h Held) bool {
+// is stale at now: its own ledger has given the task to another one.
+func (l *Ledger) over(ctx context.Context, h Held, now time.Time) bool {
 	if h.Member != l.Member {
 		return false
 	}
@@ -226,7 +226,7 @@ func (l *Ledger) over(ctx context.Context, h Held) bool {
 	case err != nil:
 		return false
 	}
-	return !c.State.Reserves() || c.State == claim.Held && !c.StaleAt.After(l.Now())
+	return !c.State.Reserves() || c.State == claim.Held && !c.StaleAt.After(now)
 }
 
 // lasting is how long the row of c has to last, for c to have the task as long as its lease

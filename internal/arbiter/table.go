@@ -29,6 +29,10 @@ func rowOf(member string, c claim.Claim) Row {
 	return r
 }
 
+// counts reports whether the task is one of those that the row's agent has: not so the mark of
+// a sweep, nor a claim that was given up.
+func (r Row) counts() bool { return r.Claim.State.Reserves() }
+
 // Grant is what Table.Take came to: one of its fields is set.
 type Grant struct {
 	// Fence is that of the row, if it is in the table now.

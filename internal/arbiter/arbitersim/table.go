@@ -54,7 +54,7 @@ func (t *Table) Take(ctx context.Context, row arbiter.Row, lasting time.Duration
 	}
 	has := 0
 	for id := range t.rows {
-		if h := t.at(id); h != nil && h.Claim.Agent == row.Claim.Agent {
+		if h := t.at(id); h != nil && h.Claim.Agent == row.Claim.Agent && h.Claim.State.Reserves() {
 			has++
 		}
 	}

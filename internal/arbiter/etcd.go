@@ -1,0 +1,347 @@
+package arbiter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/task"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Memory is where a member remembers the etcd that it belongs to. Meta returns what SetMeta
+// stored under a key, "" if nothing was.
+type Memory interface {
+	Meta(ctx context.Context, key string) (string, error)
+	SetMeta(ctx context.Context, key, value string) error
+}
+
+// Etcd is a Table in etcd. It is safe for concurrent use.
+type Etcd struct {
+	cluster Cluster
+	prefix  string // of this workspace's keys, with a slash at its end
+	memory  Memory
+	log     *slog.Logger
+
+	connecting sync.Mutex
+	client     *clientv3.Client // nil as long as there is none
+	checking   sync.Mutex       // one check of the identity at a time
+
+	mu       sync.Mutex
+	identity identity
+	checked  bool // this run has seen that etcd is the one of the identity
+	revision int64
+}
+
+var _ Table = (*Etcd)(nil)
+
+// Open returns the table of a cluster. Etcd need not be there: until it is, the methods of
+// the table fail.
+func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, log: log}
+	if err := e.recall(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close ends the connection to etcd.
+func (e *Etcd) Close() error {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client == nil {
+		return nil
+	}
+	err := e.client.Close()
+	e.client = nil
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// connection returns the client, once there is one.
+func (e *Etcd) connection() (*clientv3.Client, error) {
+	e.connecting.Lock()
+	defer e.connecting.Unlock()
+	if e.client == nil {
+		client, err := e.cluster.connect()
+		if err != nil {
+			return nil, e.cluster.away(err)
+		}
+		e.client = client
+	}
+	return e.client, nil
+}
+
+// The keys of a workspace.
+func (e *Etcd) markerKey() string { return e.prefix + "marker" }
+
+func (e *Etcd) tasksKey() string { return e.prefix + "tasks/" }
+
+func (e *Etcd) taskKey(id task.ID) string { return e.tasksKey() + string(id) }
+
+// agentKey begins the keys of the tasks that an agent has: one each, so that they can be
+// counted.
+func (e *Etcd) agentKey(agent string) string {
+	return e.prefix + "agents/" + url.PathEscape(agent) + "/"
+}
+
+// commit carries out one transaction, if its conditions hold and etcd is the one that this
+// member knows. If not, its else part follows the marker in the responses.
+func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	client, err := e.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	marker, before := e.identity.Marker, e.revision
+	e.mu.Unlock()
+	when = append([]clientv3.Cmp{clientv3.Compare(clientv3.Value(e.markerKey()), "=", marker)}, when...)
+	otherwise = append([]clientv3.Op{clientv3.OpGet(e.markerKey())}, otherwise...)
+	resp, err := client.Txn(clientv3.WithRequireLeader(ctx)).If(when...).Then(then...).Else(otherwise...).Commit()
+	if err != nil {
+		return nil, e.cluster.away(err)
+	}
+	if err := e.believe(resp.Header, before); err != nil {
+		return nil, err
+	}
+	if !resp.Succeeded {
+		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 0 || string(kvs[0].Value) != marker {
+			return nil, e.foreign("its marker is gone or another one")
+		}
+		resp.Responses = resp.Responses[1:]
+	}
+	return resp, nil
+}
+
+// lease is what keys are bound to that are to be gone after some time.
+func (e *Etcd) lease(ctx context.Context, lasting time.Duration) (clientv3.LeaseID, error) {
+	client, err := e.connection()
+	if err != nil {
+		return 0, err
+	}
+	lease, err := client.Grant(clientv3.WithRequireLeader(ctx), int64(math.Ceil(lasting.Seconds())))
+	if err != nil {
+		return 0, e.cluster.away(err)
+	}
+	return lease.ID, nil
+}
+
+// revoke ends a lease, with what is bound to it. If that fails, it ends by itself.
+func (e *Etcd) revoke(ctx context.Context, id clientv3.LeaseID) {
+	client, err := e.connection()
+	if id == 0 || err != nil {
+		return
+	}
+	if _, err := client.Revoke(ctx, id); err != nil {
+		e.log.Debug("a lease in etcd ends by itself", "error", err)
+	}
+}
+
+// Take implements Table.
+func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit int) (grant Grant, err error) {
+	value, err := json.Marshal(row)
+	if err != nil {
+		return Grant{}, err
+	}
+	lease, err := e.lease(ctx, lasting)
+	if err != nil {
+		return Grant{}, err
+	}
+	defer func() {
+		if grant.Fence == 0 || err != nil {
+			// Also where the answer was lost: a row that was put after all goes with its lease.
+			left, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
+			defer cancel()
+			e.revoke(left, lease)
+		}
+	}()
+	id, agent := row.Claim.Task.ID, row.Claim.Agent
+	key := e.taskKey(id)
+	put := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(lease))}
+	if row.counts() {
+		put = append(put, clientv3.OpPut(e.agentKey(agent)+string(id), string(row.Claim.ID), clientv3.WithLease(lease)))
+	}
+	free := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	for limit > 0 { // until it is decided: of those that are added meanwhile there are at most limit
+		has, at, held, err := e.count(ctx, agent, id)
+		switch {
+		case err != nil:
+			return Grant{}, err
+		case held != nil:
+			return granted(0, held, row), nil
+		case has >= limit:
+			return Grant{Limit: true}, nil
+		}
+		none := clientv3.Compare(clientv3.CreateRevision(e.agentKey(agent)), "<", at+1).WithPrefix()
+		resp, err := e.commit(ctx, []clientv3.Cmp{free, none}, put, nil)
+		if err != nil {
+			return Grant{}, err
+		}
+		if resp.Succeeded {
+			return granted(resp.Header.Revision, nil, row), nil
+		}
+	}
+	resp, err := e.commit(ctx, []clientv3.Cmp{free}, put, []clientv3.Op{clientv3.OpGet(key)})
+	if err != nil {
+		return Grant{}, err
+	}
+	held, err := heldOf(resp)
+	return granted(resp.Header.Revision, held, row), err
+}
+
+// granted is what a transaction came to that put row at a revision, or found held in its way.
+func granted(revision int64, held *Held, row Row) Grant {
+	switch {
+	case held == nil:
+		return Grant{Fence: revision}
+	case held.Claim.ID == row.Claim.ID:
+		return Grant{Fence: held.Fence}
+	}
+	return Grant{Holder: held}
+}
+
+// count returns how many tasks but one an agent has, at which revision that was, and who had
+// that one.
+func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (n int, at int64, held *Held, err error) {
+	resp, err := e.commit(ctx, nil, []clientv3.Op{
+		clientv3.OpGet(e.agentKey(agent), clientv3.WithPrefix(), clientv3.WithKeysOnly()), clientv3.OpGet(e.taskKey(except)),
+	}, nil)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		if string(kv.Key) != e.agentKey(agent)+string(except) {
+			n++
+		}
+	}
+	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+		held, err = rowIn(kvs[0])
+	}
+	return n, resp.Header.Revision, held, err
+}
+
+// heldOf is the row that a transaction found in its way, nil if there was none.
+func heldOf(resp *clientv3.TxnResponse) (*Held, error) {
+	if resp.Succeeded {
+		return nil, nil
+	}
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return nil, nil
+	}
+	return rowIn(kvs[0])
+}
+
+func rowIn(kv *mvccpb.KeyValue) (*Held, error) {
+	h := &Held{Fence: kv.CreateRevision}
+	if err := json.Unmarshal(kv.Value, &h.Row); err != nil {
+		return nil, fmt.Errorf("the key %s in etcd is not dibs's: %w: delete it with etcdctl del", kv.Key, err)
+	}
+	return h, nil
+}
+
+// Keep implements Table.
+func (e *Etcd) Keep(ctx context.Context, row Row, fence int64, lasting time.Duration) (kept bool, now *Held, err error) {
+	value, err := json.Marshal(row)
+	if err != nil {
+		return false, nil, err
+	}
+	lease, err := e.lease(ctx, lasting)
+	if err != nil {
+		return false, nil, err
+	}
+	key := e.taskKey(row.Claim.Task.ID)
+	put := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(lease), clientv3.WithPrevKV())}
+	if row.counts() {
+		put = append(put, clientv3.OpPut(e.agentKey(row.Claim.Agent)+string(row.Claim.Task.ID), string(row.Claim.ID), clientv3.WithLease(lease)))
+	}
+	when := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence)}
+	resp, err := e.commit(ctx, when, put, []clientv3.Op{clientv3.OpGet(key)})
+	if err != nil {
+		return false, nil, err // the row may be bound to the new lease or to the old one: both end
+	}
+	if !resp.Succeeded {
+		e.revoke(ctx, lease)
+		now, err = heldOf(resp)
+		return false, now, err
+	}
+	if before := resp.Responses[0].GetResponsePut().PrevKv; before != nil {
+		e.revoke(ctx, clientv3.LeaseID(before.Lease)) // nothing is bound to it any more
+	}
+	return true, nil, nil
+}
+
+// Drop implements Table.
+func (e *Etcd) Drop(ctx context.Context, row Row, fence int64) error {
+	key := e.taskKey(row.Claim.Task.ID)
+	take := []clientv3.Op{clientv3.OpDelete(key, clientv3.WithPrevKV())}
+	if row.counts() {
+		take = append(take, clientv3.OpDelete(e.agentKey(row.Claim.Agent)+string(row.Claim.Task.ID)))
+	}
+	resp, err := e.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence)}, take, nil)
+	if err != nil || !resp.Succeeded {
+		return err
+	}
+	for _, kv := range resp.Responses[0].GetResponseDeleteRange().PrevKvs {
+		e.revoke(ctx, clientv3.LeaseID(kv.Lease))
+	}
+	return nil
+}
+
+// Rows implements Table.
+func (e *Etcd) Rows(ctx context.Context) ([]Held, error) {
+	resp, err := e.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(e.tasksKey(), clientv3.WithPrefix())}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Held
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		h, err := rowIn(kv)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, *h)
+	}
+	return rows, nil
+}
+
+// Probe implements Table.
+func (e *Etcd) Probe(ctx context.Context) error {
+	if _, err := e.commit(ctx, nil, nil, nil); err != nil {
+		return err
+	}
+	return e.remember(ctx, false)
+}
+
+// believe takes note of what the header of an answer says of etcd's identity. before is the
+// latest revision that was known when its request was sent.
+func (e *Etcd) believe(h *etcdserverpb.ResponseHeader, before int64) error {
+	e.mu.Lock()
+	known := e.identity.Cluster
+	e.mu.Unlock()
+	switch {
+	case h.ClusterId != known:
+		return e.foreign(fmt.Sprintf("it is cluster %x, and %x is known", h.ClusterId, known))
+	case h.Revision < before:
+		return e.foreign(fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.revision = max(e.revision, h.Revision)
+	return nil
+}

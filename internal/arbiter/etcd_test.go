@@ -1,0 +1,405 @@
+package arbiter_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimtest"
+	"dibs/internal/journal"
+	"dibs/internal/task"
+)
+
+const (
+	agentA, agentB = "Sandman", "Oracle"
+	taskOne        = task.ID("11111111-1111-1111-1111-111111111111")
+	taskTwo        = task.ID("22222222-2222-2222-2222-222222222222")
+)
+
+// member is a member of a cluster, with a journal of its own.
+type member struct {
+	*arbiter.Ledger
+	journal *journal.Journal
+	etcd    *arbiter.Etcd
+	close   func()
+}
+
+// join makes a member with the journal of a folder.
+func join(t *testing.T, endpoint, folder string) *member {
+	t.Helper()
+	j, err := journal.Open(t.Context(), filepath.Join(folder, "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: []string{endpoint}, Prefix: "/dibs", Workspace: "board", Name: "a"}, j, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &member{journal: j, etcd: etcd}
+	m.Ledger = arbiter.NewLedger(arbiter.Config{
+		Ledger: j, Table: etcd, Member: etcd.Member(), Cluster: etcd.Marker, Stay: 10 * time.Second, Now: time.Now, Log: testLog(t),
+	})
+	m.close = sync.OnceFunc(func() {
+		if err := errors.Join(etcd.Close(), j.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(m.close)
+	return m
+}
+
+// attempt is a new claim of a task.
+func attempt(agent string, id task.ID) claim.Claim {
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	return claim.Claim{
+		ID: claim.NewID(now), Agent: agent, State: claim.Reserved, Reserved: now,
+		Lease: claim.Lease{Timeout: 30 * time.Minute}, Task: task.Task{ID: id, Title: "Mend the roof", Status: task.Open},
+	}
+}
+
+// granted is c once it is held.
+func granted(c claim.Claim) claim.Claim {
+	c.State, c.Started, c.ClaimedAt, c.Heartbeat = claim.Held, c.Reserved, c.Reserved, c.Reserved
+	c.StaleAt = c.ClaimedAt.Add(31 * time.Minute)
+	return c
+}
+
+func (m *member) reserve(t *testing.T, c claim.Claim, limit int) *claim.Refusal {
+	t.Helper()
+	refusal, err := m.Reserve(t.Context(), c, c.Reserved, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refusal
+}
+
+func (m *member) save(t *testing.T, c claim.Claim) claim.Claim {
+	t.Helper()
+	if err := m.Save(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestLedger(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	n := 0
+	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Event) {
+		n++
+		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := arbiter.Cluster{Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: fmt.Sprint("board ", n)}
+		table, err := arbiter.Open(t.Context(), c, j, testLog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(table.Close(), j.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		l := arbiter.NewLedger(arbiter.Config{
+			Ledger: j, Table: table, Member: table.Member(), Cluster: table.Marker, Stay: 10 * time.Second,
+			Now: func() time.Time { return time.Date(2026, 3, 1, 12, 40, 0, 0, time.UTC) },
+		})
+		return l, func() []claim.Event {
+			events, err := j.Events(t.Context(), journal.EventFilter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return events
+		}
+	})
+}
+
+// What one member has the others are refused, with who has it and until when, and nothing is
+// left of their attempts.
+func TestHeldByAnotherMember(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a, b := join(t, etcd.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatalf("refused: %+v", r)
+	}
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r == nil || r.Holder == nil || r.Holder.Agent != agentA || r.Holder.State != claim.Reserved {
+		t.Fatalf("while it is being claimed: %+v", r)
+	}
+	if err := a.Hold(t.Context(), &c); err != nil || c.Fence == 0 {
+		t.Fatalf("fence %d, %v", c.Fence, err)
+	}
+	c = a.save(t, granted(c))
+	rival := attempt(agentB, taskOne)
+	r := b.reserve(t, rival, 0)
+	if r == nil || r.Holder == nil || r.Holder.ID != c.ID || r.Holder.Agent != agentA || !r.Holder.ExpiresAt().Equal(c.ExpiresAt()) {
+		t.Fatalf("refusal %+v, want the claim of %s", r, agentA)
+	}
+	live, err := b.Live(t.Context())
+	if err != nil || len(live) != 0 {
+		t.Errorf("left of a refused attempt: %+v, %v", live, err)
+	}
+	events, err := b.journal.Events(t.Context(), journal.EventFilter{Claim: rival.ID})
+	if err != nil || len(events) != 1 || events[0].Code != claim.CodeHeld || events[0].Holder != agentA || events[0].Expires.IsZero() {
+		t.Errorf("events %+v, %v", events, err)
+	}
+
+	done := c
+	done.State, done.Ending, done.Ended = claim.Ended, claim.EndReleased, time.Now()
+	a.save(t, done)
+	next := attempt(agentB, taskOne)
+	if r := b.reserve(t, next, 0); r != nil {
+		t.Fatalf("once it was given back: %+v", r)
+	}
+	if err := b.Hold(t.Context(), &next); err != nil || next.Fence <= c.Fence {
+		t.Errorf("fence %d after %d, %v", next.Fence, c.Fence, err)
+	}
+	// The old claim cannot touch what it lost.
+	var elsewhere *claim.Elsewhere
+	if err := a.Hold(t.Context(), &c); !errors.As(err, &elsewhere) || elsewhere.Holder.Agent != agentB {
+		t.Errorf("the claim that was given back holds the task: %v", err)
+	}
+}
+
+// Of many who come at the same time one gets the task.
+func TestOneOfManyMembers(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	members := []*member{join(t, etcd.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())}
+	for n := range 5 {
+		id := task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n))
+		var mu sync.Mutex
+		won := 0
+		var wg sync.WaitGroup
+		for i := range 24 {
+			wg.Go(func() {
+				c := attempt(fmt.Sprint("agent ", i), id)
+				refusal, err := members[i%3].Reserve(t.Context(), c, c.Reserved, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				if err == nil && refusal == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					won++
+				}
+			})
+		}
+		if wg.Wait(); won != 1 {
+			t.Errorf("%d of 24 got the task, want 1", won)
+		}
+	}
+}
+
+// The most tasks that an agent may have are counted over all members.
+func TestLimitOverMembers(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	members := []*member{join(t, etcd.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())}
+	var mu sync.Mutex
+	var won []claim.Claim
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			c := attempt("Sand/man", task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))
+			refusal, err := members[i%2].Reserve(t.Context(), c, c.Reserved, 3)
+			if err != nil || refusal != nil && !refusal.Limit {
+				t.Error(refusal, err)
+			}
+			if err == nil && refusal == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				won = append(won, c)
+			}
+		})
+	}
+	if wg.Wait(); len(won) != 3 {
+		t.Fatalf("%d tasks for one agent, want 3", len(won))
+	}
+	other := attempt("Sand/man", won[0].Task.ID)
+	for _, m := range members {
+		if r := m.reserve(t, other, 3); r == nil || r.Holder == nil {
+			t.Errorf("who has the task is the better reason: %+v", r)
+		}
+		other = attempt("Sand/man", won[0].Task.ID)
+	}
+	if r := members[0].reserve(t, attempt("Sand", taskOne), 3); r != nil {
+		t.Errorf("another agent: %+v", r)
+	}
+}
+
+// Without etcd nothing is granted, and what waits for it is told so at once; when it is
+// back, everything goes on, and what is held was held all the time.
+func TestEtcdAway(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	way := arbitertest.NewWay(t, etcd.URL())
+	a, b := join(t, way.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatal(r)
+	}
+	if err := a.Hold(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	c = a.save(t, granted(c))
+
+	way.Cut()
+	second := attempt(agentA, taskTwo)
+	for i := range 2 {
+		began := time.Now()
+		refusal, err := a.Reserve(t.Context(), second, second.Reserved, 0)
+		var denied *claim.Denied
+		if !errors.As(err, &denied) || denied.Code != claim.CodeArbiterUnavailable || denied.RetryAfter <= 0 || !strings.Contains(denied.Detail, way.URL()) {
+			t.Fatalf("refusal %+v, error %v", refusal, err)
+		}
+		if took := time.Since(began); i == 1 && took > time.Second {
+			t.Errorf("refused after %v, although it was known by then", took)
+		}
+		second = attempt(agentA, taskTwo)
+	}
+	if live, err := a.Live(t.Context()); err != nil || len(live) != 1 {
+		t.Errorf("left of refused attempts: %+v, %v", live, err)
+	}
+	var failed *claim.ArbiterError
+	if err := a.Hold(t.Context(), &c); !errors.As(err, &failed) {
+		t.Errorf("a held claim without etcd: %v", err)
+	}
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r == nil || r.Holder == nil || r.Holder.ID != c.ID {
+		t.Errorf("what a member that is cut off holds: %+v", r)
+	}
+	ended := c
+	ended.State, ended.Ending, ended.Ended = claim.Ended, claim.EndReleased, time.Now()
+	a.save(t, ended) // which etcd cannot be told
+
+	way.Mend()
+	wait(t, "etcd is back", func() bool { return a.Upkeep(t.Context()) == nil })
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r != nil {
+		t.Errorf("etcd was not told in the end: %+v", r)
+	}
+	if r := a.reserve(t, attempt(agentA, taskTwo), 0); r != nil {
+		t.Errorf("a claim afterwards: %+v", r)
+	}
+}
+
+// An etcd that lost its data is noticed and refused, until somebody says that it is meant.
+func TestEtcdEmptied(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatal(r)
+	}
+	etcd.Stop()
+	etcd.Empty()
+	etcd.Begin()
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			a.close()
+			a = join(t, etcd.URL(), folder)
+		}
+		next := attempt(agentB, taskTwo)
+		wait(t, "it is noticed", func() bool { return errors.Is(a.Upkeep(t.Context()), arbiter.ErrForeign) })
+		var denied *claim.Denied
+		_, err := a.Reserve(t.Context(), next, next.Reserved, 0)
+		if !errors.As(err, &denied) || denied.Code != claim.CodeArbiterUnavailable || !strings.Contains(denied.Detail, "dibs cluster adopt") {
+			t.Fatalf("restarted: %v: %v", restarted, err)
+		}
+	}
+	if err := a.etcd.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := a.reserve(t, attempt(agentB, taskTwo), 0); r != nil {
+		t.Errorf("after it was adopted: %+v", r)
+	}
+	// Who never knew another one takes it as it is.
+	b := join(t, etcd.URL(), t.TempDir())
+	if r := b.reserve(t, attempt(agentB, taskTwo), 0); r == nil || r.Holder == nil {
+		t.Errorf("a new member: %+v", r)
+	}
+	if a.etcd.Marker() != b.etcd.Marker() {
+		t.Errorf("markers %q and %q", a.etcd.Marker(), b.etcd.Marker())
+	}
+}
+
+// A member that was killed finds what it held, and what it left of claims that are over is
+// taken off.
+func TestRestartedMember(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	way := arbitertest.NewWay(t, etcd.URL())
+	a, b := join(t, way.URL(), folder), join(t, etcd.URL(), t.TempDir())
+	var claims []claim.Claim
+	for _, id := range []task.ID{taskOne, taskTwo} {
+		c := attempt(agentA, id)
+		if r := a.reserve(t, c, 0); r != nil {
+			t.Fatal(r)
+		}
+		if err := a.Hold(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+		claims = append(claims, a.save(t, granted(c)))
+	}
+	way.Cut()
+	over := claims[1]
+	over.State, over.Ending, over.Ended = claim.Ended, claim.EndCompleted, time.Now()
+	a.save(t, over)
+	a.close()
+
+	a = join(t, etcd.URL(), folder)
+	wait(t, "what is over is taken off", func() bool { return a.Upkeep(t.Context()) == nil })
+	if r := b.reserve(t, attempt(agentB, taskTwo), 0); r != nil {
+		t.Errorf("the task of a claim that is over: %+v", r)
+	}
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r == nil || r.Holder.ID != claims[0].ID {
+		t.Errorf("the task of a claim that is held: %+v", r)
+	}
+	fence := claims[0].Fence
+	if err := a.Hold(t.Context(), &claims[0]); err != nil || claims[0].Fence != fence {
+		t.Errorf("fence %d, %v; want %d as before", claims[0].Fence, err, fence)
+	}
+}
+
+// A row is gone by itself when its time is over, and its claim can have the task again if
+// nobody took it.
+func TestRowEnds(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a := join(t, etcd.URL(), t.TempDir())
+	row := arbiter.Row{Member: "m", Claim: attempt(agentA, taskOne)}
+	first, err := a.etcd.Take(t.Context(), row, time.Second, 0)
+	if err != nil || first.Fence == 0 {
+		t.Fatal(first, err)
+	}
+	again, err := a.etcd.Take(t.Context(), row, time.Second, 0)
+	if err != nil || again.Fence != first.Fence {
+		t.Errorf("the same claim asked twice: %+v, %v", again, err)
+	}
+	wait(t, "the row ends", func() bool {
+		rows, err := a.etcd.Rows(t.Context())
+		return err == nil && len(rows) == 0
+	})
+	if kept, now, err := a.etcd.Keep(t.Context(), row, first.Fence, time.Minute); kept || now != nil || err != nil {
+		t.Errorf("kept %v, now %+v, %v", kept, now, err)
+	}
+	if next, err := a.etcd.Take(t.Context(), row, time.Minute, 0); err != nil || next.Fence <= first.Fence {
+		t.Errorf("fence %d after %d, %v", next.Fence, first.Fence, err)
+	}
+}
+
+// wait waits for what has to come to pass.
+func wait(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("timed out: ", what)
+		}
+	}
+}
