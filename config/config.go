@@ -19,6 +19,7 @@ type Config struct {
 	Names    Names    `key:"names"`
 	Claim    Claim    `key:"claim"`
 	Inbox    Inbox    `key:"inbox"`
+	Cluster  Cluster  `key:"cluster"`
 	Sync     Sync     `key:"sync"`
 	Schedule Schedule `key:"schedule"`
 	Events   Events   `key:"events"`
@@ -248,6 +249,7 @@ func Default() Config {
 			MaxLifetime: 24 * time.Hour,
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
+		Cluster:  Cluster{Prefix: "/dibs"},
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},

@@ -70,6 +70,8 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 
+	Code(claim.CodeArbiterUnavailable): {http.StatusServiceUnavailable, ExitNotion, "The cluster's etcd cannot be used"},
+
 	CodeNotionRefused:      {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
 	CodeClaimLost:          {http.StatusConflict, ExitLost, "The claim is no longer held"},
 	CodeUnknownClaim:       {http.StatusNotFound, ExitLost, "No such claim"},

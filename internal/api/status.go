@@ -16,6 +16,8 @@ type Status struct {
 	Reservations []Reservation `json:"reservations,omitempty" doc:"What agents have reserved beside tasks, oldest first"`
 	Outbox       OutboxStatus  `json:"outbox"`
 	Policy       PolicyStatus  `json:"policy"`
+	// Cluster is nil without a cluster.
+	Cluster *ClusterStatus `json:"cluster,omitempty"`
 	// ReadToWrite is nil before the first claim.
 	ReadToWrite *ReadToWrite `json:"read_to_write,omitempty" doc:"How long a claim's write came after its read: an edit of the task in between is overwritten"`
 	Warnings    []string     `json:"warnings" nullable:"false" doc:"What the daemon cannot do, and why"`

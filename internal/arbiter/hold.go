@@ -224,6 +224,8 @@ func (l *Ledger) noteRefused(ctx context.Context) error {
 // Upkeep looks whether the table can be used again if it could not, and tells it what it
 // could not be told before. It returns why it cannot be used, nil if it can.
 func (l *Ledger) Upkeep(ctx context.Context) error {
+	l.tend.Lock()
+	defer l.tend.Unlock()
 	if err := l.noteRefused(ctx); err != nil {
 		return err
 	}

@@ -39,11 +39,12 @@ type Ledger struct {
 	claim.Ledger
 	Config
 	tasks keylock.Locks[task.ID]
+	tend  sync.Mutex // one Upkeep at a time
 
 	mu      sync.Mutex
 	rows    map[claim.ID]*row
 	refused []refused
-	swept   bool  // what an earlier run left in the table was looked through
+	swept   bool  // guarded by tend: what an earlier run left in the table was looked through
 	trouble error // why the table cannot be used, as far as is known
 }
 

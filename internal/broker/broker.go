@@ -82,6 +82,8 @@ type Config struct {
 	Pages Pages
 	// Creations make tasks.
 	Creations Creations
+	// Cluster is the cluster that the daemon is a member of; nil for none.
+	Cluster Cluster
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -107,6 +109,7 @@ type Broker struct {
 	comments  Comments
 	pages     Pages
 	creations Creations
+	cluster   Cluster
 	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
@@ -136,7 +139,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, comments: c.Comments, pages: c.Pages, creations: c.Creations, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

@@ -46,7 +46,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 			return cl, err
 		}
 		switch denied.Code {
-		case claim.CodeLimitReached:
+		case claim.CodeLimitReached, claim.CodeArbiterUnavailable:
 			return cl, err
 		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
 			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {

@@ -132,7 +132,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			}
 		}
 		text = suggest(text, "dibs next --wait 10m")
-	case claim.CodeNotionUnavailable:
+	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable:
 		if p.RetryAfter > 0 {
 			text += fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
 		}

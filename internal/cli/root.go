@@ -125,6 +125,7 @@ func (a *app) root() *cobra.Command {
 		a.whoamiCommand(),
 		a.eventsCommand(),
 		a.logCommand(),
+		a.clusterCommand(),
 		a.sweepCommand(),
 		a.syncCommand(),
 		a.hookCommand(),

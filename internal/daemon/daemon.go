@@ -67,6 +67,7 @@ type Daemon struct {
 	broker     *broker.Broker
 	alive      *alive.Watch
 	reserved   *reserve.Book
+	member     *member // nil without a cluster
 	server     *server.Server
 	metrics    *metrics.Metrics
 	listen     net.Listener
@@ -132,6 +133,9 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	logs, down, err := d.connect(ctx, o.Transport)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.joinCluster(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.build(ctx, logs, down); err != nil {
@@ -214,8 +218,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
+	decides, arbiter := d.arbitrate(led, policy)
 	d.claimer, err = claim.New(claim.Config{
-		Store: d.tasks, Ledger: led, Policy: policy,
+		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
 		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
 		Wrote: func(took time.Duration, err error) {
 			d.metrics.Wrote(took, err)
@@ -262,7 +267,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
-		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
@@ -276,10 +281,10 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 // stay visible for longer than holders take to look at theirs: that is the grace.
 func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
-		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: c.Claim.Settle,
-		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive,
+		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
 		Request:     c.Notion.Timeout,
-		Grace:       2*c.Sync.Interval + c.Claim.Settle + c.Notion.Timeout,
+		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
 		MaxAttempts: c.Claim.MaxAttempts,
 		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",

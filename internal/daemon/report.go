@@ -23,6 +23,10 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
 	}
 
+	if s.Cluster = d.clusterReport(); s.Cluster != nil && s.Cluster.LastError != "" {
+		s.Warnings = append(s.Warnings, "no task can be claimed for now: "+s.Cluster.LastError)
+	}
+
 	stats := d.notion.Stats()
 	s.Notion = api.NotionStatus{
 		BaseURL: d.config.Notion.BaseURL, ClockSkewMS: time.Until(d.notion.Now()).Milliseconds(),

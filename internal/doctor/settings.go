@@ -23,6 +23,9 @@ func (e *examination) settings(p api.PolicyStatus) {
 		}
 	}
 	c := e.Config.Claim
+	if e.Config.Cluster.Set() {
+		c.Settle, c.Exclusive = 0, false // which say nothing then
+	}
 	if p.TimeoutSeconds > 0 {
 		compare("claim.timeout", seconds(p.TimeoutSeconds), c.Timeout.String())
 	}

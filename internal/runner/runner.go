@@ -116,7 +116,7 @@ func (o Options) claim(ctx context.Context) (api.Claim, error) {
 			return cl, err
 		case refused && p.Code == api.Code(claim.CodeNothingReady):
 			wait = 0
-		case refused && p.Code == api.Code(claim.CodeNotionUnavailable):
+		case refused && (p.Code == api.Code(claim.CodeNotionUnavailable) || p.Code == api.Code(claim.CodeArbiterUnavailable)):
 			wait = max(again, time.Duration(p.RetryAfter)*time.Second)
 		case refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy), away:
 		default:

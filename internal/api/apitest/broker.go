@@ -160,6 +160,14 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	return answer[api.Status](ctx, b, "Status")
 }
 
+func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
+	return answer[api.Cluster](ctx, b, "Cluster")
+}
+
+func (b *Broker) AdoptCluster(ctx context.Context) (api.Cluster, error) {
+	return answer[api.Cluster](ctx, b, "AdoptCluster")
+}
+
 func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
 	return answer[[]claim.Event](ctx, b, "Log", f)
 }

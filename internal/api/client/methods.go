@@ -133,6 +133,16 @@ func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	return ask[api.Status](ctx, c, get("/v1/status", nil))
 }
 
+// Cluster returns the members of the cluster; none if there is no cluster.
+func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
+	return ask[api.Cluster](ctx, c, get("/v1/cluster", nil))
+}
+
+// AdoptCluster has the daemon take an etcd that was emptied or restored for the cluster's.
+func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, error) {
+	return ask[api.Cluster](ctx, c, request{method: http.MethodPost, path: "/v1/cluster/adopt", key: key})
+}
+
 // Log returns entries of the local record, the oldest first.
 func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 	q := make(query)

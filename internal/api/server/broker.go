@@ -66,6 +66,11 @@ type Broker interface {
 
 	Status(context.Context) (api.Status, error)
 
+	Cluster(context.Context) (api.Cluster, error)
+
+	// AdoptCluster fails with *broker.InvalidError or *claim.ArbiterError.
+	AdoptCluster(context.Context) (api.Cluster, error)
+
 	Log(context.Context, api.LogFilter) ([]claim.Event, error)
 
 	// Events returns the next events, after waiting for one if there are none. It

@@ -88,6 +88,11 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if store, ok := errors.AsType[*claim.StoreError](err); ok {
 		return storeProblem(store, err)
 	}
+	if arbiter, ok := errors.AsType[*claim.ArbiterError](err); ok {
+		p := api.NewProblem(api.Code(claim.CodeArbiterUnavailable), saying(err))
+		p.RetryIn(arbiter.RetryAfter)
+		return p
+	}
 	switch {
 	case errors.Is(err, broker.ErrStopping):
 		return stopping()
@@ -129,7 +134,7 @@ func (s *Server) denied(d *claim.Denied) *api.Problem {
 	p.Holder = d.Holder
 	p.ExpiresAt = s.localTime(d.ExpiresAt)
 	p.RetryIn(d.RetryAfter)
-	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
+	if (d.Code == claim.CodeNotionUnavailable || d.Code == claim.CodeArbiterUnavailable) && d.RetryAfter == 0 {
 		p.RetryIn(retryUnavailable)
 	}
 	if len(d.Has) > 0 {
@@ -151,7 +156,11 @@ func storeProblem(store *claim.StoreError, err error) *api.Problem {
 	case claim.Refused:
 		return api.NewProblem(api.CodeNotionRefused, detail)
 	}
-	p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), detail)
+	code := claim.CodeNotionUnavailable
+	if _, ok := errors.AsType[*claim.ArbiterError](store); ok {
+		code = claim.CodeArbiterUnavailable
+	}
+	p := api.NewProblem(api.Code(code), detail)
 	p.RetryIn(store.RetryAfter)
 	if store.RetryAfter == 0 {
 		p.RetryIn(retryUnavailable)

@@ -47,6 +47,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.taskRoutes(own)
 	s.reopenRoutes(own)
 	s.daemonRoutes(own)
+	s.clusterRoutes(own)
 	s.eventRoutes(own)
 	s.inboxRoutes(own)
 	s.nameRoutes(own)

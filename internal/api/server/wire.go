@@ -61,6 +61,7 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 	out := api.Claim{
 		ID: c.ID, ClaimID: c.ID, Task: refOf(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: s.localTime(c.ClaimedAt),
+		Fence:     c.Fence,
 		Override:  c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: s.localTime(c.Ended), Detail: c.Detail,
 	}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"dibs/internal/api"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type clusterOutput struct{ Body api.Cluster }
+
+func (s *Server) clusterRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "cluster", Method: http.MethodGet, Path: "/v1/cluster",
+		Summary: "The daemons that work as one with this one",
+	}, s.cluster)
+	add(o, huma.Operation{
+		OperationID: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt",
+		Summary: "Take an etcd that was emptied or restored for the cluster's, for good",
+	}, s.adoptCluster)
+}
+
+func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterOutput, error) {
+	return s.clusterOf(s.broker.Cluster(ctx))
+}
+
+func (s *Server) adoptCluster(ctx context.Context, _ *struct {
+	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+}) (*clusterOutput, error) {
+	return s.clusterOf(s.broker.AdoptCluster(ctx))
+}
+
+func (s *Server) clusterOf(c api.Cluster, err error) (*clusterOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.Members = orEmpty(c.Members)
+	for i, m := range c.Members {
+		c.Members[i].SeenAt = s.localTime(m.SeenAt.Time)
+	}
+	return &clusterOutput{c}, nil
+}

@@ -1,0 +1,73 @@
+package arbiter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Member is one of the daemons of a cluster, as it says itself.
+type Member struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// SeenAt is when it said so last, in Notion's time.
+	SeenAt time.Time `json:"seen_at"`
+	// RequestsPerMinute is how many requests it sent to Notion in the last minute.
+	RequestsPerMinute int `json:"requests_per_minute"`
+}
+
+// memberTime is for how long a member is on the list after it was heard of last.
+const memberTime = 15 * time.Second
+
+func (e *Etcd) membersKey() string { return e.prefix + "members/" }
+
+// Announce puts this member on the list, or says anew what it is doing. It has to be called
+// again within memberTime.
+func (e *Etcd) Announce(ctx context.Context, m Member) error {
+	m.ID, m.Name = e.Member(), e.cluster.Name
+	value, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	lease, err := e.lease(ctx, memberTime)
+	if err != nil {
+		return err
+	}
+	resp, err := e.commit(ctx, nil, []clientv3.Op{
+		clientv3.OpPut(e.membersKey()+m.ID, string(value), clientv3.WithLease(lease), clientv3.WithPrevKV()),
+	}, nil)
+	if err != nil {
+		return err
+	}
+	if before := resp.Responses[0].GetResponsePut().PrevKv; before != nil {
+		e.revoke(ctx, clientv3.LeaseID(before.Lease))
+	}
+	return nil
+}
+
+// Leave takes this member off the list.
+func (e *Etcd) Leave(ctx context.Context) error {
+	_, err := e.commit(ctx, nil, []clientv3.Op{clientv3.OpDelete(e.membersKey() + e.Member())}, nil)
+	return err
+}
+
+// Members lists the members that were heard of within memberTime, by their names.
+func (e *Etcd) Members(ctx context.Context) ([]Member, error) {
+	resp, err := e.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(e.membersKey(), clientv3.WithPrefix())}, nil)
+	if err != nil {
+		return nil, err
+	}
+	members := []Member{}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		var m Member
+		if json.Unmarshal(kv.Value, &m) == nil { // a newer version may say more, never less
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return members, nil
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Show the daemons that work as one with this one",
+		Long: "Show the daemons that work as one with this one: those that have the same etcd\n" +
+			"(cluster.etcd in the configuration) and the same tasks database.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			c, err := daemon.Cluster(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(c, func(w io.Writer) { showCluster(w, c, time.Now()) })
+		},
+	}
+	cmd.AddCommand(a.adoptCommand())
+	return cmd
+}
+
+func (a *app) adoptCommand() *cobra.Command {
+	var requestID key
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Take an etcd that was emptied or restored for the cluster's, for good",
+		Long: "Take an etcd that was emptied, restored from a copy, or set up anew for the cluster's, for good.\n" +
+			"A daemon refuses such an etcd until you say so, on each machine: it says that tasks are\n" +
+			"free which somebody has. What is held stays held, as the tasks' pages say.",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requestID.check(); err != nil {
+				return err
+			}
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			c, err := daemon.AdoptCluster(cmd.Context(), requestID.value)
+			if err != nil {
+				return err
+			}
+			return a.print(c, func(w io.Writer) { showCluster(w, c, time.Now()) })
+		},
+	}
+	requestID.add(cmd)
+	return cmd
+}
+
+func showCluster(w io.Writer, c api.Cluster, now time.Time) {
+	if len(c.Etcd) == 0 {
+		row(w, "this daemon is in no cluster; see cluster.etcd in the configuration")
+		return
+	}
+	row(w, "etcd", clean(strings.Join(c.Etcd, ", ")))
+	if c.LastError != "" {
+		row(w, "trouble", clean(c.LastError))
+	}
+	for _, m := range c.Members {
+		var roles []string
+		if m.Leader {
+			roles = append(roles, "leader")
+		}
+		if m.Self {
+			roles = append(roles, "this one")
+		}
+		name := clean(m.Name)
+		if len(roles) > 0 {
+			name += " (" + strings.Join(roles, ", ") + ")"
+		}
+		row(w, "member", fmt.Sprintf("%s, seen %s, %d requests a minute", name, ago(m.SeenAt.Time, now), m.RequestsPerMinute))
+	}
+}

@@ -1,0 +1,206 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/arbiter"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+)
+
+const (
+	// joinWait is how long Start waits for etcd.
+	joinWait = 5 * time.Second
+	// troubleEvery is how often etcd is asked whether it can be used again, and tendEvery what
+	// is done for it otherwise.
+	troubleEvery = time.Second
+	tendEvery    = 5 * time.Second
+)
+
+// clusterOf is what the configuration says of the cluster, for the workspace of that tasks
+// database.
+func clusterOf(c config.Cluster, workspace string) arbiter.Cluster {
+	name := c.Name
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unnamed"
+		}
+		name = host
+	}
+	return arbiter.Cluster{
+		Endpoints: c.Etcd, Prefix: c.Prefix, Workspace: workspace, Name: name,
+		CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key, Username: c.Username, PasswordFile: c.PasswordFile,
+	}
+}
+
+// member is this daemon's part in a cluster.
+type member struct {
+	*arbiter.Etcd
+	ledger *arbiter.Ledger
+	name   string
+
+	mu   sync.Mutex // one look after it at a time
+	sent []int      // the requests that were sent to Notion, as they were counted last
+}
+
+// joinCluster makes this daemon a member of the cluster, if one is configured. Etcd has to be
+// there the first time: a member that knows none would believe any. Later it need not be.
+func (d *Daemon) joinCluster(ctx context.Context) error {
+	c := d.config.Cluster
+	if !c.Set() {
+		return nil
+	}
+	cluster := clusterOf(c, string(d.tasks.ID()))
+	etcd, err := arbiter.Open(ctx, cluster, d.journal, d.log)
+	if err != nil {
+		return err
+	}
+	d.cleanup = append(d.cleanup, etcd.Close)
+	d.member = &member{Etcd: etcd, name: cluster.Name}
+	asking, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	switch err := etcd.Probe(asking); {
+	case err != nil && etcd.Marker() == "":
+		return fmt.Errorf("cluster.etcd: %w: a cluster is joined for the first time only when etcd answers", err)
+	case err != nil:
+		d.log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", err)
+	}
+	return nil
+}
+
+// arbitrate puts the cluster, if there is one, between the protocol and its ledger.
+func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.Arbiter) {
+	if d.member == nil {
+		return l, nil
+	}
+	d.member.ledger = arbiter.NewLedger(arbiter.Config{
+		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Cluster: d.member.Marker,
+		Stay: p.Stay(), Now: d.notion.Now, Log: d.log,
+	})
+	return d.member.ledger, d.member.ledger
+}
+
+// clusterLoop looks after this daemon's part in the cluster.
+func (d *Daemon) clusterLoop(ctx context.Context) {
+	if d.member == nil {
+		return
+	}
+	trouble := false
+	for wait := time.Duration(0); pause(ctx, wait); {
+		err := d.tendCluster(ctx)
+		if wait = tendEvery; err != nil {
+			wait = troubleEvery
+		}
+		if err == nil && trouble { // what waited for etcd is tried at once
+			if err := d.claimer.Hasten(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
+			}
+			wake(d.due)
+			d.broker.Changed()
+		}
+		trouble = err != nil
+	}
+	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), joinWait)
+	defer cancel()
+	if err := d.member.Leave(left); err != nil {
+		d.log.Debug("the others are not told that this member leaves", "error", err)
+	}
+}
+
+// tendCluster looks once after this daemon's part in the cluster.
+func (d *Daemon) tendCluster(ctx context.Context) error {
+	d.member.mu.Lock()
+	defer d.member.mu.Unlock()
+	asking, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	if err := d.member.ledger.Upkeep(asking); err != nil {
+		return err
+	}
+	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately()})
+}
+
+// sentLately is how many requests were sent to Notion in the last minute, as they are counted
+// every tendEvery.
+func (d *Daemon) sentLately() int {
+	total := 0
+	for _, c := range d.notion.Stats().Requests {
+		total += int(c.N)
+	}
+	m := d.member
+	m.sent = append(m.sent, total)
+	if over := len(m.sent) - int(time.Minute/tendEvery) - 1; over > 0 {
+		m.sent = m.sent[over:]
+	}
+	return total - m.sent[0]
+}
+
+// clusterDoor is the cluster in the terms of the broker.
+type clusterDoor struct{ *Daemon }
+
+// clusterOfBroker is the cluster in the terms of the broker; nil if there is none.
+func (d *Daemon) clusterOfBroker() broker.Cluster {
+	if d.member == nil {
+		return nil
+	}
+	return clusterDoor{d}
+}
+
+// Members says who is in the cluster.
+func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
+	out := api.Cluster{Members: []api.Member{}, ClusterStatus: *d.clusterReport()}
+	asking, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	members, err := d.member.Members(asking)
+	if err != nil {
+		out.LastError = err.Error()
+		return out, nil
+	}
+	for _, m := range members {
+		out.Members = append(out.Members, api.Member{
+			Name: m.Name, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Self: m.ID == d.member.Member(),
+		})
+	}
+	return out, nil
+}
+
+// Adopt makes etcd as it is now the one that this daemon belongs to.
+func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
+	asking, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	err := d.member.Adopt(asking)
+	if err == nil {
+		err = d.tendCluster(asking)
+	}
+	if err != nil {
+		return api.Cluster{}, &claim.ArbiterError{RetryAfter: troubleEvery, Err: err}
+	}
+	d.log.Info("etcd was adopted as it is now", "etcd", d.config.Cluster.Etcd)
+	return d.Members(ctx)
+}
+
+// clusterReport is what the status says of the cluster; nil without one.
+func (d *Daemon) clusterReport() *api.ClusterStatus {
+	if d.member == nil {
+		return nil
+	}
+	s := &api.ClusterStatus{Name: d.member.name, Etcd: d.config.Cluster.Etcd}
+	if why := d.member.ledger.Trouble(); why != nil {
+		s.LastError = why.Error()
+	}
+	return s
+}
+
+// settle is the wait after a claim write: there is none in a cluster.
+func settle(c config.Config) time.Duration {
+	if c.Cluster.Set() {
+		return 0
+	}
+	return c.Claim.Settle
+}
