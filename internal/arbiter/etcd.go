@@ -193,15 +193,15 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 			return Grant{}, err
 		}
 		if resp.Succeeded {
-			return granted(resp.Header.Revision, nil, row), nil
+			return granted(e.base()+resp.Header.Revision, nil, row), nil
 		}
 	}
 	resp, err := e.commit(ctx, []clientv3.Cmp{free}, put, []clientv3.Op{clientv3.OpGet(key)})
 	if err != nil {
 		return Grant{}, err
 	}
-	held, err := heldOf(resp)
-	return granted(resp.Header.Revision, held, row), err
+	held, err := e.heldOf(resp)
+	return granted(e.base()+resp.Header.Revision, held, row), err
 }
 
 // granted is what a transaction came to that put row at a revision, or found held in its way.
@@ -230,13 +230,13 @@ func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (n int, 
 		}
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-		held, err = rowIn(kvs[0])
+		held, err = e.rowIn(kvs[0])
 	}
 	return n, resp.Header.Revision, held, err
 }
 
 // heldOf is the row that a transaction found in its way, nil if there was none.
-func heldOf(resp *clientv3.TxnResponse) (*Held, error) {
+func (e *Etcd) heldOf(resp *clientv3.TxnResponse) (*Held, error) {
 	if resp.Succeeded {
 		return nil, nil
 	}
@@ -244,11 +244,11 @@ func heldOf(resp *clientv3.TxnResponse) (*Held, error) {
 	if len(kvs) == 0 {
 		return nil, nil
 	}
-	return rowIn(kvs[0])
+	return e.rowIn(kvs[0])
 }
 
-func rowIn(kv *mvccpb.KeyValue) (*Held, error) {
-	h := &Held{Fence: kv.CreateRevision}
+func (e *Etcd) rowIn(kv *mvccpb.KeyValue) (*Held, error) {
+	h := &Held{Fence: e.base() + kv.CreateRevision}
 	if err := json.Unmarshal(kv.Value, &h.Row); err != nil {
 		return nil, fmt.Errorf("the key %s in etcd is not dibs's: %w: delete it with etcdctl del", kv.Key, err)
 	}
@@ -270,14 +270,14 @@ func (e *Etcd) Keep(ctx context.Context, row Row, fence int64, lasting time.Dura
 	if row.counts() {
 		put = append(put, clientv3.OpPut(e.agentKey(row.Claim.Agent)+string(row.Claim.Task.ID), string(row.Claim.ID), clientv3.WithLease(lease)))
 	}
-	when := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence)}
+	when := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence-e.base())}
 	resp, err := e.commit(ctx, when, put, []clientv3.Op{clientv3.OpGet(key)})
 	if err != nil {
 		return false, nil, err // the row may be bound to the new lease or to the old one: both end
 	}
 	if !resp.Succeeded {
 		e.revoke(ctx, lease)
-		now, err = heldOf(resp)
+		now, err = e.heldOf(resp)
 		return false, now, err
 	}
 	if before := resp.Responses[0].GetResponsePut().PrevKv; before != nil {
@@ -293,7 +293,7 @@ func (e *Etcd) Drop(ctx context.Context, row Row, fence int64) error {
 	if row.counts() {
 		take = append(take, clientv3.OpDelete(e.agentKey(row.Claim.Agent)+string(row.Claim.Task.ID)))
 	}
-	resp, err := e.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence)}, take, nil)
+	resp, err := e.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", fence-e.base())}, take, nil)
 	if err != nil || !resp.Succeeded {
 		return err
 	}
@@ -311,7 +311,7 @@ func (e *Etcd) Rows(ctx context.Context) ([]Held, error) {
 	}
 	var rows []Held
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		h, err := rowIn(kv)
+		h, err := e.rowIn(kv)
 		if err != nil {
 			return nil, err
 		}

@@ -295,6 +295,9 @@ func TestEtcdEmptied(t *testing.T) {
 	if r := a.reserve(t, c, 0); r != nil {
 		t.Fatal(r)
 	}
+	if err := a.Hold(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
 	etcd.Stop()
 	etcd.Empty()
 	etcd.Begin()
@@ -317,8 +320,16 @@ func TestEtcdEmptied(t *testing.T) {
 	if err := a.Upkeep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := a.reserve(t, attempt(agentB, taskTwo), 0); r != nil {
+	next := attempt(agentB, taskTwo)
+	if r := a.reserve(t, next, 0); r != nil {
 		t.Errorf("after it was adopted: %+v", r)
+	}
+	// Fences go on to grow, and an old one is nobody's.
+	fence := c.Fence
+	for _, c := range []*claim.Claim{&next, &c} {
+		if err := a.Hold(t.Context(), c); err != nil || c.Fence <= fence {
+			t.Errorf("fence %d after %d: %v", c.Fence, fence, err)
+		}
 	}
 	// Who never knew another one takes it as it is.
 	b := join(t, etcd.URL(), t.TempDir())

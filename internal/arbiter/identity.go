@@ -19,7 +19,8 @@ const metaIdentity = "arbiter"
 type identity struct {
 	// Member is this member's id, for as long as its journal lasts.
 	Member string `json:"member"`
-	// Cluster is etcd's own id, and Marker what is in the marker; 0 and empty if none was seen.
+	// Cluster is etcd's own id, and Marker all that is in the marker; 0 and empty if none was
+	// seen.
 	Cluster uint64 `json:"cluster,omitempty,string"`
 	Marker  string `json:"marker,omitempty"`
 	// Revision is the latest revision that was seen, or a little earlier one.
@@ -86,7 +87,37 @@ func (e *Etcd) Member() string {
 func (e *Etcd) Marker() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.identity.Marker
+	return readMarker(e.identity.Marker).ID
+}
+
+// marker is what is put into etcd once. The fences of rows are the revisions at which they
+// were put, counted from Base: so that they go on to grow when etcd has begun anew.
+type marker struct {
+	ID   string `json:"id"`
+	Base int64  `json:"base,omitempty"`
+}
+
+func (m marker) String() string {
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // there is nothing in it that could fail
+	}
+	return string(data)
+}
+
+// readMarker reads what String wrote; what somebody else did has no base.
+func readMarker(s string) (m marker) {
+	if s != "" && json.Unmarshal([]byte(s), &m) != nil {
+		m = marker{ID: "unreadable"}
+	}
+	return m
+}
+
+// base is from where fences count.
+func (e *Etcd) base() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return readMarker(e.identity.Marker).Base
 }
 
 // foreign is the error of an etcd that is not the one that is known.
@@ -121,26 +152,42 @@ func (e *Etcd) known(ctx context.Context) (*clientv3.Client, error) {
 		e.checked = true
 		return client, nil
 	}
-	return client, e.settle(ctx, client, rand.Text())
+	return client, e.settle(ctx, client, marker{ID: rand.Text()})
 }
 
 // settle makes etcd the one that this member belongs to, with the marker that is there, or
-// else this one.
-func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, marker string) error {
+// else that one. A marker from which fences would not go on to grow is replaced.
+func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker) error {
+	seen := ours.Base - others // the greatest fence, if there was any
 	resp, err := client.Txn(clientv3.WithRequireLeader(ctx)).
 		If(clientv3.Compare(clientv3.CreateRevision(e.markerKey()), "=", 0)).
-		Then(clientv3.OpPut(e.markerKey(), marker)).
+		Then(clientv3.OpPut(e.markerKey(), ours.String())).
 		Else(clientv3.OpGet(e.markerKey())).Commit()
 	if err != nil {
 		return e.cluster.away(err)
 	}
+	said := ours.String()
 	if !resp.Succeeded {
-		marker = string(resp.Responses[0].GetResponseRange().Kvs[0].Value)
+		kv := resp.Responses[0].GetResponseRange().Kvs[0]
+		said = string(kv.Value)
+		if there := readMarker(said); there.Base+resp.Header.Revision < seen {
+			there.Base = ours.Base
+			put, err := client.Txn(clientv3.WithRequireLeader(ctx)).
+				If(clientv3.Compare(clientv3.ModRevision(e.markerKey()), "=", kv.ModRevision)).
+				Then(clientv3.OpPut(e.markerKey(), there.String())).Commit()
+			switch {
+			case err != nil:
+				return e.cluster.away(err)
+			case !put.Succeeded: // another member was faster
+				return e.settle(ctx, client, ours)
+			}
+			said, resp.Header = there.String(), put.Header
+		}
 	}
 	e.mu.Lock()
 	id := e.identity
 	e.mu.Unlock()
-	id.Cluster, id.Marker, id.Revision = resp.Header.ClusterId, marker, resp.Header.Revision
+	id.Cluster, id.Marker, id.Revision = resp.Header.ClusterId, said, resp.Header.Revision
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}
@@ -149,6 +196,9 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, marker strin
 	e.identity, e.revision, e.checked = id, id.Revision, true
 	return nil
 }
+
+// others is by how much other members may have seen greater fences than this one.
+const others = 1_000_000
 
 // Adopt makes etcd as it is now the one that this member belongs to, for good. What is held
 // here is put there again when it is renewed or finished; until then the pages of the tasks
@@ -160,9 +210,11 @@ func (e *Etcd) Adopt(ctx context.Context) error {
 	}
 	e.checking.Lock()
 	defer e.checking.Unlock()
-	marker := e.Marker()
-	if marker == "" {
-		marker = rand.Text()
+	e.mu.Lock()
+	ours, seen := readMarker(e.identity.Marker), e.revision
+	e.mu.Unlock()
+	if ours.ID == "" {
+		return e.settle(ctx, client, marker{ID: rand.Text()})
 	}
-	return e.settle(ctx, client, marker)
+	return e.settle(ctx, client, marker{ours.ID, ours.Base + seen + others})
 }
