@@ -2,8 +2,8 @@ package api
 
 // ClusterStatus says how the daemon gets on with the cluster that it is a member of.
 type ClusterStatus struct {
-	Name      string   `json:"name" doc:"What this member is called"`
-	Etcd      []string `json:"etcd" nullable:"false" doc:"Where etcd is"`
+	Name      string   `json:"name,omitempty" doc:"What this member is called"`
+	Etcd      []string `json:"etcd,omitempty" doc:"Where etcd is"`
 	LastError string   `json:"last_error,omitempty" doc:"Why no task can be claimed now; absent if etcd can be used"`
 }
 
@@ -17,7 +17,7 @@ type Cluster struct {
 type Member struct {
 	Name              string `json:"name"`
 	Leader            bool   `json:"leader" doc:"It reads the board for all"`
-	SeenAt            Time   `json:"seen_at" doc:"When it was heard of last"`
+	SeenAt            Time   `json:"seen_at,omitzero" doc:"When it was heard of last"`
 	RequestsPerMinute int    `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
 	Self              bool   `json:"self,omitempty" doc:"It is the daemon that answers"`
 }

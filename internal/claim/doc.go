@@ -16,7 +16,8 @@
 //
 //   - every claimer follows this protocol with the same settings, and its
 //     settle time is longer than its write window, or there is only one claimer
-//     (Policy.Exclusive), which the ledger's reservations keep from racing itself;
+//     (Policy.Exclusive), which the ledger's reservations keep from racing itself, or the
+//     claimers are members of one cluster, which an Arbiter keeps from racing each other;
 //   - a write takes effect before it is answered or given up, or not at all;
 //   - a read of the page shows the last write that took effect before it;
 //   - a holder gets through to Notion in time to repair its claim, should a late
@@ -82,6 +83,16 @@
 // The ledger counts what it is told of: failures reported here, and claims that were
 // swept or overridden here, or here went stale before another daemon did that. It is
 // decided when the agent says that it failed, or when the mark is made, and stays so.
+//
+// # In a cluster
+//
+// With an Arbiter (Policy.Arbitrated) the guarantee does not rest on time between rivals, but
+// on the arbiter: what is written to a page in competition with others is written only by
+// who has the task there, for longer than the write can be on its way (Policy.Stay). Nothing
+// needs to settle then, so Settle is 0, and the answer to a claim's write verifies it. Package
+// arbiter says what that rests on in turn. What is left are claimers outside of the cluster
+// and late claims: a claim that was given up keeps its task from other members for as long
+// as its write may take, and what lands after that is withdrawn as below.
 //
 // # Late claims
 //

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -52,6 +53,13 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 		}
 	}
 	row(w, "mirror", fmt.Sprintf("%d tasks, %d of them ready, %s", s.Mirror.Tasks, s.Mirror.Ready, synced))
+	if c := s.Cluster; c != nil {
+		line := fmt.Sprintf("member %s, etcd at %s", clean(c.Name), clean(strings.Join(c.Etcd, ", ")))
+		if c.LastError != "" {
+			line += ", which cannot be used"
+		}
+		row(w, "cluster", line)
+	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
 	for i, r := range s.Reservations {
 		if i == statusReservations {

@@ -414,6 +414,25 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
 		},
 		{
+			name: "cluster", method: "GET", path: "/v1/cluster",
+			calls: []apitest.Call{{Method: "Cluster", Result: api.Cluster{
+				Members:       []api.Member{{Name: "north", Leader: true, SeenAt: api.Time{Time: noon}, RequestsPerMinute: 12, Self: true}, {Name: "south"}},
+				ClusterStatus: api.ClusterStatus{Name: "north", Etcd: []string{"http://e:2379"}, LastError: "away"},
+			}}},
+			status: 200, want: `{"members":[{"name":"north","leader":true,"seen_at":"2026-11-20T11:58:30.000Z","requests_per_minute":12,"self":true},` +
+				`{"name":"south","leader":false,"requests_per_minute":0}],"name":"north","etcd":["http://e:2379"],"last_error":"away"}`,
+		},
+		{
+			name: "no cluster", method: "GET", path: "/v1/cluster",
+			calls:  []apitest.Call{{Method: "Cluster", Result: api.Cluster{}}},
+			status: 200, want: `{"members":[]}`,
+		},
+		{
+			name: "adopt", method: "POST", path: "/v1/cluster/adopt",
+			calls:  []apitest.Call{{Method: "AdoptCluster", Result: api.Cluster{ClusterStatus: api.ClusterStatus{Name: "north", Etcd: []string{"http://e:2379"}}}}},
+			status: 200, want: `{"members":[],"name":"north","etcd":["http://e:2379"]}`,
+		},
+		{
 			name: "sync", method: "POST", path: "/v1/sync",
 			calls:  []apitest.Call{{Method: "Sync", Args: []any{false}, Result: api.Sync{Read: 1}}},
 			status: 200, want: `{"full":false,"read":1,"changed":0,"gone":0,"tasks":0}`,
@@ -512,11 +531,11 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/cluster", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/claims/{id}/review", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
+			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/cluster/adopt", "POST /v1/claims/{id}/review", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
 			"POST /v1/tasks", "POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
 			"POST /v1/tasks/{id}/reopen",
 		}
@@ -526,9 +545,9 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims",
+			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims", "Cluster", "ClusterStatus",
 			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
-			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
+			"FailRequest", "Fault", "FeedEvent", "Member", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
 			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Summary", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
