@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
+	"dibs/internal/task"
 )
 
 var (
@@ -172,7 +174,6 @@ func TestMutants(t *testing.T) {
 		"a table each":                {cluster: &cluster{table: func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table { return arbitersim.NewTable() }}},
 		"rows that are over too soon": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
 		"tasks for whoever asks":      {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
-		"sweeps that do not ask":      {cluster: of(func(c *claim.Claim) bool { return c.Sweep != nil }), scene: claimtest.AtLeaseEnd},
 		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd, from: 8570},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,4 +188,65 @@ func TestMutants(t *testing.T) {
 			t.Error("survived")
 		})
 	}
+}
+
+// A sweep and a claim that meet at a task with a stale claim do not both write, whenever the
+// claim comes; if the sweep does not ask for the task, they do.
+func TestSweepMeetsClaim(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks  bool
+		wrong bool
+	}{"as it is": {asks: true}, "a sweep that does not ask": {wrong: true}} {
+		t.Run(name, func(t *testing.T) {
+			wrong := 0
+			for d := time.Duration(0); d < 2*time.Second; d += 100 * time.Millisecond {
+				synctest.Test(t, func(t *testing.T) {
+					granted, page := sweepMeetsClaim(t, d, tt.asks)
+					if granted != nil && (page.Token != string(granted.ID) || page.Status != task.InProgress) {
+						wrong++
+					}
+				})
+			}
+			if tt.wrong != (wrong > 0) {
+				t.Errorf("%d times the task of a claim that was granted was given to somebody else", wrong)
+			}
+		})
+	}
+}
+
+func sweepMeetsClaim(t *testing.T, after time.Duration, asks bool) (granted *claim.Claim, page task.Task) {
+	stale := task.Task{ID: taskOne, Title: "Mend the roof", Status: task.InProgress, ClaimedBy: "Ghost", ClaimedAt: time.Now().Add(-2 * time.Hour)}
+	stale.Token = string(claim.NewID(stale.ClaimedAt))
+	register := claimsim.NewRegister(stale)
+	c := &cluster{}
+	daemon := func(name string, latencies ...time.Duration) *claimsim.Daemon {
+		o := claimsim.DaemonOptions{Policy: policy(), StoreOptions: claimsim.StoreOptions{Name: name, Latency: func(*rand.Rand) claimsim.Delay {
+			if len(latencies) == 0 {
+				return claimsim.Delay{}
+			}
+			d := claimsim.Delay{Before: latencies[0]}
+			latencies = latencies[1:]
+			return d
+		}}}
+		c.join(register, &o)
+		return register.Daemon(o)
+	}
+	if !asks {
+		c.member = func(a claimsim.Arbitration) claimsim.Arbitration {
+			return altered{a, func(_ context.Context, cl *claim.Claim) (bool, error) { return cl.Sweep != nil, nil }}
+		}
+	}
+	sweeper, claimer := daemon("sweeper", 0, 1500*time.Millisecond), daemon("claimer", 0, 200*time.Millisecond)
+	defer sweeper.Close()
+	defer claimer.Close()
+	var both sync.WaitGroup
+	both.Go(func() { _, _, _ = sweeper.Sweep(t.Context(), taskOne) })
+	both.Go(func() {
+		time.Sleep(after)
+		if cl, err := claimer.Claim(t.Context(), claim.Request{Agent: agentA, Task: stale}); err == nil {
+			granted = &cl
+		}
+	})
+	both.Wait()
+	return granted, register.Page(taskOne)
 }

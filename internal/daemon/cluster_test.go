@@ -1,0 +1,217 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/task"
+)
+
+// inCluster runs a test with an etcd and an empty board. There is no bubble: etcd is on the
+// network.
+func inCluster(t *testing.T, test func(w *world, etcd *arbitertest.Etcd)) {
+	t.Helper()
+	notion, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { notion.Close() })
+	dbs, err := notion.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test(&world{T: t, notion: notion, tasks: dbs.Tasks}, arbitertest.Start(t))
+}
+
+// member starts a daemon of that name in the cluster of the etcd at url.
+func (w *world) member(name, url string) *node {
+	w.Helper()
+	n := w.daemon(func(c *config.Config) {
+		c.Cluster.Etcd, c.Cluster.Name = []string{url}, name
+		c.Notion.Rate, c.Notion.Burst = 500, 500
+	})
+	w.Cleanup(n.stop)
+	return n
+}
+
+// A claim in a cluster takes two requests, without a wait, and a refusal none.
+func TestClaimInACluster(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		id := w.add("Mend the roof", nil)
+		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
+		w.notion.ResetRequests()
+		began := time.Now()
+		cl := a.mustClaim("Sandman", id)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a claim took %v", took)
+		}
+		if cl.Fence <= 0 {
+			t.Errorf("the claim has no fence: %+v", cl)
+		}
+		_, err := b.claim("Oracle", id)
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Code != api.Code(claim.CodeHeld) || p.Holder != "Sandman" || p.ExpiresAt.IsZero() {
+			t.Errorf("on the other member: %v", err)
+		}
+		pages := slices.DeleteFunc(w.requests(), func(r string) bool { return !strings.HasSuffix(r, " page") })
+		if want := []string{"GET page", "PATCH page"}; !slices.Equal(pages, want) {
+			t.Errorf("requests %v, want %v", pages, want)
+		}
+		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
+		if got := w.page(id).Select("status"); got != "COMPLETED" {
+			t.Errorf("the task is %s", got)
+		}
+		eventually(t, "both members are listed", func() bool {
+			c, err := b.Cluster(t.Context())
+			return err == nil && len(c.Members) == 2 && c.Members[0].Name == "north" && c.Members[1].Self
+		})
+	})
+}
+
+// Many agents of three members drain a board, and nothing is done twice.
+func TestClusterDrainsABoard(t *testing.T) {
+	const tasks = 30
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		for i := range tasks {
+			w.add(fmt.Sprint("Task ", i), nil)
+		}
+		var nodes []*node
+		for i := range 3 {
+			nodes = append(nodes, w.member(fmt.Sprint("m", i), etcd.URL()))
+		}
+		var mu sync.Mutex
+		granted := make(map[task.ID]int)
+		var all sync.WaitGroup
+		for i := range 12 {
+			all.Go(func() {
+				for {
+					cl, err := nodes[i%3].claim(fmt.Sprint("agent-", i), "")
+					if code(err) == denied(claim.CodeNothingReady) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					granted[cl.Task.ID]++
+					mu.Unlock()
+					if err := nodes[i%3].complete(cl); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for id, n := range granted {
+			if n != 1 {
+				t.Errorf("task %s was granted %d times", id, n)
+			}
+		}
+		if len(granted) != tasks {
+			t.Errorf("%d tasks were done, want %d", len(granted), tasks)
+		}
+	})
+}
+
+// Without etcd nothing new is claimed; what is held can be renewed and finished, which waits;
+// and a daemon that knows the cluster can be started.
+func TestClusterWithoutEtcd(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		way := arbitertest.NewWay(t, etcd.URL())
+		held, other := w.add("Mend the roof", nil), w.add("Paint the door", nil)
+		a := w.member("north", way.URL())
+		cl := a.mustClaim("Sandman", held)
+
+		way.Cut()
+		_, err := a.claim("Sandman", other)
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Code != api.Code(claim.CodeArbiterUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
+			t.Fatalf("a claim without etcd: %v", err)
+		}
+		if _, err := a.Renew(t.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
+			t.Errorf("a renewal without etcd: %v", err)
+		}
+		if err := a.complete(cl); err != nil {
+			t.Errorf("a finish without etcd: %v", err)
+		}
+		if got := w.page(held).Select("status"); got != "IN_PROGRESS" {
+			t.Errorf("the page was written to without etcd: %s", got)
+		}
+		status := a.status()
+		if status.Cluster == nil || status.Cluster.LastError == "" || status.Outbox.Finishes != 1 {
+			t.Errorf("status: cluster %+v, outbox %+v", status.Cluster, status.Outbox)
+		}
+		way.Mend()
+		eventually(t, "the finish is delivered", func() bool { return w.page(held).Select("status") == "COMPLETED" })
+		if _, err := a.claim("Sandman", other); err != nil {
+			t.Errorf("a claim afterwards: %v", err)
+		}
+	})
+}
+
+// An etcd that was emptied is refused until it is adopted, and what is held stays held.
+func TestClusterEmptied(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		held, other := w.add("Mend the roof", nil), w.add("Paint the door", nil)
+		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
+		cl := a.mustClaim("Sandman", held)
+		etcd.Stop()
+		etcd.Empty()
+		etcd.Begin()
+		eventually(t, "it is noticed", func() bool {
+			_, err := b.claim("Oracle", other)
+			return code(err) == denied(claim.CodeArbiterUnavailable) && strings.Contains(err.Error(), "dibs cluster adopt")
+		})
+		for _, n := range []*node{b, a} {
+			if _, err := n.AdoptCluster(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.claim("Oracle", held); code(err) != denied(claim.CodeHeld) {
+			t.Errorf("a task that is held: %v", err)
+		}
+		if _, err := b.claim("Oracle", other); err != nil {
+			t.Errorf("a task that is free: %v", err)
+		}
+		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whoever is in no cluster is told so.
+func TestNoCluster(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(nil)
+		defer n.stop()
+		if c, err := n.Cluster(w.Context()); err != nil || len(c.Members) != 0 {
+			t.Errorf("members %+v, %v", c, err)
+		}
+		if _, err := n.AdoptCluster(w.Context(), ""); code(err) != string(api.CodeInvalidRequest) || !strings.Contains(err.Error(), "cluster.etcd") {
+			t.Errorf("adopt: %v", err)
+		}
+	})
+}
+
+// eventually waits for what has to come to pass.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("timed out: ", what)
+		}
+	}
+}
