@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 // Cluster says which etcd decides, and for whom.
@@ -33,6 +35,13 @@ type Cluster struct {
 // dialTime is how long is waited for a connection, or for an answer to a password.
 const dialTime = 2 * time.Second
 
+// again is how soon a connection that is lost is tried again: whoever waits for etcd should
+// not have to wait long for this client as well.
+var again = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: dialTime,
+}
+
 // connect makes a client. Nothing is asked of etcd yet, unless there is a password.
 func (c Cluster) connect() (*clientv3.Client, error) {
 	security, err := c.tls()
@@ -46,7 +55,8 @@ func (c Cluster) connect() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: security, Username: c.Username, Password: password,
 		DialTimeout: dialTime, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		Logger: zap.NewNop(), // what goes wrong is in the errors
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(again)},
+		Logger:      zap.NewNop(), // what goes wrong is in the errors
 	})
 }
 

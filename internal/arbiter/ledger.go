@@ -29,7 +29,10 @@ type Config struct {
 	Now func() time.Time
 	// Clocks, if set, reads the clocks of the machine in place of those that this process has.
 	Clocks func() clock.Instant
-	Log    *slog.Logger
+	// Changed, if set, is called when the table is found not to be usable any more, or, with
+	// nil, to be usable again. It must not call the Ledger's methods.
+	Changed func(why error)
+	Log     *slog.Logger
 }
 
 // Ledger is the ledger of a member of a cluster: a claim.Ledger whose reservations are
@@ -67,6 +70,9 @@ func NewLedger(c Config) *Ledger {
 	if c.Clocks == nil {
 		start := time.Now()
 		c.Clocks = func() clock.Instant { return clock.Local(start) }
+	}
+	if c.Changed == nil {
+		c.Changed = func(error) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -122,8 +128,12 @@ func (l *Ledger) troubled(why error) {
 	switch {
 	case why == nil && before != nil:
 		l.Log.Info("the cluster's etcd decides again; tasks can be claimed")
+		l.Changed(nil)
 	case why != nil && (before == nil || before.Error() != why.Error()):
 		l.Log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", why)
+		if before == nil {
+			l.Changed(why)
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/config"
@@ -46,8 +48,11 @@ type member struct {
 	ledger *arbiter.Ledger
 	name   string
 
+	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
+	back    atomic.Bool   // again
+
 	mu   sync.Mutex // one look after it at a time
-	sent []int      // the requests that were sent to Notion, as they were counted last
+	sent []sent     // what was sent to Notion, as it was counted in the last minute
 }
 
 // joinCluster makes this daemon a member of the cluster, if one is configured. Etcd has to be
@@ -63,7 +68,7 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 		return err
 	}
 	d.cleanup = append(d.cleanup, etcd.Close)
-	d.member = &member{Etcd: etcd, name: cluster.Name}
+	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1)}
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	switch err := etcd.Probe(asking); {
@@ -83,6 +88,10 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 	d.member.ledger = arbiter.NewLedger(arbiter.Config{
 		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Cluster: d.member.Marker,
 		Stay: p.Stay(), Now: d.notion.Now, Log: d.log,
+		Changed: func(why error) {
+			d.member.back.Store(why == nil)
+			wake(d.member.changed)
+		},
 	})
 	return d.member.ledger, d.member.ledger
 }
@@ -92,20 +101,17 @@ func (d *Daemon) clusterLoop(ctx context.Context) {
 	if d.member == nil {
 		return
 	}
-	trouble := false
-	for wait := time.Duration(0); pause(ctx, wait); {
-		err := d.tendCluster(ctx)
-		if wait = tendEvery; err != nil {
-			wait = troubleEvery
-		}
-		if err == nil && trouble { // what waited for etcd is tried at once
+	for wait := time.Duration(0); await(ctx, d.member.changed, wait); {
+		if d.member.back.Swap(false) { // what waited for etcd is tried at once
 			if err := d.claimer.Hasten(ctx); err != nil && ctx.Err() == nil {
 				d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 			}
 			wake(d.due)
 			d.broker.Changed()
 		}
-		trouble = err != nil
+		if wait = tendEvery; d.tendCluster(ctx) != nil {
+			wait = troubleEvery
+		}
 	}
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), joinWait)
 	defer cancel()
@@ -126,19 +132,22 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately()})
 }
 
-// sentLately is how many requests were sent to Notion in the last minute, as they are counted
-// every tendEvery.
+// sent is how many requests had been sent at a moment.
+type sent struct {
+	at time.Time
+	n  int
+}
+
+// sentLately is how many requests were sent to Notion in the last minute.
 func (d *Daemon) sentLately() int {
-	total := 0
+	now := sent{at: time.Now()}
 	for _, c := range d.notion.Stats().Requests {
-		total += int(c.N)
+		now.n += int(c.N)
 	}
 	m := d.member
-	m.sent = append(m.sent, total)
-	if over := len(m.sent) - int(time.Minute/tendEvery) - 1; over > 0 {
-		m.sent = m.sent[over:]
-	}
-	return total - m.sent[0]
+	m.sent = append(m.sent, now)
+	m.sent = slices.DeleteFunc(m.sent, func(s sent) bool { return now.at.Sub(s.at) > time.Minute })
+	return now.n - m.sent[0].n
 }
 
 // clusterDoor is the cluster in the terms of the broker.
