@@ -34,6 +34,11 @@ type Elsewhere struct {
 
 func (e *Elsewhere) Error() string { return e.Holder.occupies() }
 
+// unwritten is the error of a write that was not sent because of e.
+func (e *Elsewhere) unwritten() error {
+	return Errorf(Unavailable, LandedNo, "nothing was written, as the cluster has given the task to another claim: %w; it is tried again", e)
+}
+
 // ArbiterError is the error of what the arbiter has to decide, and could not be asked, or
 // may not be believed.
 type ArbiterError struct {

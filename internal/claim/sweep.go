@@ -97,7 +97,10 @@ func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history string
 // putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
 // whether it is known to be there.
 func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, marked bool, err error) {
-	if v.elsewhere, err = c.holds(ctx, &cl); err != nil || v.elsewhere != nil {
+	if v.elsewhere, err = c.holds(ctx, &cl); err == nil && v.elsewhere != nil {
+		err = v.elsewhere.unwritten()
+	}
+	if err != nil {
 		return Claim{}, false, err
 	}
 	now := c.store.Now()

@@ -191,7 +191,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	c := v.claimer
 	if v.elsewhere != nil {
 		v.leave()
-		return Reading{}, notLanded, Errorf(Unavailable, LandedNo, "nothing was written, as the cluster has given the task to another claim: %w; it is tried again", v.elsewhere)
+		return Reading{}, notLanded, v.elsewhere.unwritten()
 	}
 	if v.late() {
 		c.gate.heed(v.watch.elapsed(), c.policy.WriteWindow)
