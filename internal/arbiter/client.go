@@ -60,6 +60,21 @@ func (c Cluster) connect() (*clientv3.Client, error) {
 	})
 }
 
+// Try reports whether etcd answers, has a leader, and takes the certificate and the password,
+// by reading one key of the workspace.
+func (c Cluster) Try(ctx context.Context) error {
+	client, err := c.connect()
+	if err != nil {
+		return c.away(err)
+	}
+	defer client.Close()
+	key := strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/marker"
+	if _, err := client.Get(clientv3.WithRequireLeader(ctx), key); err != nil {
+		return c.away(err)
+	}
+	return nil
+}
+
 // Check reports what is wrong with the files that c names.
 func (c Cluster) Check() error {
 	_, err := c.tls()

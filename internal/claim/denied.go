@@ -97,6 +97,10 @@ func (l *Lost) Error() string {
 // unavailable words a failure to read or write the page.
 func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	if arbiterFailed(err) != nil {
+		d.Code = CodeArbiterUnavailable
+		return d
+	}
 	switch storeKind(err) {
 	case Unavailable:
 		d.Detail = "Notion cannot be reached: " + d.Detail

@@ -73,6 +73,9 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		ClockSkew: time.Until(d.notion.Now()),
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
+	if d.member != nil {
+		state.Cluster = new(d.member.ledger.Trouble() == nil)
+	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))
 	}

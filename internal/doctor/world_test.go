@@ -27,27 +27,37 @@ type world struct {
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		em, err := emulator.New(emulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer em.Close()
-		dbs, err := em.Seed("empty")
-		if err != nil {
-			t.Fatal(err)
-		}
-		transport := em.Client().Transport
-		defer transport.(*http.Transport).CloseIdleConnections()
-		c := config.Default()
-		c.Notion.Token = config.Secret(em.Token())
-		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
-		c.StateDir = filepath.Join(t.TempDir(), "state")
-		c.Socket = filepath.Join(c.StateDir, "dibs.sock")
-		test(&world{t, em, doctor.Options{
-			Config: c, Transport: transport,
-			Daemon: client.Over(c.Socket, func(context.Context) (net.Conn, error) { return nil, errors.New("no such file") }),
-		}})
+		w, end := newWorld(t)
+		defer end()
+		test(w)
 	})
+}
+
+// newWorld makes a world, outside of a bubble if that is where it is called.
+func newWorld(t *testing.T) (w *world, end func()) {
+	t.Helper()
+	em, err := emulator.New(emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dbs, err := em.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := em.Client().Transport
+	c := config.Default()
+	c.Notion.Token = config.Secret(em.Token())
+	c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	c.StateDir = filepath.Join(t.TempDir(), "state")
+	c.Socket = filepath.Join(c.StateDir, "dibs.sock")
+	w = &world{t, em, doctor.Options{
+		Config: c, Transport: transport,
+		Daemon: client.Over(c.Socket, func(context.Context) (net.Conn, error) { return nil, errors.New("no such file") }),
+	}}
+	return w, func() {
+		transport.(*http.Transport).CloseIdleConnections()
+		em.Close()
+	}
 }
 
 func (w *world) schema(change map[string]any) {

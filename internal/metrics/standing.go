@@ -30,6 +30,8 @@ type State struct {
 	// Held counts the claims held here, by agent.
 	Held   map[string]int
 	Outbox []Backlog
+	// Cluster is whether the cluster's etcd can be used; nil without a cluster.
+	Cluster *bool
 	// Reservations is how many there are.
 	Reservations int
 }
@@ -57,9 +59,9 @@ type standing struct {
 	read  Standing
 	label func(agent string) string
 
-	requests, waiting, permits, burst, paused, skew *prometheus.Desc
-	tasks, ready, lag, held, depth, doubt, age      *prometheus.Desc
-	reserved                                        *prometheus.Desc
+	requests, waiting, permits, burst, paused, skew     *prometheus.Desc
+	tasks, ready, lag, held, depth, doubt, age, cluster *prometheus.Desc
+	reserved                                            *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -81,6 +83,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		reserved: desc("reservations", "Reservations of files and other things."),
 		depth:    desc("outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log"),
 		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
+		cluster:  desc("cluster_usable", "Whether the cluster's etcd can be used: 1, or 0, and then no task can be claimed; absent without a cluster."),
 		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
 }
@@ -88,7 +91,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.reserved,
 	} {
 		descs <- d
 	}
@@ -131,6 +134,13 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(s.held, float64(n), agent)
 	}
 	gauge(s.reserved, float64(state.Reservations))
+	if state.Cluster != nil {
+		usable := 0.0
+		if *state.Cluster {
+			usable = 1
+		}
+		gauge(s.cluster, usable)
+	}
 	for _, b := range state.Outbox {
 		gauge(s.depth, float64(b.Depth), b.Log)
 		gauge(s.doubt, float64(b.InDoubt), b.Log)
