@@ -41,6 +41,8 @@ type Etcd struct {
 	identity identity
 	checked  bool // this run has seen that etcd is the one of the identity
 	revision int64
+	keys     clientv3.LeaseID // see keyLease
+	keysMade time.Time
 }
 
 var _ Table = (*Etcd)(nil)
@@ -177,31 +179,36 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 		put = append(put, clientv3.OpPut(e.agentKey(agent)+string(id), string(row.Claim.ID), clientv3.WithLease(lease)))
 	}
 	free := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
-	for limit > 0 { // until it is decided: of those that are added meanwhile there are at most limit
-		has, at, held, err := e.count(ctx, agent, id)
+	for { // until it is decided: what others add meanwhile comes to an end, by the limit or by the key
+		when, then, other, err := e.remembering(ctx, row)
 		switch {
 		case err != nil:
 			return Grant{}, err
-		case held != nil:
-			return granted(0, held, row), nil
-		case has >= limit:
-			return Grant{Limit: true}, nil
+		case other != nil:
+			return Grant{Repeated: other}, nil
 		}
-		none := clientv3.Compare(clientv3.CreateRevision(e.agentKey(agent)), "<", at+1).WithPrefix()
-		resp, err := e.commit(ctx, []clientv3.Cmp{free, none}, put, nil)
+		when, then = append(when, free), append(then, put...)
+		if limit > 0 {
+			has, at, held, err := e.count(ctx, agent, id)
+			switch {
+			case err != nil:
+				return Grant{}, err
+			case held != nil:
+				return granted(0, held, row), nil
+			case has >= limit:
+				return Grant{Limit: true}, nil
+			}
+			when = append(when, clientv3.Compare(clientv3.CreateRevision(e.agentKey(agent)), "<", at+1).WithPrefix())
+		}
+		resp, err := e.commit(ctx, when, then, []clientv3.Op{clientv3.OpGet(key)})
 		if err != nil {
 			return Grant{}, err
 		}
-		if resp.Succeeded {
-			return granted(e.base()+resp.Header.Revision, nil, row), nil
+		held, err := e.heldOf(resp)
+		if err != nil || resp.Succeeded || held != nil {
+			return granted(e.base()+resp.Header.Revision, held, row), err
 		}
 	}
-	resp, err := e.commit(ctx, []clientv3.Cmp{free}, put, []clientv3.Op{clientv3.OpGet(key)})
-	if err != nil {
-		return Grant{}, err
-	}
-	held, err := e.heldOf(resp)
-	return granted(e.base()+resp.Header.Revision, held, row), err
 }
 
 // granted is what a transaction came to that put row at a revision, or found held in its way.

@@ -379,6 +379,61 @@ func TestRestartedMember(t *testing.T) {
 	}
 }
 
+// A request that is repeated under its key at another member gets no second claim, unless
+// nothing came of the first; the same member goes by its own journal.
+func TestRepeatedAtAnotherMember(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a, b := join(t, etcd.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())
+	keyed := func(agent string, id task.ID) claim.Claim {
+		c := attempt(agent, id)
+		c.Key = "key/1"
+		return c
+	}
+	first := keyed(agentA, taskOne)
+	if r := a.reserve(t, first, 0); r != nil {
+		t.Fatal(r)
+	}
+	repeated := func(limit int) {
+		t.Helper()
+		again := keyed(agentA, taskTwo)
+		_, err := b.Reserve(t.Context(), again, again.Reserved, limit)
+		var denied *claim.Denied
+		if !errors.As(err, &denied) || !denied.Repeated || denied.Holder != agentA || !strings.Contains(denied.Detail, string(first.ID)) {
+			t.Fatalf("repeated elsewhere: %v", err)
+		}
+	}
+	repeated(0)
+	repeated(5)
+	if r := b.reserve(t, keyed(agentB, taskTwo), 0); r != nil {
+		t.Errorf("the key of another agent: %+v", r)
+	}
+	if r := a.reserve(t, keyed(agentA, "33333333-3333-3333-3333-333333333333"), 0); r != nil {
+		t.Errorf("at the same member: %+v", r)
+	}
+
+	// A claim that ended as it should is remembered, one that came to nothing is not.
+	next := keyed(agentA, taskOne)
+	next.Key, next.Task.ID = "key/2", "44444444-4444-4444-4444-444444444444"
+	if r := a.reserve(t, next, 0); r != nil {
+		t.Fatal(r)
+	}
+	next.State, next.Ending, next.Ended = claim.Ended, claim.EndNotGranted, time.Now()
+	a.save(t, next)
+	elsewhere := keyed(agentA, next.Task.ID)
+	elsewhere.Key = next.Key
+	if r := b.reserve(t, elsewhere, 0); r != nil {
+		t.Fatalf("after the first one came to nothing: %+v", r)
+	}
+	elsewhere.State, elsewhere.Ending, elsewhere.Ended = claim.Ended, claim.EndCompleted, time.Now()
+	b.save(t, elsewhere)
+	again := keyed(agentA, next.Task.ID)
+	again.Key = next.Key
+	var denied *claim.Denied
+	if _, err := a.Reserve(t.Context(), again, again.Reserved, 0); !errors.As(err, &denied) || !denied.Repeated {
+		t.Errorf("after it was completed elsewhere: %v", err)
+	}
+}
+
 // A row is gone by itself when its time is over, and its claim can have the task again if
 // nobody took it.
 func TestRowEnds(t *testing.T) {

@@ -149,6 +149,9 @@ func (l *Ledger) dropped(ctx context.Context, c claim.Claim) {
 		r.fence = c.Fence
 	}
 	err := l.ask(ctx, func(ctx context.Context) error { return l.Table.Drop(ctx, rowOf(l.Member, c), r.fence) })
+	if err == nil && c.Key != "" && c.Ending == claim.EndNotGranted {
+		err = l.ask(ctx, func(ctx context.Context) error { return l.Table.Forget(ctx, rowOf(l.Member, c)) })
+	}
 	if err == nil {
 		l.forget(c.ID)
 		return
@@ -308,7 +311,7 @@ func (l *Ledger) owing() []claim.Claim {
 	for id, r := range l.rows {
 		over := now.Since(r.put) > r.lasts+time.Minute
 		switch {
-		case r.drop && over, r.wanted == nil && over:
+		case r.drop && over && r.wanted.Key == "", r.wanted == nil && over:
 			delete(l.rows, id)
 		case r.wanted != nil:
 			claims = append(claims, *r.wanted)

@@ -158,12 +158,16 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 	}
 	switch failed, _ := errors.AsType[*claim.ArbiterError](err); {
 	case failed != nil:
+		l.forgetLater(c)
 		denied := failed.Deny(c)
 		return nil, errors.Join(l.refuse(ctx, c, now, denied.Event(c, now)), denied)
 	case err != nil:
 		return nil, errors.Join(l.refuse(ctx, c, now), err)
 	case grant.Fence != 0:
 		return nil, nil
+	case grant.Repeated != nil:
+		denied := repeated(*grant.Repeated, c)
+		return nil, errors.Join(l.refuse(ctx, c, now, denied.Event(c, now)), denied)
 	case grant.Limit:
 		refusal = &claim.Refusal{Limit: true}
 	default:
@@ -172,6 +176,26 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 	e := refusal.Event(c, now, limit)
 	e.Against = "" // that claim is on another ledger, which cannot sum it up
 	return refusal, l.refuse(ctx, c, now, e)
+}
+
+// forgetLater has Upkeep see to it that the key of c is not remembered, of which nothing came:
+// the answer that it was put may have been lost.
+func (l *Ledger) forgetLater(c claim.Claim) {
+	if c.Key == "" {
+		return
+	}
+	c.State, c.Ending = claim.Ended, claim.EndNotGranted
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows[c.ID] = &row{task: c.Task.ID, put: l.Clocks(), lasts: l.attemptTime(), wanted: &c, drop: true}
+}
+
+// repeated is the denial of c, because its request was made at another member before.
+func repeated(r Request, c claim.Claim) *claim.Denied {
+	return &claim.Denied{
+		Code: claim.CodeHeld, Task: c.Task, Holder: r.Agent, Local: true, Repeated: true,
+		Detail: fmt.Sprintf("this request of %s, by its idempotency key, was made at another daemon of the cluster before, for claim %s: ask there, or ask anew under another key", r.Agent, r.Claim),
+	}
 }
 
 // refused is a claim that the table has refused while the member's own ledger could not note

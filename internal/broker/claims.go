@@ -80,6 +80,9 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim
 
 // passing reports whether a denial may be over soon, so that waiting makes sense.
 func passing(d *claim.Denied, next bool) bool {
+	if d.Repeated {
+		return false
+	}
 	switch d.Code {
 	case claim.CodeNotFound, claim.CodeLimitReached:
 		return false

@@ -42,7 +42,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 		cl, err := b.attempt(ctx, r, t, unwanted)
 		done()
 		var denied *claim.Denied
-		if !errors.As(err, &denied) {
+		if !errors.As(err, &denied) || denied.Repeated {
 			return cl, err
 		}
 		switch denied.Code {

@@ -26,6 +26,9 @@ type Request struct {
 	// Keep keeps a granted claim although the caller went away before the
 	// answer, because a retry of its request can still ask for it.
 	Keep bool
+	// Key is the idempotency key of the request, if it has one: in a cluster one request gets
+	// one claim, whichever daemon it is repeated at.
+	Key string
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, see PassedOver.
 	Quiet bool
@@ -55,7 +58,7 @@ type attempt struct {
 func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	now := c.store.Now()
 	cl := Claim{
-		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
+		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved, Key: r.Key,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
 	c.underway.Store(cl.ID, nil)

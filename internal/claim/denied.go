@@ -45,6 +45,9 @@ type Denied struct {
 	// Unseen is set if the claim was written and is not on the page, nor anybody
 	// else's: a new attempt, under a new id, may be made at once.
 	Unseen bool
+	// Repeated is set if the request was granted, or is being answered, by another daemon of
+	// the cluster.
+	Repeated bool
 	// Local is set if it was the reservation that was refused: nothing was asked
 	// of Notion, and nothing changed for anybody else.
 	Local bool

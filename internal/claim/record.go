@@ -88,6 +88,8 @@ type Claim struct {
 	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt
 	// that comes to nothing leaves that as it was.
 	Assigned bool `json:"assigned,omitempty"`
+	// Key is the idempotency key of the request that the claim was made for, if it had one.
+	Key string `json:"key,omitempty"`
 	// Fence is the number of this claim's hold on the task in a cluster: greater than that of
 	// every earlier hold. 0 without an arbiter.
 	Fence int64 `json:"fence,omitempty"`

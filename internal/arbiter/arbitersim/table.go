@@ -17,6 +17,7 @@ type Table struct {
 	mu     sync.Mutex
 	rows   map[task.ID]entry
 	fences int64
+	keys   map[[2]string]arbiter.Request // by agent and key
 }
 
 type entry struct {
@@ -27,7 +28,9 @@ type entry struct {
 var _ arbiter.Table = (*Table)(nil)
 
 // NewTable returns an empty table.
-func NewTable() *Table { return &Table{rows: make(map[task.ID]entry)} }
+func NewTable() *Table {
+	return &Table{rows: make(map[task.ID]entry), keys: make(map[[2]string]arbiter.Request)}
+}
 
 // at returns the row of a task that is not over. t.mu is locked.
 func (t *Table) at(id task.ID) *arbiter.Held {
@@ -61,6 +64,13 @@ func (t *Table) Take(ctx context.Context, row arbiter.Row, lasting time.Duration
 	if limit > 0 && has >= limit {
 		return arbiter.Grant{Limit: true}, nil
 	}
+	if c := row.Claim; c.Key != "" {
+		name := [2]string{c.Agent, c.Key}
+		if r, ok := t.keys[name]; ok && r.Member != row.Member {
+			return arbiter.Grant{Repeated: &r}, nil
+		}
+		t.keys[name] = row.Request()
+	}
 	t.fences++
 	t.rows[row.Claim.Task.ID] = entry{arbiter.Held{Row: row, Fence: t.fences}, time.Now().Add(lasting)}
 	return arbiter.Grant{Fence: t.fences}, nil
@@ -90,6 +100,16 @@ func (t *Table) Drop(ctx context.Context, row arbiter.Row, fence int64) error {
 	}
 	if now := t.at(row.Claim.Task.ID); now != nil && now.Fence == fence {
 		delete(t.rows, row.Claim.Task.ID)
+	}
+	return nil
+}
+
+// Forget implements arbiter.Table.
+func (t *Table) Forget(_ context.Context, row arbiter.Row) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if name := [2]string{row.Claim.Agent, row.Claim.Key}; t.keys[name] == row.Request() {
+		delete(t.keys, name)
 	}
 	return nil
 }
