@@ -1,0 +1,159 @@
+package arbiter_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// Without etcd nothing is granted, and what waits for it is told so at once; when it is
+// back, everything goes on, and what is held was held all the time.
+func TestEtcdAway(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	way := arbitertest.NewWay(t, etcd.URL())
+	a, b := join(t, way.URL(), t.TempDir()), join(t, etcd.URL(), t.TempDir())
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatal(r)
+	}
+	if err := a.Hold(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	c = a.save(t, granted(c))
+
+	way.Cut()
+	second := attempt(agentA, taskTwo)
+	for i := range 2 {
+		began := time.Now()
+		refusal, err := a.Reserve(t.Context(), second, second.Reserved, 0)
+		var denied *claim.Denied
+		if !errors.As(err, &denied) || denied.Code != claim.CodeArbiterUnavailable || denied.RetryAfter <= 0 || !strings.Contains(denied.Detail, way.URL()) {
+			t.Fatalf("refusal %+v, error %v", refusal, err)
+		}
+		if took := time.Since(began); i == 1 && took > time.Second {
+			t.Errorf("refused after %v, although it was known by then", took)
+		}
+		second = attempt(agentA, taskTwo)
+	}
+	if live, err := a.Live(t.Context()); err != nil || len(live) != 1 {
+		t.Errorf("left of refused attempts: %+v, %v", live, err)
+	}
+	var failed *claim.ArbiterError
+	if err := a.Hold(t.Context(), &c); !errors.As(err, &failed) {
+		t.Errorf("a held claim without etcd: %v", err)
+	}
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r == nil || r.Holder == nil || r.Holder.ID != c.ID {
+		t.Errorf("what a member that is cut off holds: %+v", r)
+	}
+	ended := c
+	ended.State, ended.Ending, ended.Ended = claim.Ended, claim.EndReleased, time.Now()
+	a.save(t, ended) // which etcd cannot be told
+
+	way.Mend()
+	wait(t, "etcd is back", func() bool { return a.Upkeep(t.Context()) == nil })
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r != nil {
+		t.Errorf("etcd was not told in the end: %+v", r)
+	}
+	if r := a.reserve(t, attempt(agentA, taskTwo), 0); r != nil {
+		t.Errorf("a claim afterwards: %+v", r)
+	}
+}
+
+// An etcd that lost its data is noticed and refused, until somebody says that it is meant.
+func TestEtcdEmptied(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatal(r)
+	}
+	if err := a.Hold(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	etcd.Stop()
+	etcd.Empty()
+	etcd.Begin()
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			a.close()
+			a = join(t, etcd.URL(), folder)
+		}
+		next := attempt(agentB, taskTwo)
+		wait(t, "it is noticed", func() bool { return errors.Is(a.Upkeep(t.Context()), arbiter.ErrForeign) })
+		var denied *claim.Denied
+		_, err := a.Reserve(t.Context(), next, next.Reserved, 0)
+		if !errors.As(err, &denied) || denied.Code != claim.CodeArbiterUnavailable || !strings.Contains(denied.Detail, "dibs cluster adopt") {
+			t.Fatalf("restarted: %v: %v", restarted, err)
+		}
+	}
+	if err := a.etcd.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := attempt(agentB, taskTwo)
+	if r := a.reserve(t, next, 0); r != nil {
+		t.Errorf("after it was adopted: %+v", r)
+	}
+	// Fences go on to grow, and an old one is nobody's.
+	fence := c.Fence
+	for _, c := range []*claim.Claim{&next, &c} {
+		if err := a.Hold(t.Context(), c); err != nil || c.Fence <= fence {
+			t.Errorf("fence %d after %d: %v", c.Fence, fence, err)
+		}
+	}
+	// Who never knew another one takes it as it is.
+	b := join(t, etcd.URL(), t.TempDir())
+	if r := b.reserve(t, attempt(agentB, taskTwo), 0); r == nil || r.Holder == nil {
+		t.Errorf("a new member: %+v", r)
+	}
+	if a.etcd.Marker() != b.etcd.Marker() {
+		t.Errorf("markers %q and %q", a.etcd.Marker(), b.etcd.Marker())
+	}
+}
+
+// A member that was killed finds what it held, and what it left of claims that are over is
+// taken off.
+func TestRestartedMember(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	way := arbitertest.NewWay(t, etcd.URL())
+	a, b := join(t, way.URL(), folder), join(t, etcd.URL(), t.TempDir())
+	var claims []claim.Claim
+	for _, id := range []task.ID{taskOne, taskTwo} {
+		c := attempt(agentA, id)
+		if r := a.reserve(t, c, 0); r != nil {
+			t.Fatal(r)
+		}
+		if err := a.Hold(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+		claims = append(claims, a.save(t, granted(c)))
+	}
+	way.Cut()
+	over := claims[1]
+	over.State, over.Ending, over.Ended = claim.Ended, claim.EndCompleted, time.Now()
+	a.save(t, over)
+	a.close()
+
+	a = join(t, etcd.URL(), folder)
+	wait(t, "what is over is taken off", func() bool { return a.Upkeep(t.Context()) == nil })
+	if r := b.reserve(t, attempt(agentB, taskTwo), 0); r != nil {
+		t.Errorf("the task of a claim that is over: %+v", r)
+	}
+	if r := b.reserve(t, attempt(agentB, taskOne), 0); r == nil || r.Holder.ID != claims[0].ID {
+		t.Errorf("the task of a claim that is held: %+v", r)
+	}
+	fence := claims[0].Fence
+	if err := a.Hold(t.Context(), &claims[0]); err != nil || claims[0].Fence != fence {
+		t.Errorf("fence %d, %v; want %d as before", claims[0].Fence, err, fence)
+	}
+}
