@@ -9,7 +9,7 @@ type ClusterStatus struct {
 
 // Cluster answers a question for the members of a cluster.
 type Cluster struct {
-	Members []Member `json:"members" nullable:"false" doc:"Those heard of in the last 15 seconds; none without a cluster"`
+	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were 15 seconds ago; none without a cluster"`
 	ClusterStatus
 }
 
@@ -17,7 +17,7 @@ type Cluster struct {
 type Member struct {
 	Name              string `json:"name"`
 	Leader            bool   `json:"leader" doc:"It reads the board for all"`
-	SeenAt            Time   `json:"seen_at,omitzero" doc:"When it was heard of last"`
+	SeenAt            Time   `json:"seen_at,omitzero" doc:"When it said so last; it says so once a minute at least"`
 	RequestsPerMinute int    `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
 	Self              bool   `json:"self,omitempty" doc:"It is the daemon that answers"`
 }

@@ -43,6 +43,8 @@ type Etcd struct {
 	revision int64
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
+	// announced is what this member has said of itself last.
+	announced announced
 }
 
 var _ Table = (*Etcd)(nil)

@@ -14,7 +14,7 @@ import (
 type Member struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// SeenAt is when it said so last, in Notion's time.
+	// SeenAt is when it said so last, in Notion's time: a minute ago at most.
 	SeenAt time.Time `json:"seen_at"`
 	// RequestsPerMinute is how many requests it sent to Notion in the last minute.
 	RequestsPerMinute int `json:"requests_per_minute"`
@@ -25,10 +25,37 @@ const memberTime = 15 * time.Second
 
 func (e *Etcd) membersKey() string { return e.prefix + "members/" }
 
-// Announce puts this member on the list, or says anew what it is doing. It has to be called
-// again within memberTime.
+// What is said of a member is written anew this often at most, and this often if nothing but
+// the time has changed: etcd keeps all that was ever written until it is compacted.
+const (
+	announceSoonest = 15 * time.Second
+	announceLatest  = time.Minute
+)
+
+// announced is what a member has said of itself last.
+type announced struct {
+	Member
+	lease clientv3.LeaseID
+	at    time.Time
+}
+
+// Announce puts this member on the list, keeps it there, and says now and then what it is
+// doing. It has to be called again within memberTime.
 func (e *Etcd) Announce(ctx context.Context, m Member) error {
 	m.ID, m.Name = e.Member(), e.cluster.Name
+	e.mu.Lock()
+	last := e.announced
+	e.mu.Unlock()
+	age := time.Since(last.at)
+	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute) {
+		client, err := e.connection()
+		if err != nil {
+			return err
+		}
+		if _, err := client.KeepAliveOnce(clientv3.WithRequireLeader(ctx), last.lease); err == nil {
+			return nil
+		} // else it may have ended
+	}
 	value, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -46,6 +73,9 @@ func (e *Etcd) Announce(ctx context.Context, m Member) error {
 	if before := resp.Responses[0].GetResponsePut().PrevKv; before != nil {
 		e.revoke(ctx, clientv3.LeaseID(before.Lease))
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.announced = announced{m, lease, time.Now()}
 	return nil
 }
 
