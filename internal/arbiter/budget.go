@@ -96,9 +96,9 @@ type BudgetConfig struct {
 // window. How many slots each is to have (divide) is only a matter of being fair.
 type Budget struct {
 	BudgetConfig
-	turn sync.Mutex // one Round at a time
+	turn chan struct{} // has one who looks after it at a time
 
-	// Guarded by turn:
+	// What only that one uses:
 	run     string
 	kept    clock.Instant // when Extend was asked last with success, in this run
 	rested  clock.Instant // since when slots rest, after a run that ended too early
@@ -120,7 +120,7 @@ func NewBudget(c BudgetConfig) *Budget {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Budget{BudgetConfig: c}
+	b := &Budget{BudgetConfig: c, turn: make(chan struct{}, 1)}
 	b.nothing()
 	return b
 }
@@ -167,16 +167,20 @@ func (b *Budget) Run(ctx context.Context) {
 
 // restless reports whether there is something to do soon.
 func (b *Budget) restless() bool {
-	b.turn.Lock()
-	defer b.turn.Unlock()
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
 	return b.run == "" || len(b.giving) > 0 || b.Clocks().Since(b.kept) > 2*budgetEvery
 }
 
 // Round looks once after the share: it is kept, made larger if more is needed, and smaller
 // if less is, or others need it more.
 func (b *Budget) Round(ctx context.Context) error {
-	b.turn.Lock()
-	defer b.turn.Unlock()
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	err := b.round(ctx)
 	switch {
 	case errors.Is(err, ErrOver), errors.Is(err, ErrForeign):
@@ -319,8 +323,12 @@ func (b *Budget) target(want int) (n int, short bool) {
 // Leave gives back what can be given back at once, for a member that ends. The rest is gone
 // by itself.
 func (b *Budget) Leave(ctx context.Context) error {
-	b.turn.Lock()
-	defer b.turn.Unlock()
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	b.nothing()
 	if b.run == "" {
 		return nil

@@ -1,0 +1,366 @@
+package arbiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/arbitersim"
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/notion/transport"
+	"dibs/internal/notion/transport/transporttest"
+)
+
+// sender is a transport in the terms of a Budget.
+type sender struct{ *transport.Transport }
+
+func (s sender) Load() (counting, waiting int) {
+	u := s.Use()
+	return u.Sent + u.Held, u.Waiting
+}
+
+// counter is Notion: it counts what arrives.
+type counter struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (c *counter) arrived() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = append(c.at, time.Now())
+}
+
+// most is how many requests arrived at most within a minute, wherever it begins.
+func (c *counter) most() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.SortFunc(c.at, time.Time.Compare)
+	most, first := 0, 0
+	for i, at := range c.at {
+		for at.Sub(c.at[first]) >= time.Minute {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// since is how many arrived after a moment.
+func (c *counter) since(from time.Time) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, at := range c.at {
+		if at.After(from) {
+			n++
+		}
+	}
+	return n
+}
+
+// part is a daemon of the simulation.
+type part struct {
+	counter
+	budget  *arbiter.Budget
+	carrier *transport.Transport
+	load    atomic.Int64 // how many workers send as fast as they can
+	stopped atomic.Bool  // as by SIGSTOP
+	away    atomic.Bool  // cut off from etcd
+	kill    context.CancelFunc
+}
+
+// paused is what a process that is stopped does.
+func (p *part) paused() {
+	for p.stopped.Load() {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// stoppable is a pool as a process that may be stopped sees it.
+type stoppable struct {
+	arbiter.Pool
+	part *part
+}
+
+func (s stoppable) Extend(ctx context.Context, run string) (arbiter.Standing, error) {
+	s.part.paused()
+	defer s.part.paused()
+	return s.Pool.Extend(ctx, run)
+}
+
+func (s stoppable) Change(ctx context.Context, run string, c arbiter.Change) (bool, error) {
+	s.part.paused()
+	defer s.part.paused()
+	return s.Pool.Change(ctx, run, c)
+}
+
+// budgetWorld is daemons, their pool, and Notion.
+type budgetWorld struct {
+	t      *testing.T
+	ctx    context.Context
+	all    counter
+	pool   *arbitersim.Pool
+	rate   float64
+	seed   uint64
+	faults arbitersim.Faults
+	parts  []*part
+	wait   sync.WaitGroup
+}
+
+const workers = 4
+
+// begin begins a daemon.
+func (w *budgetWorld) begin() *part {
+	w.t.Helper()
+	p := new(part)
+	ctx, kill := context.WithCancel(w.ctx)
+	p.kill = kill
+	w.seed++
+	random := rand.New(rand.NewPCG(w.seed, 5))
+	var mu sync.Mutex
+	some := func(d time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(random.Int64N(int64(d)))
+	}
+	var err error
+	p.carrier, err = transport.New(transport.Options{Rate: w.rate, Burst: 10, Transport: transporttest.Server(func(*http.Request) (*http.Response, error) {
+		time.Sleep(some(time.Second))
+		w.all.arrived()
+		p.arrived()
+		return transporttest.Reply(200, "{}"), nil
+	})})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	faults := w.faults
+	faults.Seed, faults.Away = w.seed, p.away.Load
+	p.budget = arbiter.NewBudget(arbiter.BudgetConfig{
+		Sender: sender{p.carrier}, Pool: stoppable{arbitersim.FaultyPool(w.pool, faults), p}, Rate: func() float64 { return w.rate },
+	})
+	p.budget.Round(ctx)
+	w.wait.Go(func() { p.budget.Run(ctx) })
+	for i := range workers {
+		w.wait.Go(func() { p.work(ctx, i, some) })
+	}
+	w.parts = append(w.parts, p)
+	return p
+}
+
+// work sends requests, some of them two at a time, and some of those late.
+func (p *part) work(ctx context.Context, i int, some func(time.Duration) time.Duration) {
+	for ctx.Err() == nil {
+		p.paused()
+		if int64(i) >= p.load.Load() {
+			time.Sleep(time.Second)
+			continue
+		}
+		use, done := context.WithCancel(ctx)
+		if permitted, err := p.carrier.Permit(use, 2); i%2 == 0 && err == nil {
+			use = permitted
+			time.Sleep(some(6 * time.Second))
+			p.paused()
+		}
+		for range 2 {
+			req, err := http.NewRequestWithContext(use, http.MethodGet, transport.DefaultBaseURL+transporttest.PagePath, nil)
+			if err != nil {
+				panic(err)
+			}
+			if _, err := p.carrier.RoundTrip(req); err != nil {
+				time.Sleep(time.Second)
+			}
+		}
+		done()
+	}
+}
+
+func inBudgetWorld(t *testing.T, seed uint64, faults arbitersim.Faults, test func(w *budgetWorld, random *rand.Rand)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &budgetWorld{t: t, ctx: ctx, pool: arbitersim.NewPool(arbiter.SlotTime), rate: 3, seed: seed * 1000, faults: faults}
+		test(w, rand.New(rand.NewPCG(seed, 1)))
+		for _, p := range w.parts {
+			p.stopped.Store(false)
+		}
+		cancel()
+		w.wait.Wait()
+		if most := w.all.most(); float64(most) > w.rate*60 {
+			t.Errorf("%d requests within a minute, want at most %v", most, w.rate*60)
+		}
+	})
+}
+
+// Whatever becomes of the daemons, no minute has more requests than are allowed.
+func TestBudgetHolds(t *testing.T) {
+	seeds, steps := uint64(40), 40
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inBudgetWorld(t, seed, arbitersim.Faults{Slow: 300 * time.Millisecond, Lost: 5}, func(w *budgetWorld, random *rand.Rand) {
+				for range steps {
+					if len(w.parts) == 0 || len(w.parts) < 6 && random.IntN(4) == 0 {
+						w.begin()
+					}
+					p := w.parts[random.IntN(len(w.parts))]
+					switch random.IntN(9) {
+					case 0, 1, 2:
+						p.load.Store(int64(random.IntN(workers + 1)))
+					case 3:
+						p.stopped.Store(true)
+					case 4:
+						p.stopped.Store(false)
+					case 5:
+						p.away.Store(true)
+					case 6:
+						p.away.Store(false)
+					case 7: // killed
+						p.kill()
+						p.stopped.Store(false)
+						w.parts = slices.DeleteFunc(w.parts, func(o *part) bool { return o == p })
+					case 8: // ended
+						p.stopped.Store(false)
+						if err := p.budget.Leave(w.ctx); err != nil && !errors.Is(err, arbiter.ErrAway) {
+							t.Error(err)
+						}
+						p.kill()
+						w.parts = slices.DeleteFunc(w.parts, func(o *part) bool { return o == p })
+					}
+					time.Sleep(time.Duration(random.Int64N(int64(40 * time.Second))))
+				}
+			})
+		})
+	}
+}
+
+// What is not needed by one is there for another, each has a share at once, and who has much
+// to do gets nearly all.
+func TestBudgetIsSharedByNeed(t *testing.T) {
+	inBudgetWorld(t, 1, arbitersim.Faults{}, func(w *budgetWorld, _ *rand.Rand) {
+		a := w.begin()
+		if n := a.budget.Share(); n < 3 {
+			t.Errorf("a member that begins alone may send %d a minute", n)
+		}
+		a.load.Store(workers)
+		time.Sleep(5 * time.Minute)
+		if n := a.since(time.Now().Add(-time.Minute)); n < 140 {
+			t.Errorf("a member alone sent %d in a minute", n)
+		}
+		b := w.begin()
+		if n := b.budget.Share(); n < 9 {
+			t.Errorf("a member that joins a busy one may send %d a minute", n)
+		}
+		b.load.Store(workers)
+		time.Sleep(5 * time.Minute)
+		from := time.Now().Add(-time.Minute)
+		if x, y := a.since(from), b.since(from); x < 70 || y < 70 {
+			t.Errorf("two busy members sent %d and %d in a minute", x, y)
+		}
+		a.load.Store(0)
+		time.Sleep(5 * time.Minute)
+		if n, idle := b.since(time.Now().Add(-time.Minute)), a.budget.Share(); n < 130 || idle < 9 {
+			t.Errorf("beside an idle member, which may send %d, a busy one sent %d in a minute", idle, n)
+		}
+		a.kill() // without a word
+		time.Sleep(4 * time.Minute)
+		if n := b.since(time.Now().Add(-time.Minute)); n < 140 {
+			t.Errorf("after the other was killed, one sent %d in a minute", n)
+		}
+		for range 20 {
+			w.begin()
+		}
+		time.Sleep(5 * time.Minute)
+		for i, p := range w.parts[2:] {
+			if n := p.budget.Share(); n < 3 {
+				t.Errorf("idle member %d of many may send %d a minute", i, n)
+			}
+		}
+	})
+}
+
+// A member that is cut off goes on for a while with what it has, and then sends nothing: whoever
+// waits is told so. When it is back it has its share again.
+func TestBudgetOfOneCutOff(t *testing.T) {
+	inBudgetWorld(t, 1, arbitersim.Faults{}, func(w *budgetWorld, _ *rand.Rand) {
+		a := w.begin()
+		a.load.Store(workers)
+		time.Sleep(time.Minute)
+		a.away.Store(true)
+		time.Sleep(20 * time.Second)
+		if n := a.since(time.Now().Add(-15 * time.Second)); n == 0 {
+			t.Error("a member that was cut off a moment ago sends nothing")
+		}
+		time.Sleep(20 * time.Second)
+		from := time.Now()
+		time.Sleep(time.Minute)
+		if n := a.since(from); n != 0 {
+			t.Errorf("a member that is cut off sent %d", n)
+		}
+		_, err := a.carrier.Permit(w.ctx, 2)
+		if err == nil || transport.RetryAfter(err) <= 0 {
+			t.Errorf("a permit without a share: %v", err)
+		}
+		a.away.Store(false)
+		time.Sleep(10 * time.Second)
+		if _, err := a.carrier.Permit(w.ctx, 2); err != nil {
+			t.Errorf("a permit afterwards: %v", err)
+		}
+	})
+}
+
+// A pool, in memory and in etcd: slots are had by one at a time, given back only as they are,
+// and gone with their run.
+func TestPool(t *testing.T) {
+	for name, pool := range map[string]func(t *testing.T) arbiter.Pool{
+		"memory": func(*testing.T) arbiter.Pool { return arbitersim.NewPool(arbiter.SlotTime) },
+		"etcd":   func(t *testing.T) arbiter.Pool { return join(t, arbitertest.Start(t).URL(), t.TempDir()).etcd },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, ctx := pool(t), t.Context()
+			begin := func() string {
+				run, err := p.Begin(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return run
+			}
+			change := func(run string, c arbiter.Change, want bool) {
+				t.Helper()
+				if done, err := p.Change(ctx, run, c); err != nil || done != want {
+					t.Errorf("%+v: %v, %v, want %v", c, done, err, want)
+				}
+			}
+			a, b := begin(), begin()
+			change(a, arbiter.Change{Want: 5, Take: []int{0, 7}}, true)
+			change(b, arbiter.Change{Want: 2, Take: []int{1, 7}}, false)
+			change(b, arbiter.Change{Want: 2, Take: []int{1}}, true)
+			s, err := p.Extend(ctx, a)
+			if err != nil || len(s.Slots) != 3 || s.Slots[0].Run != a || s.Slots[7].Run != a || s.Slots[1].Run != b || s.Wants[a] != 5 || s.Wants[b] != 2 {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			give := arbiter.Change{Want: 1, Give: map[int]arbiter.Slot{7: s.Slots[7]}}
+			change(a, give, true)
+			change(a, arbiter.Change{Want: 1, Take: []int{7}}, true)
+			change(a, give, false) // that came late, and it is another one
+			change(a, arbiter.Change{}, true)
+			if s, err := p.Extend(ctx, b); err != nil || len(s.Slots) != 3 || s.Slots[7].Run != a || len(s.Wants) != 1 {
+				t.Errorf("%+v, %v", s, err)
+			}
+			if _, err := p.Extend(ctx, "7f"); !errors.Is(err, arbiter.ErrOver) {
+				t.Errorf("a run that is none: %v", err)
+			}
+		})
+	}
+}
