@@ -19,5 +19,6 @@ type Member struct {
 	Leader            bool   `json:"leader" doc:"It reads the board for all"`
 	SeenAt            Time   `json:"seen_at,omitzero" doc:"When it said so last; it says so once a minute at least"`
 	RequestsPerMinute int    `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
+	Share             int    `json:"share,omitempty" doc:"How many requests it may send in a minute, of those that all members may send together"`
 	Self              bool   `json:"self,omitempty" doc:"It is the daemon that answers"`
 }

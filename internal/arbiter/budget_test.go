@@ -111,13 +111,14 @@ type budgetWorld struct {
 	all    counter
 	pool   *arbitersim.Pool
 	rate   float64
+	burst  int
 	seed   uint64
 	faults arbitersim.Faults
 	parts  []*part
 	wait   sync.WaitGroup
 }
 
-const workers = 4
+const workers = 16
 
 // begin begins a daemon.
 func (w *budgetWorld) begin() *part {
@@ -134,7 +135,7 @@ func (w *budgetWorld) begin() *part {
 		return time.Duration(random.Int64N(int64(d)))
 	}
 	var err error
-	p.carrier, err = transport.New(transport.Options{Rate: w.rate, Burst: 10, Transport: transporttest.Server(func(*http.Request) (*http.Response, error) {
+	p.carrier, err = transport.New(transport.Options{Rate: w.rate, Burst: w.burst, Transport: transporttest.Server(func(*http.Request) (*http.Response, error) {
 		time.Sleep(some(time.Second))
 		w.all.arrived()
 		p.arrived()
@@ -166,10 +167,12 @@ func (p *part) work(ctx context.Context, i int, some func(time.Duration) time.Du
 			continue
 		}
 		use, done := context.WithCancel(ctx)
-		if permitted, err := p.carrier.Permit(use, 2); i%2 == 0 && err == nil {
-			use = permitted
-			time.Sleep(some(6 * time.Second))
-			p.paused()
+		if i%4 == 0 {
+			if permitted, err := p.carrier.Permit(use, 2); err == nil {
+				use = permitted
+				time.Sleep(some(6 * time.Second))
+				p.paused()
+			}
 		}
 		for range 2 {
 			req, err := http.NewRequestWithContext(use, http.MethodGet, transport.DefaultBaseURL+transporttest.PagePath, nil)
@@ -188,7 +191,7 @@ func inBudgetWorld(t *testing.T, seed uint64, faults arbitersim.Faults, test fun
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &budgetWorld{t: t, ctx: ctx, pool: arbitersim.NewPool(arbiter.SlotTime), rate: 3, seed: seed * 1000, faults: faults}
+		w := &budgetWorld{t: t, ctx: ctx, pool: arbitersim.NewPool(arbiter.SlotTime), rate: 3, burst: 10, seed: seed * 1000, faults: faults}
 		test(w, rand.New(rand.NewPCG(seed, 1)))
 		for _, p := range w.parts {
 			p.stopped.Store(false)
@@ -210,6 +213,7 @@ func TestBudgetHolds(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inBudgetWorld(t, seed, arbitersim.Faults{Slow: 300 * time.Millisecond, Lost: 5}, func(w *budgetWorld, random *rand.Rand) {
+				w.burst = 10 + 140*int(seed%2)
 				for range steps {
 					if len(w.parts) == 0 || len(w.parts) < 6 && random.IntN(4) == 0 {
 						w.begin()

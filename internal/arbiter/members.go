@@ -18,6 +18,8 @@ type Member struct {
 	SeenAt time.Time `json:"seen_at"`
 	// RequestsPerMinute is how many requests it sent to Notion in the last minute.
 	RequestsPerMinute int `json:"requests_per_minute"`
+	// Share is how many it may send in a minute.
+	Share int `json:"share,omitempty"`
 }
 
 // memberTime is for how long a member is on the list after it was heard of last.
@@ -47,7 +49,7 @@ func (e *Etcd) Announce(ctx context.Context, m Member) error {
 	last := e.announced
 	e.mu.Unlock()
 	age := time.Since(last.at)
-	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute) {
+	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute && last.Share == m.Share) {
 		client, err := e.connection()
 		if err != nil {
 			return err

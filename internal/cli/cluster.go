@@ -85,6 +85,10 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 		if len(roles) > 0 {
 			name += " (" + strings.Join(roles, ", ") + ")"
 		}
-		row(w, "member", fmt.Sprintf("%s, seen %s, %d requests a minute", name, ago(m.SeenAt.Time, now), m.RequestsPerMinute))
+		requests := fmt.Sprintf("%d requests a minute", m.RequestsPerMinute)
+		if m.Share > 0 {
+			requests = fmt.Sprintf("%d of %d requests a minute", m.RequestsPerMinute, m.Share)
+		}
+		row(w, "member", fmt.Sprintf("%s, seen %s, %s", name, ago(m.SeenAt.Time, now), requests))
 	}
 }

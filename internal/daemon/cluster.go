@@ -14,11 +14,14 @@ import (
 	"dibs/internal/arbiter"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 const (
 	// joinWait is how long Start waits for etcd.
 	joinWait = 5 * time.Second
+	// askLeave is how long etcd is waited for to take back this daemon's share.
+	askLeave = 2 * time.Second
 	// troubleEvery is how often etcd is asked whether it can be used again, and tendEvery what
 	// is done for it otherwise.
 	troubleEvery = time.Second
@@ -46,6 +49,7 @@ func clusterOf(c config.Cluster, workspace string) arbiter.Cluster {
 type member struct {
 	*arbiter.Etcd
 	ledger *arbiter.Ledger
+	budget *arbiter.Budget
 	name   string
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
@@ -62,7 +66,11 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 	if !c.Set() {
 		return nil
 	}
-	cluster := clusterOf(c, string(d.tasks.ID()))
+	board, err := task.ParseID(d.config.Databases.Tasks)
+	if err != nil {
+		return fmt.Errorf("databases.tasks: %w", err)
+	}
+	cluster := clusterOf(c, string(board))
 	etcd, err := arbiter.Open(ctx, cluster, d.journal, d.log)
 	if err != nil {
 		return err
@@ -77,7 +85,34 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 	case err != nil:
 		d.log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", err)
 	}
+	d.shareBudget(ctx, asking)
 	return nil
+}
+
+// shareBudget begins to keep this daemon's share of the requests that the cluster may send,
+// until its resources are closed. It has one on return, unless etcd cannot be used or the
+// others have all; asking bounds how long that takes.
+func (d *Daemon) shareBudget(ctx, asking context.Context) {
+	b := arbiter.NewBudget(arbiter.BudgetConfig{
+		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate }, Log: d.log,
+	})
+	d.member.budget = b
+	if err := b.Round(asking); err != nil {
+		d.log.Warn("nothing is sent to Notion until this daemon has a share of the cluster's requests", "error", err)
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var kept sync.WaitGroup
+	kept.Go(func() { b.Run(work) })
+	d.cleanup = append(d.cleanup, func() error {
+		stop()
+		kept.Wait()
+		left, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLeave)
+		defer cancel()
+		if err := b.Leave(left); err != nil {
+			d.log.Debug("this daemon's share of the cluster's requests ends by itself", "error", err)
+		}
+		return nil
+	})
 }
 
 // arbitrate puts the cluster, if there is one, between the protocol and its ledger.
@@ -129,7 +164,7 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	if err := d.member.ledger.Upkeep(asking); err != nil {
 		return err
 	}
-	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately()})
+	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share()})
 }
 
 // sent is how many requests had been sent at a moment.
@@ -173,7 +208,7 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 	}
 	for _, m := range members {
 		out.Members = append(out.Members, api.Member{
-			Name: m.Name, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Self: m.ID == d.member.Member(),
+			Name: m.Name, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Share: m.Share, Self: m.ID == d.member.Member(),
 		})
 	}
 	return out, nil

@@ -135,9 +135,6 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.joinCluster(ctx); err != nil {
-		return nil, err
-	}
 	if err := d.build(ctx, logs, down); err != nil {
 		return nil, err
 	}
@@ -169,6 +166,9 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 		return nil, nil, err
 	}
 	workspace.Choose(d.notion, c.Databases)
+	if err := d.joinCluster(ctx); err != nil {
+		return nil, nil, err
+	}
 	known, err := mirror.Schema(ctx, d.journal)
 	if err != nil {
 		return nil, nil, err

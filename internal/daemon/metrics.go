@@ -74,7 +74,7 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
 	if d.member != nil {
-		state.Cluster = new(d.member.ledger.Trouble() == nil)
+		state.Cluster, state.Share = new(d.member.ledger.Trouble() == nil), d.member.budget.Share()
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

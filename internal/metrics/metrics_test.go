@@ -117,7 +117,7 @@ func TestHowThingsStand(t *testing.T) {
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
 		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
-		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false),
+		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Share: 12,
 	}, nil)
 	check(t, scrape(t, m), map[string]string{
 		`dibs_notion_requests_total{endpoint="pages.get",status="200"}`: "7",
@@ -127,6 +127,7 @@ func TestHowThingsStand(t *testing.T) {
 		`dibs_notion_permits`:                                           "4",
 		`dibs_notion_permits_max`:                                       "10",
 		`dibs_notion_paused_seconds`:                                    "0",
+		`dibs_cluster_share`:                                            "12",
 		`dibs_cluster_usable`:                                           "0",
 		`dibs_clock_skew_seconds`:                                       "-1.5",
 		`dibs_mirror_tasks`:                                             "20",

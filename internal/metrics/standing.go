@@ -32,6 +32,8 @@ type State struct {
 	Outbox []Backlog
 	// Cluster is whether the cluster's etcd can be used; nil without a cluster.
 	Cluster *bool
+	// Share is how many requests this daemon may send in a minute, of those of its cluster.
+	Share int
 	// Reservations is how many there are.
 	Reservations int
 }
@@ -59,9 +61,9 @@ type standing struct {
 	read  Standing
 	label func(agent string) string
 
-	requests, waiting, permits, burst, paused, skew     *prometheus.Desc
-	tasks, ready, lag, held, depth, doubt, age, cluster *prometheus.Desc
-	reserved                                            *prometheus.Desc
+	requests, waiting, permits, burst, paused, skew            *prometheus.Desc
+	tasks, ready, lag, held, depth, doubt, age, cluster, share *prometheus.Desc
+	reserved                                                   *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -84,6 +86,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		depth:    desc("outbox_entries", "Log entries and, as claims, finished claims that Notion has yet to be told of.", "log"),
 		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
 		cluster:  desc("cluster_usable", "Whether the cluster's etcd can be used: 1, or 0, and then no task can be claimed; absent without a cluster."),
+		share:    desc("cluster_share", "How many requests to Notion this daemon may send in a minute, of those that all members of its cluster may send together; absent without a cluster."),
 		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
 }
@@ -91,7 +94,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.reserved,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.reserved,
 	} {
 		descs <- d
 	}
@@ -140,6 +143,7 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 			usable = 1
 		}
 		gauge(s.cluster, usable)
+		gauge(s.share, float64(state.Share))
 	}
 	for _, b := range state.Outbox {
 		gauge(s.depth, float64(b.Depth), b.Log)
