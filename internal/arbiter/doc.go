@@ -38,6 +38,13 @@
 //   - A write to a page that was sent in time arrives within claim.Policy.Request. What arrives
 //     later is a late claim, and package claim says what becomes of it.
 //
+// # Budget
+//
+// A Budget is a member's part of the requests that all may send to Notion in a minute. It
+// rests on the same: slots that are rows of their own, a lease, and clocks that count the time
+// for which the machine is suspended. A process that is stopped between its last look at the
+// clock and the sending of a request sends that one when it goes on.
+//
 // # Failure
 //
 // While etcd cannot be used nothing new is granted. What is held goes on until its lease ends,

@@ -240,3 +240,23 @@ func eventually(t *testing.T, what string, done func() bool) {
 		}
 	}
 }
+
+// The members share what all may send in a minute, and one that ends gives back its share.
+func TestClusterSharesTheBudget(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
+		var c api.Cluster
+		eventually(t, "both members have a share", func() (ok bool) {
+			var err error
+			c, err = b.Cluster(t.Context())
+			return err == nil && len(c.Members) == 2 && c.Members[0].Share > 0 && c.Members[1].Share > 0
+		})
+		if sum := c.Members[0].Share + c.Members[1].Share; sum > 500*60 {
+			t.Errorf("together they may send %d: %+v", sum, c.Members)
+		}
+		a.stop()
+		if _, err := b.claim("Oracle", w.add("Mend the roof", nil)); err != nil {
+			t.Error(err)
+		}
+	})
+}
