@@ -206,7 +206,7 @@ func inBudgetWorld(t *testing.T, seed uint64, faults arbitersim.Faults, test fun
 
 // Whatever becomes of the daemons, no minute has more requests than are allowed.
 func TestBudgetHolds(t *testing.T) {
-	seeds, steps := uint64(40), 40
+	seeds, steps := uint64(20), 40
 	if testing.Short() {
 		seeds = 2
 	}
