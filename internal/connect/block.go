@@ -33,21 +33,32 @@ func cutBlock(text string) (without string, found bool, err error) {
 	return before + after, true, nil
 }
 
+// takeOut takes our part out of a file that is none of ours otherwise. If what is left is
+// nothing, there is to be no file.
+func takeOut(before []byte, nothing string) ([]byte, error) {
+	text, found, err := cutBlock(string(before))
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return before, nil
+	case strings.TrimSpace(text) == nothing:
+		return nil, nil
+	}
+	return []byte(text), nil
+}
+
 func block(lines string) string { return blockBegins + "\n" + lines + blockEnds + "\n" }
 
 // codexConfig edits Codex's config.toml. Tables may be added at the end of any file of
 // TOML, so that nothing else in it is touched.
 func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
-	text, found, err := cutBlock(string(before))
-	switch {
-	case err != nil:
+	if undo {
+		return takeOut(before, "")
+	}
+	text, _, err := cutBlock(string(before))
+	if err != nil {
 		return nil, err
-	case undo && !found:
-		return before, nil
-	case undo && text == "":
-		return nil, nil
-	case undo:
-		return []byte(text), nil
 	}
 	var there struct {
 		Servers map[string]any `toml:"mcp_servers"`
@@ -106,21 +117,19 @@ func (p Place) git() ([]file, error) {
 
 // preCommit edits the hook. Our part comes first: what is there may end with exec or exit.
 func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
-	text, found, err := cutBlock(string(before))
-	switch {
-	case err != nil:
+	const shell = "#!/bin/sh"
+	if undo {
+		return takeOut(before, shell)
+	}
+	text, _, err := cutBlock(string(before))
+	if err != nil {
 		return nil, err
-	case undo && !found:
-		return before, nil
-	case undo && strings.TrimSpace(text) == "#!/bin/sh":
-		return nil, nil
-	case undo:
-		return []byte(text), nil
-	case text == "":
-		text = "#!/bin/sh\n"
+	}
+	if text == "" {
+		text = shell + "\n"
 	}
 	first, rest, _ := strings.Cut(text, "\n")
-	if shell := filepath.Base(strings.TrimSpace(first)); !strings.HasPrefix(first, "#!") || !isShell(shell) {
+	if !strings.HasPrefix(first, "#!") || !isShell(filepath.Base(strings.TrimSpace(first))) {
 		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit"))
 	}
 	return []byte(first + "\n\n" + block(p.hook("pre-commit")+" || [ $? -ne 2 ] || exit 1\n") + rest), nil
