@@ -26,6 +26,12 @@ func ParseID(s string) (ID, bool) {
 	return ID(u.String()), true
 }
 
+// Minted is when the id was made, to the millisecond; false if it is none of NewID's form.
+func (id ID) Minted() (time.Time, bool) {
+	u, err := ulid.ParseStrict(string(id))
+	return u.Timestamp(), err == nil
+}
+
 // The forms that a claim token takes on a page once its claim no longer lives.
 const (
 	voidPrefix = "void " // being withdrawn, see RunDue
