@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -96,21 +95,14 @@ func (j *Journal) History(ctx context.Context, w history.Window) ([]history.Coun
 	for i := range steps {
 		steps[i] = make(history.Counts)
 	}
+	names := make(history.Names)
 	_, err := collect(ctx, j.readers, func(row scanner) (struct{}, error) {
 		var start int64
-		var body []byte
-		if err := row.Scan(&start, &body); err != nil {
+		var counts []byte
+		if err := row.Scan(&start, &counts); err != nil {
 			return struct{}{}, err
 		}
-		var counts history.Counts
-		if err := json.Unmarshal(body, &counts); err != nil {
-			return struct{}{}, fmt.Errorf("the counts of a span: %w", err)
-		}
-		step := steps[w.Index(moment(start))]
-		for name, n := range counts {
-			step[name] += n
-		}
-		return struct{}{}, nil
+		return struct{}{}, steps[w.Index(moment(start))].Add(counts, names)
 	}, "SELECT start, counts FROM history WHERE span = ? AND start >= ? AND start < ?",
 		w.Span().Milliseconds(), millis(w.From), millis(w.To()))
 	return steps, j.failed(err, "reading the history")

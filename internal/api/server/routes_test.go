@@ -14,6 +14,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/history"
 	"dibs/internal/inbox"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
@@ -200,6 +201,40 @@ func TestRoutes(t *testing.T) {
 				Agent: "agent-7K9X", UID: 1000, Lost: []claim.Claim{ended},
 			}}},
 			status: 200, want: `{"agent":"agent-7K9X","uid":1000,"allowed":true,"claims":[],"max_per_agent":0,"lost":[` + endedJSON + `],"inbox":0}`,
+		},
+		{
+			name: "agents", method: "GET", path: "/v1/agents",
+			calls: []apitest.Call{{Method: "Agents", Args: []any{7}, Result: []broker.Doing{
+				{Agent: history.Agent{Name: "Sandman", Seen: noon, Done: 2, Median: new(1500 * time.Millisecond)}, Claims: []claim.Claim{held()}, Waiting: 3},
+				{Agent: history.Agent{Name: "Oracle", Seen: noon.Add(-time.Hour)}},
+			}}},
+			status: 200, want: `{"agents":[` +
+				`{"agent":"Sandman","claims":[` + heldJSON + `],"done_today":2,"median_seconds":1.5,"last_seen":"2026-11-20T11:58:30.000Z","inbox":3},` +
+				`{"agent":"Oracle","claims":[],"done_today":0,"last_seen":"2026-11-20T10:58:30.000Z","inbox":0}]}`,
+		},
+		{
+			name: "no agents", method: "GET", path: "/v1/agents?days=30",
+			calls:  []apitest.Call{{Method: "Agents", Args: []any{30}}},
+			status: 200, want: `{"agents":[]}`,
+		},
+		{
+			name: "history", method: "GET", path: "/v1/history?hours=1&points=10",
+			calls: []apitest.Call{{Method: "History", Args: []any{1, 10}, Result: broker.History{
+				Window: history.Window{From: noon, Step: 10 * time.Minute, Points: 2}, Budget: 1800,
+				Steps: []history.Counts{
+					{history.Granted: 2, history.Lost: 1, history.Denied("held"): 7, history.Waited(0): 2},
+					{history.Completed: 3, history.Failed: 4, history.Swept: 5, history.Requests: 6, history.Denied("lost_race"): 8},
+				},
+			}}},
+			status: 200, want: `{"from":"2026-11-20T11:58:30.000Z","to":"2026-11-20T12:18:30.000Z","step_seconds":600,` +
+				`"granted":[2,0],"completed":[0,3],"failed":[0,4],"denied":{"held":[7,0],"lost_race":[0,8]},"lost":[1,0],"swept":[0,5],` +
+				`"wait_seconds_p50":[0,null],"wait_seconds_p90":[0,null],"requests":[0,6],"budget":1800}`,
+		},
+		{
+			name: "history of no length given", method: "GET", path: "/v1/history",
+			calls:  []apitest.Call{{Method: "History", Args: []any{6, 72}}},
+			status: 200, want: `{"from":"0001-01-01T00:00:00.000Z","to":"0001-01-01T00:00:00.000Z","step_seconds":0,` +
+				`"granted":[],"completed":[],"failed":[],"denied":{},"lost":[],"swept":[],"wait_seconds_p50":[],"wait_seconds_p90":[],"requests":[],"budget":0}`,
 		},
 		{
 			name: "send", method: "POST", path: "/v1/messages", body: `{"from":"Sandman","to":"Oracle","text":"hello"}`,
@@ -512,7 +547,7 @@ func TestDescription(t *testing.T) {
 		}
 		slices.Sort(operations)
 		want := []string{
-			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
+			"DELETE /v1/reservations/{id}", "GET /v1/agents", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/events", "GET /v1/history", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
 			"GET /v1/tasks/{id}/content",
 			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
 			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
@@ -526,9 +561,9 @@ func TestDescription(t *testing.T) {
 		// Programs made from the description have types of these names.
 		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
 		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims",
+			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AgentSummary", "Agents", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims",
 			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
-			"FailRequest", "Fault", "FeedEvent", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
+			"FailRequest", "Fault", "FeedEvent", "History", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
 			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
 			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Summary", "Sweep", "Swept",
 			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
