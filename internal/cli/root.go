@@ -122,6 +122,8 @@ func (a *app) root() *cobra.Command {
 		a.claimsCommand(),
 		a.showCommand(),
 		a.statusCommand(),
+		a.agentsCommand(),
+		a.historyCommand(),
 		a.whoamiCommand(),
 		a.eventsCommand(),
 		a.logCommand(),
