@@ -110,7 +110,7 @@ func TestWhoWorksHere(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
-		n := w.daemon(nil)
+		n := w.daemon(quiet)
 		defer n.stop()
 		first := n.mustClaim("Sandman", login)
 		second := n.mustClaim("Oracle", menu)
@@ -128,6 +128,7 @@ func TestWhoWorksHere(t *testing.T) {
 		if _, err := n.Send(w.Context(), api.MessageRequest{From: "", To: "Oracle", Text: "hello"}, ""); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(7 * time.Second) // until the message is in the mesh log
 		sent := len(w.notion.Requests())
 		list, err := n.Agents(w.Context(), 7)
 		if err != nil || len(list.Agents) != 2 {
