@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -44,8 +43,12 @@ func (a *app) agentsCommand() *cobra.Command {
 			if only != "" {
 				list.Agents = slices.DeleteFunc(list.Agents, func(s api.AgentSummary) bool { return s.Agent != only })
 			}
-			if len(list.Agents) == 0 {
-				a.say("%s was seen here in the last %s.", cmp.Or(clean(only), "Nobody"), count(int64(days), "day"))
+			switch since := count(int64(days), "day"); {
+			case len(list.Agents) > 0:
+			case only != "":
+				a.say("%s was not seen here within %s.", clean(only), since)
+			default:
+				a.say("Nobody was seen here within %s.", since)
 			}
 			return a.list(list, func(t *table) { showAgents(t, list.Agents, time.Now()) })
 		},

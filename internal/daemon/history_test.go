@@ -8,6 +8,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -82,6 +83,26 @@ func TestHistoryOfADay(t *testing.T) {
 			if (s != nil) != (got.Granted[i] > 0) || s != nil && !within(*s, waited) {
 				t.Errorf("step %d has %d grants and waits %v; want %.0f s", i, got.Granted[i], waits(got.WaitP50), waited)
 			}
+		}
+		// All of one task is on record, to be read at once or in pages.
+		all, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), Limit: 1000})
+		kinds := []claim.Kind{}
+		for _, e := range all.Entries {
+			kinds = append(kinds, e.Kind)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindDenied, claim.KindCompleted, claim.KindContested}, kinds); err != nil || diff != "" {
+			t.Errorf("the record of the task: %v (-want +got):\n%s", err, diff)
+		}
+		var paged []api.LogEntry
+		for after := "00000000000000000000000000"; ; {
+			page, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), After: after, Limit: 1})
+			if err != nil || len(page.Entries) == 0 || len(paged) > len(all.Entries) {
+				break
+			}
+			paged, after = append(paged, page.Entries...), page.Entries[0].ID
+		}
+		if diff := cmp.Diff(all.Entries, paged); diff != "" {
+			t.Errorf("in pages (-want +got):\n%s", diff)
 		}
 		// No request was sent to Notion for it, and each that was is counted.
 		sent := len(w.notion.Requests())
