@@ -48,6 +48,9 @@ func TestReopen(t *testing.T) {
 		{name: "blocked under a live claim of a person's", page: claimed(task.Blocked, live, ""), code: claim.CodeHeld},
 		{name: "blocked with a name", page: claimed(task.Blocked, time.Time{}, "")},
 		{name: "in progress with nobody's name", page: task.Task{Status: task.InProgress}},
+		{name: "made here, and in progress with nobody's name", page: task.Task{Status: task.InProgress, Token: "new " + string(ghost)}},
+		{name: "in progress, its name cleared after a claim that is over", page: task.Task{Status: task.InProgress, ClaimedAt: stale, Token: string(ghost)}},
+		{name: "in progress, its name cleared during a claim", page: task.Task{Status: task.InProgress, ClaimedAt: live, Token: string(ghost)}, code: claim.CodeNotOpen},
 		{name: "held", page: claimed(task.InProgress, live, string(ghost)), code: claim.CodeHeld},
 		{name: "held, without a date", page: claimed(task.InProgress, time.Time{}, string(ghost)), code: claim.CodeReserved},
 		{name: "stale", page: claimed(task.InProgress, stale, string(ghost)), code: claim.CodeNotOpen},
@@ -79,7 +82,9 @@ func TestReopen(t *testing.T) {
 				default:
 					w.ok(err)
 					want.Status, want.Note = task.Open, "Bring a ladder\n"+line
-					unclaim(&want)
+					if first.ClaimedBy != "" { // else what is left is nobody's claim, and stays
+						unclaim(&want)
+					}
 					events, sent = []claim.Kind{claim.KindReopened}, append(sent, claimsim.Openings)
 					if first.ClaimedBy != "" { // which is taken off first
 						sent = []claimsim.Kind{claimsim.Reads, claimsim.Voidings, claimsim.Reads, claimsim.Openings, claimsim.Reads, claimsim.Openings}
@@ -145,6 +150,22 @@ func TestReopenOfAClaimHeldHere(t *testing.T) {
 		_, err = w.reopen(d)
 		w.ok(err)
 		w.claim(d, "Oracle")
+	})
+}
+
+// A person who clears the name on a held card in progress can have it reopened as soon as
+// the daemon that had it knows.
+func TestReopenOfACardWhoseNameWasCleared(t *testing.T) {
+	inWorld(t, openTask(), func(w *world) {
+		ours, other := w.daemon("ours"), w.daemon("other")
+		w.claim(ours, "Sandman")
+		w.Edit(page, func(t *task.Task) { t.ClaimedBy = "" })
+		if _, err := w.reopen(other); w.denied(err).Code != claim.CodeNotOpen {
+			t.Errorf("reopening under a claim of another daemon: %v", err)
+		}
+		_, err := w.reopen(ours)
+		w.ok(err)
+		w.claim(other, "Oracle")
 	})
 }
 

@@ -3,6 +3,7 @@ package claimtest
 import (
 	"context"
 	"sync"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
@@ -67,7 +68,7 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 		return
 	}
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
-	reopens := f.race.reopens && kind == claimsim.Openings && nobodys(t)
+	reopens := f.race.reopens && kind == claimsim.Openings && f.nobodys(t)
 	if !f.own[plain(t.Token)] && !over && !reopens {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
@@ -76,8 +77,14 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 }
 
 // nobodys reports whether nobody can claim the task: it may be reopened.
-func nobodys(t task.Task) bool {
-	return waits(t.Status) && !t.Trashed || t.Status == task.InProgress && t.ClaimedBy == "" && t.Token == ""
+func (f *fence) nobodys(t task.Task) bool {
+	switch tok := claim.ParseToken(t.Token); {
+	case t.Trashed || t.Status == task.InProgress && t.ClaimedBy != "":
+		return false
+	case t.Status == task.InProgress && tok.ID != "" && !tok.Done: // of a claim that lost its name
+		return f.race.closed(tok.ID) || !t.ClaimedAt.IsZero() && time.Now().After(f.race.Policy.StaleAt(t.ClaimedAt, f.race.Policy.LeaseOf(t)))
+	}
+	return t.Status == task.InProgress || waits(t.Status)
 }
 
 // finishes reports whether the daemon is at ending a claim on the task.
