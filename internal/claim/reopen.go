@@ -147,14 +147,14 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 		return refuse(d), nil
 	}
 	tok := ParseToken(t.Token)
-	claimed := t.ClaimedBy != "" && dated(t) && !tok.Done && !(o.policy.NoToken && t.Status.Finished())
-	// Somebody cleared the name of a claim, of which its daemon may not know yet either.
-	cleared := t.Status == task.InProgress && tok.ID != "" && !tok.Done
-	if !claimed && !cleared || o.ranOutOn(t, r.judged()) {
+	named := t.ClaimedBy != "" && dated(t) && !tok.Done
+	// A person may have taken name or date off a claim, or changed the status under it, and
+	// its daemon not know yet.
+	shown := tok.ID != "" && !tok.Done
+	if !shown && (!named || o.policy.NoToken && t.Status.Finished()) || o.ranOutOn(t, r.judged()) {
 		return nil, nil
 	}
-	// Its daemon may not know yet that a person changed the status.
-	if tok.ID != "" {
+	if shown {
 		cl, err := o.Find(ctx, tok.ID)
 		if err == nil && (cl.State == Ended || cl.State.GivenUp()) {
 			return nil, nil
@@ -163,8 +163,8 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 			return nil, err
 		}
 	}
-	if cleared {
-		d.Reason = "it is IN_PROGRESS without a name, and shows the token of a claim that may not be over: try again later, or set it to OPEN in Notion"
+	if !named {
+		d.Reason = fmt.Sprintf("it is %s, and shows the token of a claim that may not be over: try again in a minute through the daemon that made it, or set it to OPEN in Notion", said(t.Status))
 		return refuse(d), nil
 	}
 	return refuse(Decision{

@@ -76,15 +76,13 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	}
 }
 
-// nobodys reports whether nobody can claim the task: it may be reopened.
+// nobodys reports whether nobody can claim the task, and no agent has it for all that its
+// daemon knows: it may be reopened.
 func (f *fence) nobodys(t task.Task) bool {
-	switch tok := claim.ParseToken(t.Token); {
-	case t.Trashed || t.Status == task.InProgress && t.ClaimedBy != "":
-		return false
-	case t.Status == task.InProgress && tok.ID != "" && !tok.Done: // of a claim that lost its name
-		return f.race.closed(tok.ID) || !t.ClaimedAt.IsZero() && time.Now().After(f.race.Policy.StaleAt(t.ClaimedAt, f.race.Policy.LeaseOf(t)))
-	}
-	return t.Status == task.InProgress || waits(t.Status)
+	tok := claim.ParseToken(t.Token)
+	shown := tok.ID != "" && !tok.Done && !f.race.over(tok.ID) &&
+		(t.ClaimedAt.IsZero() || !time.Now().After(f.race.Policy.StaleAt(t.ClaimedAt, f.race.Policy.LeaseOf(t))))
+	return !t.Trashed && !shown && (waits(t.Status) || t.Status == task.InProgress && t.ClaimedBy == "")
 }
 
 // finishes reports whether the daemon is at ending a claim on the task.
