@@ -18,6 +18,9 @@ import (
 // turn out to be held by others are recorded in one event.
 func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Claim, error) {
 	tried := make(map[task.ID]bool)
+	for _, id := range r.Except {
+		tried[id] = true
+	}
 	var unwanted func(task.Task) string
 	if !f.Empty() {
 		unwanted = f.Miss // the page may show something else by now
