@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -78,12 +79,30 @@ func hookEvent(ctx context.Context, name string, stdin io.Reader) (hook.Event, e
 	if hook.KindOf(name) == hook.PreCommit {
 		return commitEvent(ctx, name)
 	}
-	input, err := io.ReadAll(io.LimitReader(stdin, maxHookInput))
-	e := hook.Parse(name, input)
+	e := hook.Parse(name, hookInput(ctx, stdin))
 	if e.Dir == "" {
 		e.Dir, _ = os.Getwd()
 	}
-	return e, err
+	return e, nil
+}
+
+// hookInput reads one document of JSON; nothing if it is none, or does not end in time. A
+// client may leave stdin open behind it.
+func hookInput(ctx context.Context, stdin io.Reader) json.RawMessage {
+	read := make(chan json.RawMessage, 1)
+	go func() { // which is left to the end of the process
+		var input json.RawMessage
+		if json.NewDecoder(io.LimitReader(stdin, maxHookInput)).Decode(&input) != nil {
+			input = nil
+		}
+		read <- input
+	}()
+	select {
+	case input := <-read:
+		return input
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // commitEvent is the event of a commit in the repository of the current folder.
