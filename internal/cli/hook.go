@@ -200,12 +200,25 @@ func hookClaim(c api.Claim) hook.Claim {
 
 // Check implements hook.Daemon.
 func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) ([]hook.Conflict, error) {
+	return d.check(ctx, agent, paths, checkedAtOnce)
+}
+
+// check asks for so many paths at once.
+func (d *hookDaemon) check(ctx context.Context, agent string, paths []string, atOnce int) ([]hook.Conflict, error) {
 	var conflicts []hook.Conflict
-	for some := range slices.Chunk(paths, checkedAtOnce) {
+	for some := range slices.Chunk(paths, atOnce) {
 		_, err := d.client.MayTouch(ctx, agent, d.dir, some...)
 		p, ok := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
+		case ok && p.Code == api.CodeInvalidRequest && len(some) == 1:
+			// One that cannot be asked about, such as a link to itself, hides no others.
+		case ok && p.Code == api.CodeInvalidRequest:
+			more, err := d.check(ctx, agent, some, 1)
+			if err != nil {
+				return nil, err
+			}
+			conflicts = append(conflicts, more...)
 		case ok && p.Code == api.Code(claim.CodeReserved):
 			conflicts = append(conflicts, hook.Conflict{
 				Path: clean(p.Path), Pattern: clean(p.Pattern), Holder: clean(p.Holder), Until: p.ExpiresAt.Time,
