@@ -90,7 +90,7 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 	if err != nil {
 		return Answer{}
 	}
-	return Answer{Refusal: taken(e, conflicts)}
+	return Answer{Refusal: taken(e, s.Agent, conflicts)}
 }
 
 // greet says what the agent holds and what waits for it; nothing if there is nothing.
@@ -132,7 +132,7 @@ func remind(e Event, s Standing, m Memory) string {
 }
 
 // taken says whose the files are.
-func taken(e Event, conflicts []Conflict) string {
+func taken(e Event, agent string, conflicts []Conflict) string {
 	var b strings.Builder
 	for i, c := range conflicts {
 		if i == maxConflicts {
@@ -145,6 +145,9 @@ func taken(e Event, conflicts []Conflict) string {
 		} else {
 			b.WriteString(": do something else until then, or ask with the tool send, or dibs send\n")
 		}
+	}
+	if agent == "" && len(conflicts) > 0 {
+		b.WriteString("dibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n")
 	}
 	return b.String()
 }

@@ -247,3 +247,15 @@ func TestMentionedByKey(t *testing.T) {
 		}
 	}
 }
+
+// One whose name is not known may be the holder itself, and is told how to say so.
+func TestReservedByOneselfPerhaps(t *testing.T) {
+	d := &daemon{conflicts: []hook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}}
+	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || !strings.Contains(errs, "\ndibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	d.Agent = "Sandman"
+	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || strings.Contains(errs, "DIBS_AGENT") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
