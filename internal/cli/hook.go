@@ -57,7 +57,7 @@ func (a *app) hookCommand() *cobra.Command {
 				return harmless(err.Error())
 			}
 			d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
-			if d.client, err = a.daemon(); err != nil {
+			if d.client, err = a.daemonOfUser(); err != nil {
 				return nil // and whoever set it up sees it with any other command
 			}
 			if code := hook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
