@@ -53,7 +53,7 @@ func react(t *testing.T, name, stdin string, d *daemon, m hook.Memory) (code int
 	return code, out.String(), errs.String()
 }
 
-const claudeStart = `{"session_id":"abc123","transcript_path":"/h/.claude/projects/x/abc123.jsonl","cwd":"/work","hook_event_name":"SessionStart","source":"compact","model":"claude-x"}`
+const claudeStart = `{"session_id":"abc123","transcript_path":"/h/.claude/projects/x/abc123.jsonl","cwd":"/repo","hook_event_name":"SessionStart","source":"compact","model":"claude-x"}`
 
 func TestSessionStart(t *testing.T) {
 	d := holding()
@@ -79,7 +79,7 @@ func TestSessionStart(t *testing.T) {
 	if code, out, errs := react(t, "SessionStart", claudeStart, &daemon{}, nil); code != 0 || out != "" || errs != "" {
 		t.Errorf("nothing to say: %d, %s, %s", code, out, errs)
 	}
-	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/work"]}`, holding(), nil)
+	_, out, _ = react(t, "sessionStart", `{"conversation_id":"c1","hook_event_name":"sessionStart","workspace_roots":["/repo"]}`, holding(), nil)
 	if !strings.HasPrefix(out, `{"additional_context":`) {
 		t.Errorf("Cursor is told %s", out)
 	}
@@ -90,7 +90,7 @@ func TestStop(t *testing.T) {
 	m := hook.Reminders(t.TempDir())
 	stop := func(rest string) (int, string) {
 		t.Helper()
-		code, out, errs := react(t, "Stop", `{"session_id":"s","cwd":"/work","hook_event_name":"Stop"`+rest+`}`, holding(), m)
+		code, out, errs := react(t, "Stop", `{"session_id":"s","cwd":"/repo","hook_event_name":"Stop"`+rest+`}`, holding(), m)
 		if out != "" {
 			t.Errorf("printed %s", out)
 		}
@@ -126,11 +126,11 @@ func TestPaths(t *testing.T) {
 		event, stdin string
 		want         []string
 	}{
-		{"PreToolUse", `{"cwd":"/work","tool_name":"Edit","tool_input":{"file_path":"/work/a.go","old_string":"x","new_string":"y"}}`, []string{"/work/a.go"}},
-		{"PreToolUse", `{"cwd":"/work","tool_name":"Write","tool_input":{"file_path":"sub/a.go","content":"x"}}`, []string{"/work/sub/a.go"}},
-		{"PreToolUse", `{"cwd":"/work","tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb"}}`, []string{"/n.ipynb"}},
-		{"PreToolUse", `{"cwd":"/work","tool_name":"Read","tool_input":{"file_path":"/work/a.go"}}`, nil},
-		{"PreToolUse", `{"cwd":"/work","tool_name":"Bash","tool_input":{"command":"rm -rf a.go"}}`, nil},
+		{"PreToolUse", `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go","old_string":"x","new_string":"y"}}`, []string{"/repo/a.go"}},
+		{"PreToolUse", `{"cwd":"/repo","tool_name":"Write","tool_input":{"file_path":"sub/a.go","content":"x"}}`, []string{"/repo/sub/a.go"}},
+		{"PreToolUse", `{"cwd":"/repo","tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb"}}`, []string{"/n.ipynb"}},
+		{"PreToolUse", `{"cwd":"/repo","tool_name":"Read","tool_input":{"file_path":"/repo/a.go"}}`, nil},
+		{"PreToolUse", `{"cwd":"/repo","tool_name":"Bash","tool_input":{"command":"rm -rf a.go"}}`, nil},
 		{"PreToolUse", `{"cwd":"/w","tool_name":"apply_patch","tool_input":{"command":"*** Begin Patch\n*** Update File: a b.go\n*** Move to: c.go\n@@\n-x\n+y\n*** Add File: d.go\n+z\n*** Delete File: /e.go\n*** End Patch\n"}}`,
 			[]string{"/w/a b.go", "/w/c.go", "/w/d.go", "/e.go"}},
 		{"PreToolUse", `{"cwd":"/w","tool_name":"apply_patch","tool_input":{"command":["apply_patch","*** Begin Patch\r\n*** Add File: d.go\r\n+z\r\n"]}}`, []string{"/w/d.go"}},
@@ -138,7 +138,7 @@ func TestPaths(t *testing.T) {
 		{"PreToolUse", `{"cwd":7,"tool_name":"Edit","tool_input":{"file_path":["a"],"path":"/a.go"}}`, []string{"/a.go"}},
 		{"PreToolUse", `{"tool_name":"Edit","tool_input":"text"}`, nil},
 		{"PreToolUse", `not JSON`, nil},
-		{"PostToolUse", `{"cwd":"/work","tool_name":"Edit","tool_input":{"file_path":"/work/a.go"}}`, nil},
+		{"PostToolUse", `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go"}}`, nil},
 	} {
 		d := holding()
 		if code, out, errs := react(t, c.event, c.stdin, d, nil); code != 0 || out != "" || errs != "" {
@@ -150,7 +150,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-const edit = `{"cwd":"/work","tool_name":"Edit","tool_input":{"file_path":"/work/a.go"}}`
+const edit = `{"cwd":"/repo","tool_name":"Edit","tool_input":{"file_path":"/repo/a.go"}}`
 
 func TestReserved(t *testing.T) {
 	d := holding()
