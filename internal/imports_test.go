@@ -42,13 +42,14 @@ var allowed = map[string][]string{
 	"internal/metrics":  {"internal/api", "internal/claim"},
 	"internal/ready":    {"internal/agenda", "internal/task"},
 	"internal/names":    {},
+	"internal/history":  {"internal/claim"},
 	"internal/session":  {"internal/alive"},
 	"internal/service":  {},
 	"internal/alive":    {"internal/claim"},
 	"internal/reserve":  {"internal/alive", "internal/claim"},
 	// It looks at the file system as the caller sees it; the daemon never does.
 	"internal/reserve/place": {"internal/reserve"},
-	"internal/broker":        {"internal/alive", "internal/api", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/reserve", "internal/task"},
+	"internal/broker":        {"internal/alive", "internal/api", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/reserve", "internal/task"},
 
 	// The transport is known to nobody but the adapter that it carries.
 	"internal/notion/transport":               {"internal/claim", "internal/clock", "internal/task"},
@@ -56,16 +57,16 @@ var allowed = map[string][]string{
 
 	// Adapters never import each other.
 	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/alive", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/names", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog"},
+	"internal/journal":     {"internal/alive", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/names", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog"},
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 	"internal/api/peer":    {},
-	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
+	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
 	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 
 	"internal/daemon": {
-		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/inbox", "internal/journal",
+		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
 		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},

@@ -20,12 +20,12 @@ type user struct {
 
 func claude(t *testing.T) user {
 	t.Helper()
-	clients := os.Getenv("DIBS_MCP_CLIENTS")
+	clients := os.Getenv("TEST_CLIENTS")
 	switch {
 	case clients == "" && os.Getenv("CI") != "":
-		t.Fatal("there is no Claude Code: set DIBS_MCP_CLIENTS to the folder that .ci/mcp prints")
+		t.Fatal("there is no Claude Code: set TEST_CLIENTS to the folder that .ci/mcp prints")
 	case clients == "":
-		t.Skip("there is no Claude Code: set DIBS_MCP_CLIENTS to the folder that .ci/mcp prints")
+		t.Skip("there is no Claude Code: set TEST_CLIENTS to the folder that .ci/mcp prints")
 	}
 	u := user{t, t.TempDir(), filepath.Join(clients, "node_modules", ".bin", "claude")}
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(u.home, "bin", "dibs"), "dibs/cmd/dibs").CombinedOutput(); err != nil {

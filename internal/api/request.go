@@ -21,6 +21,7 @@ type ClaimRequest struct {
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
 	WaitSeconds    float64 `json:"wait_seconds,omitempty" minimum:"0" maximum:"3600" doc:"How long to wait for the task, or for a ready one"`
 	Filter
+	Except []string `json:"except,omitempty" maxItems:"1000" doc:"Ids of tasks that will not do, without task"`
 	Keeper
 }
 

@@ -75,6 +75,10 @@ type Config struct {
 	Naming Naming
 	// Fields are the names of the fields that tasks have, see SetFields.
 	Fields []string
+	// Past is where it is counted what happened, and Rate says how many requests may be sent
+	// to Notion in a second.
+	Past Past
+	Rate func() float64
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
@@ -105,6 +109,9 @@ type Broker struct {
 	names Names
 	now   func() time.Time
 	back  func() <-chan struct{}
+
+	past Past
+	rate func() float64
 
 	comments  Comments
 	pages     Pages
@@ -139,7 +146,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

@@ -35,8 +35,9 @@ func (noComments) On() bool { return false }
 func (noComments) People(context.Context, bool) ([]Person, error) { return nil, nil }
 
 // comment adds to f what its comment needs, if there is to be one: when an agent says why
-// it could not go on, or what a person is to decide. f.Mention is whom the agent asks to mention, and becomes the id. The
-// error is an *InvalidError if that cannot be done, and nothing may be done then.
+// it could not go on, or what a person is to decide. f.Mention is whom the agent asks to
+// mention, and becomes the id. The error is an *InvalidError if that cannot be done, and
+// nothing may be done then.
 func (b *Broker) comment(ctx context.Context, f claim.Finish) (claim.Finish, error) {
 	mention := strings.TrimSpace(f.Mention)
 	said := strings.TrimSpace(f.Summary) != ""

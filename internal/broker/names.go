@@ -113,7 +113,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	if err := task.ValidateAgent(agent); err != nil {
 		return Identity{}, &InvalidError{Detail: err.Error()}
 	}
-	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	waiting, err := b.waiting(ctx, agent)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -123,10 +123,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	}
 	id := Identity{
 		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent),
-		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting.Count,
-	}
-	if waiting.Available && b.available(agent) > 0 {
-		id.Waiting++
+		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting,
 	}
 	for _, l := range losses {
 		if !l.Told {
@@ -134,6 +131,15 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 		}
 	}
 	return id, nil
+}
+
+// waiting is how many triggers a poll of the agent would get.
+func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
+	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	if waiting.Available && b.available(agent) > 0 {
+		waiting.Count++
+	}
+	return waiting.Count, err
 }
 
 // IdentifySession says how the agent stands whose name a session of that user has. The

@@ -13,11 +13,14 @@ import (
 	"dibs/internal/task"
 )
 
-// next goes down the ready tasks that the filter selects until a claim is granted. A task whose page cannot be
-// read or written is passed over, then and for a while. Tasks that turn out to be held
-// by others are recorded in one event.
+// next goes down the ready tasks that the filter selects until a claim is granted. A task
+// whose page cannot be read or written is passed over, then and for a while. Tasks that
+// turn out to be held by others are recorded in one event.
 func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Claim, error) {
 	tried := make(map[task.ID]bool)
+	for _, id := range r.Except {
+		tried[id] = true
+	}
 	var unwanted func(task.Task) string
 	if !f.Empty() {
 		unwanted = f.Miss // the page may show something else by now
@@ -99,12 +102,12 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 	return d
 }
 
-// pick chooses the first task ready for the agent that the filter selects, that was not tried and that no other
-// request has picked, so that agents of one daemon do not get into each other's way.
-// Those assigned to the agent come first. While other daemons are at work, it chooses
-// among the others the one that they are least likely to choose, too. done gives up
-// the choice, and must be called; it is nil if there is no such task. passed says that
-// one was passed over because of its page.
+// pick chooses the first task ready for the agent that the filter selects, that was not
+// tried and that no other request has picked, so that agents of one daemon do not get into
+// each other's way. Those assigned to the agent come first. While other daemons are at
+// work, it chooses among the others the one that they are least likely to choose, too. done
+// gives up the choice, and must be called; it is nil if there is no such task. passed says
+// that one was passed over because of its page.
 func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

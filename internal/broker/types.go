@@ -28,6 +28,8 @@ type Request struct {
 	Task task.ID
 	// Filter says which of the ready tasks will do; it does not count for a task that is named.
 	Filter api.Filter
+	// Except are ready tasks that will not do; nor do they count for a task that is named.
+	Except []task.ID
 	// Timeout is the lease length wanted; zero means the task's own, or the default.
 	Timeout time.Duration
 	// Wait is how long to wait for the task, or for a ready one, before a denial.

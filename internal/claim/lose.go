@@ -49,8 +49,10 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, de
 // ranOut reports whether the lost claim cl was stale when another daemon swept its task,
 // which is as page, or took it over: it is off the page, and the task still to be done.
 func (c *Claimer) ranOut(cl Claim, page task.Task) bool {
-	if mark, ok := c.book.get(ParseToken(page.Token).ID); ok && mark.Sweep != nil {
-		return false // it is this daemon that sweeps it, and tells of it then
+	for _, mark := range c.book.on(cl.Task.ID) {
+		if mark.Sweep != nil && (mark.State == Clearing || c.onPage(mark, page)) {
+			return false // it is this daemon that sweeps it, and tells of it then
+		}
 	}
 	return (page.Status == task.Open || page.Status == task.InProgress) && !page.Trashed &&
 		!c.policy.NoToken && !c.onPage(cl, page) && cl.Finish == nil && c.store.Now().After(cl.StaleAt)

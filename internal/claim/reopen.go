@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"dibs/internal/task"
 )
@@ -139,21 +140,21 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 	switch {
 	case t.Trashed, t.Status == task.Unknown:
 		return refuse(d), nil
-	case t.Status == task.InProgress && (t.ClaimedBy != "" || t.Token != ""):
-		if d.Code == "" || d.Override { // or will be by the next one who asks
+	case t.Status == task.InProgress && t.ClaimedBy != "":
+		if d.Code == "" || d.Override || d.Code == CodeNotOpen { // or will be by the next one who asks
 			d = Decision{Code: CodeNotOpen, Reason: fmt.Sprintf("it is IN_PROGRESS, and the claim of %s on it is stale: `dibs sweep` reopens it", t.ClaimedBy)}
-		} else if d.Code == CodeNotOpen {
-			d.Reason = "it is IN_PROGRESS, and a claim is being taken off it: try again in a minute"
 		}
 		return refuse(d), nil
 	}
 	tok := ParseToken(t.Token)
-	claimed := t.ClaimedBy != "" && dated(t) && !tok.Done && !(o.policy.NoToken && t.Status.Finished())
-	if !claimed || o.policy.Stale(t, r.judged()) {
+	named := t.ClaimedBy != "" && dated(t) && !tok.Done
+	// A person may have taken name or date off a claim, or changed the status under it, and
+	// its daemon not know yet.
+	shown := tok.ID != "" && !tok.Done
+	if !shown && (!named || o.policy.NoToken && t.Status.Finished()) || o.ranOutOn(t, r.judged()) {
 		return nil, nil
 	}
-	// Its daemon may not know yet that a person changed the status.
-	if tok.ID != "" {
+	if shown {
 		cl, err := o.Find(ctx, tok.ID)
 		if err == nil && (cl.State == Ended || cl.State.GivenUp()) {
 			return nil, nil
@@ -162,10 +163,20 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 			return nil, err
 		}
 	}
+	if !named {
+		d.Reason = fmt.Sprintf("it is %s, and shows the token of a claim that may not be over: try again in a minute through the daemon that made it, or set it to OPEN in Notion", said(t.Status))
+		return refuse(d), nil
+	}
 	return refuse(Decision{
 		Code: CodeHeld, Holder: t.ClaimedBy, LeaseEnd: o.policy.LeaseEnd(t),
 		Reason: fmt.Sprintf("it still shows the claim of %s, who may be at work on it until %s", t.ClaimedBy, noteTime(o.policy.LeaseEnd(t))),
 	}), nil
+}
+
+// ranOutOn reports whether the claim of which t shows something is stale at now, whoever's
+// name the page shows by now.
+func (o *reopening) ranOutOn(t task.Task, now time.Time) bool {
+	return !t.ClaimedAt.IsZero() && now.After(o.policy.StaleAt(t.ClaimedAt, o.policy.LeaseOf(t)))
 }
 
 // clear takes the name that v has seen, and what belongs to it, off the page.

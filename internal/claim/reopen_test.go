@@ -46,8 +46,14 @@ func TestReopen(t *testing.T) {
 		{name: "blocked under a live claim", page: claimed(task.Blocked, live, string(ghost)), code: claim.CodeHeld},
 		{name: "completed by a person under a live claim", page: claimed(task.Completed, live, string(ghost)), code: claim.CodeHeld},
 		{name: "blocked under a live claim of a person's", page: claimed(task.Blocked, live, ""), code: claim.CodeHeld},
+		{name: "cancelled under a claim whose date was cleared", page: claimed(task.Cancelled, time.Time{}, string(ghost)), code: claim.CodeNotOpen},
+		{name: "cancelled under a live claim whose name was cleared", page: task.Task{Status: task.Cancelled, ClaimedAt: live, Token: string(ghost)}, code: claim.CodeNotOpen},
+		{name: "cancelled, its name cleared after a claim that is over", page: task.Task{Status: task.Cancelled, ClaimedAt: stale, Token: string(ghost)}},
 		{name: "blocked with a name", page: claimed(task.Blocked, time.Time{}, "")},
 		{name: "in progress with nobody's name", page: task.Task{Status: task.InProgress}},
+		{name: "made here, and in progress with nobody's name", page: task.Task{Status: task.InProgress, Token: "new " + string(ghost)}},
+		{name: "in progress, its name cleared after a claim that is over", page: task.Task{Status: task.InProgress, ClaimedAt: stale, Token: string(ghost)}},
+		{name: "in progress, its name cleared during a claim", page: task.Task{Status: task.InProgress, ClaimedAt: live, Token: string(ghost)}, code: claim.CodeNotOpen},
 		{name: "held", page: claimed(task.InProgress, live, string(ghost)), code: claim.CodeHeld},
 		{name: "held, without a date", page: claimed(task.InProgress, time.Time{}, string(ghost)), code: claim.CodeReserved},
 		{name: "stale", page: claimed(task.InProgress, stale, string(ghost)), code: claim.CodeNotOpen},
@@ -79,7 +85,9 @@ func TestReopen(t *testing.T) {
 				default:
 					w.ok(err)
 					want.Status, want.Note = task.Open, "Bring a ladder\n"+line
-					unclaim(&want)
+					if first.ClaimedBy != "" { // else what is left is nobody's claim, and stays
+						unclaim(&want)
+					}
 					events, sent = []claim.Kind{claim.KindReopened}, append(sent, claimsim.Openings)
 					if first.ClaimedBy != "" { // which is taken off first
 						sent = []claimsim.Kind{claimsim.Reads, claimsim.Voidings, claimsim.Reads, claimsim.Openings, claimsim.Reads, claimsim.Openings}
@@ -146,6 +154,31 @@ func TestReopenOfAClaimHeldHere(t *testing.T) {
 		w.ok(err)
 		w.claim(d, "Oracle")
 	})
+}
+
+// A person who takes a part of a claim off a card can have it reopened as soon as the daemon
+// that had it knows: no other daemon can be sure that the agent is told.
+func TestReopenOfACardWithAPartOfAClaim(t *testing.T) {
+	for name, edit := range map[string]func(*task.Task){
+		"no name":                func(t *task.Task) { t.ClaimedBy = "" },
+		"no name, cancelled":     func(t *task.Task) { t.ClaimedBy, t.Status = "", task.Cancelled },
+		"no date, cancelled":     func(t *task.Task) { t.ClaimedAt, t.Status = time.Time{}, task.Cancelled },
+		"neither, and cancelled": func(t *task.Task) { t.ClaimedBy, t.ClaimedAt, t.Status = "", time.Time{}, task.Cancelled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				ours, other := w.daemon("ours"), w.daemon("other")
+				w.claim(ours, "Sandman")
+				w.Edit(page, edit)
+				if _, err := w.reopen(other); w.denied(err).Code != claim.CodeNotOpen {
+					t.Errorf("reopening under a claim of another daemon: %v", err)
+				}
+				_, err := w.reopen(ours)
+				w.ok(err)
+				w.claim(other, "Oracle")
+			})
+		})
+	}
 }
 
 // Another daemon's claim on a card that a person blocked is not reopened before that daemon

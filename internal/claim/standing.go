@@ -13,8 +13,8 @@ type standing int
 const (
 	// mine: the page shows the claim, whole.
 	mine standing = iota
-	// done: the page shows that the task was completed by this claim, whatever
-	// became of it since.
+	// done: the page shows that the work was done under this claim, whatever
+	// became of the task since.
 	done
 	// covered: a claim being withdrawn lies over this live one; its writer
 	// abandoned it and means no harm.

@@ -10,10 +10,11 @@ import (
 )
 
 // Sweep puts one task with a stale claim back to OPEN, or to BLOCKED if it was tried as
-// often as it may be (Policy.MaxAttempts), and clears the claim, after reading the page: only a task that is IN_PROGRESS, and whose lease is
-// stale at that moment, is touched. It returns who held the task. swept is false if
-// there was nothing to do, or if the mark was written and RunDue finishes the sweep
-// later. A finish that is owed to Notion is left to be delivered first.
+// often as it may be (Policy.MaxAttempts), and clears the claim, after reading the page:
+// only a task that is IN_PROGRESS, and whose lease is stale at that moment, is touched. It
+// returns who held the task. swept is false if there was nothing to do, or if the mark was
+// written and RunDue finishes the sweep later. A finish that is owed to Notion is left to
+// be delivered first.
 //
 // Somebody may be about to override a stale claim, and a task that is reopened
 // under a new holder would be claimed by a third. So a sweep competes for the

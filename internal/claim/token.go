@@ -26,23 +26,29 @@ func ParseID(s string) (ID, bool) {
 	return ID(u.String()), true
 }
 
+// Minted is when the id was made, to the millisecond; false if it is none of NewID's form.
+func (id ID) Minted() (time.Time, bool) {
+	u, err := ulid.ParseStrict(string(id))
+	return u.Timestamp(), err == nil
+}
+
 // The forms that a claim token takes on a page once its claim no longer lives.
 const (
 	voidPrefix = "void " // being withdrawn, see RunDue
-	donePrefix = "done " // completed
+	donePrefix = "done " // completed, or put up for review
 )
 
 // Token tells what a claim_token property says.
 type Token struct {
 	ID   ID   // the claim, empty if the text is not of our form
 	Void bool // the claim is being withdrawn
-	Done bool // the claim ended with the task completed
-	// By is who completed it, if Done is set; empty if the token does not say so, as
+	Done bool // the claim ended with its work done: completed, or put up for review
+	// By is who did it, if Done is set; empty if the token does not say so, as
 	// those of older versions.
 	By string
 }
 
-// doneToken is the token of a task that was completed by c.
+// doneToken is the token of a task whose work was done by c.
 func doneToken(c Claim) string { return donePrefix + string(c.ID) + " " + c.Agent }
 
 // ParseToken reads the text of a claim_token property.

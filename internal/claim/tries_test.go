@@ -159,6 +159,31 @@ func TestTriesEndedByAnotherDaemon(t *testing.T) {
 	})
 }
 
+// A claim that goes stale counts once, also if the guard sees its page before it is known
+// here that a sweep of this daemon has reopened it.
+func TestASweepInDoubtIsOneTry(t *testing.T) {
+	for name, attempts := range map[string]int{"reopened": 5, "blocked": 1} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, openTask(), func(w *world) {
+				d := w.patient("a", attempts, claimsim.InTurn(claimsim.Openings, claimsim.AnswerDropped), claimsim.InTurn(claimsim.Blockings, claimsim.AnswerDropped))
+				c := w.claim(d, "Sandman")
+				time.Sleep(2 * time.Hour)
+				if _, swept, _ := d.Sweep(w.ctx, page); swept {
+					t.Fatal("the sweep knows that it is done")
+				}
+				_ = d.Guard(w.ctx, c.ID, nil)
+				w.sync(10*time.Minute, d)
+				w.none(d)
+				tries, err := d.Ledger.Tries(w.ctx, page)
+				w.ok(err)
+				if want := attempts - 1; len(tries) != min(1, want) {
+					t.Errorf("tries %+v, want %d", tries, min(1, want))
+				}
+			})
+		})
+	}
+}
+
 // What is decided when the agent fails stays so, whatever becomes of the write and of the
 // daemon.
 func TestTheLastTrySurvives(t *testing.T) {

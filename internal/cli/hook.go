@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -56,7 +57,7 @@ func (a *app) hookCommand() *cobra.Command {
 				return harmless(err.Error())
 			}
 			d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
-			if d.client, err = a.daemon(); err != nil {
+			if d.client, err = a.daemonOfUser(); err != nil {
 				return nil // and whoever set it up sees it with any other command
 			}
 			if code := hook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
@@ -78,12 +79,30 @@ func hookEvent(ctx context.Context, name string, stdin io.Reader) (hook.Event, e
 	if hook.KindOf(name) == hook.PreCommit {
 		return commitEvent(ctx, name)
 	}
-	input, err := io.ReadAll(io.LimitReader(stdin, maxHookInput))
-	e := hook.Parse(name, input)
+	e := hook.Parse(name, hookInput(ctx, stdin))
 	if e.Dir == "" {
 		e.Dir, _ = os.Getwd()
 	}
-	return e, err
+	return e, nil
+}
+
+// hookInput reads one document of JSON; nothing if it is none, or does not end in time. A
+// client may leave stdin open behind it.
+func hookInput(ctx context.Context, stdin io.Reader) json.RawMessage {
+	read := make(chan json.RawMessage, 1)
+	go func() { // which is left to the end of the process
+		var input json.RawMessage
+		if json.NewDecoder(io.LimitReader(stdin, maxHookInput)).Decode(&input) != nil {
+			input = nil
+		}
+		read <- input
+	}()
+	select {
+	case input := <-read:
+		return input
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // commitEvent is the event of a commit in the repository of the current folder.
@@ -181,12 +200,25 @@ func hookClaim(c api.Claim) hook.Claim {
 
 // Check implements hook.Daemon.
 func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) ([]hook.Conflict, error) {
+	return d.check(ctx, agent, paths, checkedAtOnce)
+}
+
+// check asks for so many paths at once.
+func (d *hookDaemon) check(ctx context.Context, agent string, paths []string, atOnce int) ([]hook.Conflict, error) {
 	var conflicts []hook.Conflict
-	for some := range slices.Chunk(paths, checkedAtOnce) {
+	for some := range slices.Chunk(paths, atOnce) {
 		_, err := d.client.MayTouch(ctx, agent, d.dir, some...)
 		p, ok := errors.AsType[*api.Problem](err)
 		switch {
 		case err == nil:
+		case ok && p.Code == api.CodeInvalidRequest && len(some) == 1:
+			// One that cannot be asked about, such as a link to itself, hides no others.
+		case ok && p.Code == api.CodeInvalidRequest:
+			more, err := d.check(ctx, agent, some, 1)
+			if err != nil {
+				return nil, err
+			}
+			conflicts = append(conflicts, more...)
 		case ok && p.Code == api.Code(claim.CodeReserved):
 			conflicts = append(conflicts, hook.Conflict{
 				Path: clean(p.Path), Pattern: clean(p.Pattern), Holder: clean(p.Holder), Until: p.ExpiresAt.Time,

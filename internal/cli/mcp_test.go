@@ -7,15 +7,15 @@ import (
 )
 
 // TestMCPClients runs the scripts in testdata/mcp, in which clients that others wrote speak
-// to dibs mcp. .ci/mcp installs them, in the folder that DIBS_MCP_CLIENTS names.
+// to dibs mcp. .ci/mcp installs them, in the folder that TEST_CLIENTS names.
 func TestMCPClients(t *testing.T) {
 	takesSeconds(t)
-	dir := os.Getenv("DIBS_MCP_CLIENTS")
+	dir := os.Getenv("TEST_CLIENTS")
 	switch {
 	case dir == "" && os.Getenv("CI") == "true":
-		t.Fatal("DIBS_MCP_CLIENTS is not set: export DIBS_MCP_CLIENTS=$(.ci/mcp)")
+		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
 	case dir == "":
-		t.Skip("the clients are not there: export DIBS_MCP_CLIENTS=$(.ci/mcp)")
+		t.Skip("the clients are not there: export TEST_CLIENTS=$(.ci/mcp)")
 	}
 	t.Setenv("PATH", filepath.Join(dir, "node_modules", "node", "bin")+string(filepath.ListSeparator)+
 		filepath.Join(dir, "node_modules", ".bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/reserve"
+	"dibs/internal/task"
 
 	"github.com/spf13/cobra"
 )
@@ -266,7 +267,11 @@ func (a *app) ownReservations(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	list, err := daemon.Reservations(ctx, a.agent)
+	agent := a.agent
+	if agent == task.AutoAgent {
+		agent = "" // no name is minted for somebody who types
+	}
+	list, err := daemon.Reservations(ctx, agent)
 	if err != nil {
 		return nil
 	}

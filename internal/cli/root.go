@@ -31,7 +31,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	// A command line that could not be read to its end has not set a.json.
 	a.json = a.json || slices.Contains(args, "--json")
-	return a.fail(ctx, cmd, err)
+	code := a.fail(ctx, cmd, err)
+	if code == api.ExitUsage && !cmd.HasParent() && slices.Contains(args, "hook") {
+		return api.ExitFailure // a hook that is called wrongly must not refuse anything
+	}
+	return code
 }
 
 // app is what the commands share: the streams and the global flags.
@@ -122,6 +126,8 @@ func (a *app) root() *cobra.Command {
 		a.claimsCommand(),
 		a.showCommand(),
 		a.statusCommand(),
+		a.agentsCommand(),
+		a.historyCommand(),
 		a.whoamiCommand(),
 		a.eventsCommand(),
 		a.logCommand(),

@@ -26,9 +26,10 @@ func (a *app) runCommand() *cobra.Command {
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
 			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT. While it runs the claim is\n" +
-			"renewed. When it ends with 0 the task is completed; with 75, given back; with anything else it\n" +
-			"failed, for the reason that it printed last on stderr. If the claim is lost, the command is\n" +
-			"stopped; if dibs run is stopped or killed, the command is too, and the task is given back.\n\n" +
+			"renewed. When it ends with 0 the task is completed; with 75, given back, for --loop to try it again\n" +
+			"later; with anything else it failed, for the reason that it printed last on stderr. If the claim is\n" +
+			"lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
+			"given back.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
 			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +

@@ -43,7 +43,7 @@ func (a *app) tasksCommand() *cobra.Command {
 			return a.tasks(cmd, filter)
 		},
 	}
-	cmd.Flags().StringVar(&status, "status", "", "only tasks in this `status`: open, in_progress, blocked, completed or cancelled")
+	cmd.Flags().StringVar(&status, "status", "", "only tasks in this `status`: open, in_progress, blocked, completed, cancelled, review or failed")
 	cmd.Flags().BoolVar(&filter.Ready, "ready", false, "only tasks that could be claimed now, in the order they are offered")
 	flags.add(a, cmd)
 	addLimit(cmd, &filter.Limit)

@@ -18,8 +18,8 @@ func (a *app) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait [CLAIM_OR_TASK]",
 		Short: "Wait until something happens to a claim",
-		Long: "Wait until something happens to a claim or its task: somebody edited it, the lease is about to end,\n" +
-			"the claim is over. The claim is named by its id or its task's id or URL; without one, it is the\n" +
+		Long: "Wait until something happens to a claim or its task: somebody edited its title, priority, timeout or\n" +
+			"dependencies, the lease is about to end, the claim is over. The claim is named by its id or its task's id or URL; without one, it is the\n" +
 			"agent's only claim. Exit code 3: nothing happened in that time; 4: the claim is over, and no longer\n" +
 			"the agent's.",
 		Example:           "  dibs wait --agent Sandman --wait 10m",

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Clients are those that can be set up.
@@ -42,6 +43,9 @@ type Change struct {
 	mode   fs.FileMode
 }
 
+// runnable is the mode of a file that is run, and has to be executable for that.
+const runnable fs.FileMode = 0o755
+
 // file is one file of a client's.
 type file struct {
 	path string
@@ -61,11 +65,8 @@ func Plan(client string, p Place, undo bool) ([]Change, error) {
 	var changes []Change
 	for _, f := range files {
 		// Settings are often links into a repository of them.
-		path, err := filepath.EvalSymlinks(f.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			path = f.path
-		case err != nil:
+		path, err := behindLinks(f.path)
+		if err != nil {
 			return nil, err
 		}
 		c := Change{Path: path, mode: f.mode}
@@ -80,14 +81,42 @@ func Plan(client string, p Place, undo bool) ([]Change, error) {
 		if c.Before == nil && undo {
 			continue
 		}
+		if f.mode == runnable && !undo && c.mode&0o111 == 0 && runtime.GOOS != "windows" {
+			return nil, fmt.Errorf("%s: it is not executable, and so git does not run it: chmod +x it, or take it away", path)
+		}
 		if c.After, err = f.edit(c.Before, undo); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if !bytes.Equal(c.Before, c.After) || (c.After == nil) != (c.Before == nil) {
+			if c.Before != nil && c.mode&0o222 == 0 {
+				return nil, fmt.Errorf("%s: it is read-only: make it writable, or connect by hand", path)
+			}
 			changes = append(changes, c)
 		}
 	}
 	return changes, nil
+}
+
+// behindLinks returns the file that a path leads to, be it there or not.
+func behindLinks(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case err == nil:
+		return real, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s cannot be read: %w: connect by hand", path, err)
+	}
+	for range 40 { // as many as systems follow
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, nil
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return "", fmt.Errorf("%s cannot be read: too many links: connect by hand", path)
 }
 
 // Apply makes the changes. Each file is replaced as a whole, or not at all. One that

@@ -125,7 +125,7 @@ func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
 				plain := v.Clone()
 				plain.Standardize()
 				err := json.Unmarshal(plain.Pack(), &there)
-				switch ours := err == nil && isDibs(there.Command) && slices.Equal(there.Args, []string{"mcp"}); {
+				switch ours := err == nil && isDibs(there.Command) && len(there.Args) > 0 && there.Args[0] == "mcp"; {
 				case ours && !undo:
 					return before, nil // with what somebody may have added to it
 				case ours:
@@ -263,8 +263,8 @@ func callsHook(v hujson.Value, event string) bool {
 		return false
 	}
 	ours := func(command string) bool {
-		before, ok := strings.CutSuffix(command, " hook "+event)
-		return ok && isDibs(strings.Trim(before, "'"))
+		before, flags, ok := strings.Cut(command, " hook "+event)
+		return ok && (flags == "" || flags[0] == ' ') && isDibs(strings.Trim(before, "'"))
 	}
 	return ours(e.Command) || len(e.Hooks) > 0 && !slices.ContainsFunc(e.Hooks, func(h handler) bool { return !ours(h.Command) })
 }

@@ -35,7 +35,7 @@ type Maker struct {
 	began time.Time
 
 	mu   sync.Mutex
-	sent map[string]time.Time // when this process last sent each creation of unknown fate
+	sent map[string]time.Time // when this process last had sent each creation of unknown fate
 }
 
 // New returns a maker. observe is told of each page that was made, before Make returns.
@@ -106,10 +106,11 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 
 // send sends a creation that is known not to be there.
 func (m *Maker) send(ctx context.Context, c Creation, plan Plan, title string, keyed bool) (task.Task, error) {
+	read, err := plan.Create(ctx, c.ID)
+	// Only now: it may have waited long for its turn.
 	m.mu.Lock()
 	m.sent[c.ID] = time.Now()
 	m.mu.Unlock()
-	read, err := plan.Create(ctx, c.ID)
 	var saved *SavedError
 	var failed *claim.StoreError
 	switch {
@@ -176,8 +177,8 @@ func (m *Maker) keep(ctx context.Context, c Creation, read claim.Reading) (task.
 	return read.Task, nil
 }
 
-// sentAt is the latest time at which a creation may have been sent, by a clock that does
-// not jump: of an earlier process it is not known when that was.
+// sentAt is a time after which a creation was not sent, by a clock that does not jump: of
+// an earlier process it is not known when it sent it.
 func (m *Maker) sentAt(id string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,5 +205,5 @@ func unknown(title string, keyed bool, left time.Duration, why error) *UnknownEr
 	if why != nil {
 		err = fmt.Errorf("whether %q was made is not known yet: %s: %w", title, how, why)
 	}
-	return &UnknownError{&claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedUnknown, RetryAfter: min(left, retryIn), Err: err}}
+	return &UnknownError{&claim.StoreError{Kind: claim.Unavailable, Landed: claim.LandedUnknown, RetryAfter: min(max(0, left), retryIn), Err: err}}
 }

@@ -120,9 +120,10 @@ func TestAddOnce(t *testing.T) {
 						defer func() { n.stop() }()
 						n.mustAdd(api.AddRequest{Title: "work", Body: body}, "before") // of the same title
 						time.Sleep(time.Minute)
-						test.fault.Method, test.fault.Path, test.fault.Times = "POST", "/v1/pages", 1
-						test.fault.Match = func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }
-						w.notion.Inject(test.fault)
+						fault := test.fault
+						fault.Method, fault.Path, fault.Times = "POST", "/v1/pages", 1
+						fault.Match = func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }
+						w.notion.Inject(fault)
 						ask := api.AddRequest{Title: "work", Body: body}
 						added, err := n.Add(w.Context(), ask, "key")
 						got := ""

@@ -111,8 +111,44 @@ func without(all []string, one string) []string {
 	return out
 }
 
-// Nobody waits for answers any more once the task is finished, somebody else has it, or
-// two weeks are over.
+// What people answered is told also if the agent comes to ask for it only when the task is
+// somebody else's, or finished.
+func TestAnswersBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(w *world, n *node, id string){
+		"finished": func(w *world, _ *node, id string) {
+			w.edit(id, map[string]any{"status": option("status", "CANCELLED")})
+		},
+		"somebody else's": func(w *world, n *node, id string) {
+			w.edit(id, map[string]any{"status": option("status", "OPEN")})
+			time.Sleep(time.Minute)
+			n.mustClaim("Oracle", id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, 0, func(w *world) {
+				id := w.add("Alpha", nil)
+				n := w.daemon(func(c *config.Config) { c.Sync.Interval = 15 * time.Second })
+				defer n.stop()
+				n.mustClaim("Sandman", id)
+				_, err := n.ask("Sandman", id, "which?", "")
+				mustDo(w, err)
+				time.Sleep(2 * time.Minute)
+				w.say(id, "Ada", "the left one")
+				end(w, n, id)
+				time.Sleep(5 * time.Minute)
+				told := strings.Join(append(n.react("Sandman", time.Minute), n.react("Sandman", time.Minute)...), "; ")
+				if !strings.Contains(told, "comment Alpha from Ada: the left one") {
+					w.Errorf("Sandman is told %q", told)
+				}
+			})
+		})
+	}
+}
+
+// Nobody waits for answers any more once the task is finished, or somebody else has it, and
+// the comments were looked at once more; and once two weeks are over.
 func TestAskEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, n *node, id string){

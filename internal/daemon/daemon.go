@@ -70,6 +70,7 @@ type Daemon struct {
 	member     *member // nil without a cluster
 	server     *server.Server
 	metrics    *metrics.Metrics
+	tally      *tally
 	listen     net.Listener
 	scrapes    net.Listener // for metrics alone; nil without one
 	ears       ears
@@ -212,7 +213,8 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
 	})
-	led := ledger{Journal: d.journal, metrics: d.metrics, stored: func() {
+	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
+	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
 		for _, drain := range d.drains {
 			wake(drain.owed)
 		}
@@ -267,6 +269,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
+		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
 		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{

@@ -158,8 +158,9 @@ func TestMessages(t *testing.T) {
 		n = w.start(o)
 		n.wantInbox("Oracle", 2*time.Minute) // each once, restarts or not
 
-		// Another daemon's messages arrive, and what it says of claims does not.
-		id := w.add("ask @Oracle about it", nil)
+		// Another daemon's messages arrive, and what it says of claims does not. The task is
+		// nothing that Oracle could take meanwhile.
+		id := w.add("ask @Oracle about it", map[string]any{"claimed_by": text("rich_text", "Ghost")})
 		other := w.daemon(nil)
 		cl := other.mustClaim("Ghost", id)
 		send(other, "Ghost", "Oracle", "from afar")

@@ -19,6 +19,7 @@ import (
 type ledger struct {
 	*journal.Journal
 	metrics *metrics.Metrics
+	tally   *tally
 	stored  func()
 }
 

@@ -43,7 +43,9 @@ func (n *node) agent(name string) api.Agent {
 func TestMint(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
-		o := w.options(func(c *config.Config) { c.Names.Prefix, c.Names.Keep = "claude-chat", 24*time.Hour })
+		o := w.options(func(c *config.Config) {
+			c.Names.Prefix, c.Names.Keep, c.Sync.Interval = "claude-chat", 24*time.Hour, time.Hour
+		})
 		n := w.start(o)
 		time.Sleep(time.Second)
 		w.notion.ResetRequests()

@@ -87,6 +87,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	<-jobs.Done()
 	defer time.AfterFunc(drainTime, stopDraining).Stop()
 	loops.Wait()
+	if terr := d.tally.store(context.WithoutCancel(ctx)); terr != nil {
+		d.log.Warn("the last requests to Notion are not in the history", "error", terr)
+	}
 	return err
 }
 

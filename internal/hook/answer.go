@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Standing is what the daemon knows of the agent.
@@ -88,7 +90,7 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 	if err != nil {
 		return Answer{}
 	}
-	return Answer{Refusal: taken(e, conflicts)}
+	return Answer{Refusal: taken(e, s.Agent, conflicts)}
 }
 
 // greet says what the agent holds and what waits for it; nothing if there is nothing.
@@ -130,36 +132,83 @@ func remind(e Event, s Standing, m Memory) string {
 }
 
 // taken says whose the files are.
-func taken(e Event, conflicts []Conflict) string {
+func taken(e Event, agent string, conflicts []Conflict) string {
 	var b strings.Builder
-	for _, c := range conflicts {
-		fmt.Fprintf(&b, "dibs: %s is reserved by %s (%s) until %s", c.Path, c.Holder, c.Pattern, c.Until.Local().Format("15:04 MST"))
+	for i, c := range conflicts {
+		if i == maxConflicts {
+			fmt.Fprintf(&b, "dibs: and %d more\n", len(conflicts)-i)
+			break
+		}
+		fmt.Fprintf(&b, "dibs: %s is reserved by %s (%s) until %s", c.Path, others(c.Holder), others(c.Pattern), c.Until.Local().Format("15:04 MST"))
 		if e.Kind == PreCommit {
 			b.WriteString(": leave it out of the commit, or commit when it is free\n")
 		} else {
 			b.WriteString(": do something else until then, or ask with the tool send, or dibs send\n")
 		}
 	}
+	if agent == "" && len(conflicts) > 0 {
+		b.WriteString("dibs: your name is not known here: if that is you, set DIBS_AGENT to it, and never to another's\n")
+	}
 	return b.String()
+}
+
+const (
+	// maxConflicts is how many files that are somebody else's are named.
+	maxConflicts = 10
+	// maxOthers is how many characters are said of a text that somebody else wrote.
+	maxOthers = 100
+)
+
+// brackets are those of markup. Clients put what a hook says between tags of their own,
+// which nobody's title may end.
+var brackets = strings.NewReplacer("<", "‹", ">", "›")
+
+// others is a text that somebody else wrote, as far as it is said.
+func others(text string) string {
+	if runes := []rune(text); len(runes) > maxOthers {
+		text = string(runes[:maxOthers-1]) + "…"
+	}
+	return brackets.Replace(text)
 }
 
 func (c Claim) name() string {
 	if c.Key != "" {
-		return fmt.Sprintf("%s %q", c.Key, c.Title)
+		return fmt.Sprintf("%s %q", others(c.Key), others(c.Title))
 	}
-	return fmt.Sprintf("%q", c.Title)
+	return fmt.Sprintf("%q", others(c.Title))
 }
 
 func (c Claim) why() string {
 	if c.Why == "" {
 		return "somebody else has it"
 	}
-	return c.Why
+	return others(c.Why)
 }
 
 // mentioned reports whether a text speaks of the claim.
 func (c Claim) mentioned(text string) bool {
+	text = strings.ToLower(text)
 	return slices.ContainsFunc([]string{c.ID, c.Key, c.Title}, func(name string) bool {
-		return name != "" && strings.Contains(strings.ToLower(text), strings.ToLower(name))
+		return name != "" && speaksOf(text, strings.ToLower(name))
 	})
+}
+
+// speaksOf reports whether a name stands in a text by itself: T-3 does not in T-31.
+func speaksOf(text, name string) bool {
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, name)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(after)
+		if !ofWord(last) && !ofWord(next) {
+			return true
+		}
+		rest = after
+	}
+}
+
+func ofWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }

@@ -20,8 +20,8 @@ type Question struct {
 	At    time.Time `json:"at"`
 	// Until is when the agent is told no more.
 	Until time.Time `json:"until"`
-	// Last is set once a person has opened the task again: the comments are looked at
-	// once more then.
+	// Last is set once a person has opened the task again, or it is finished, or somebody
+	// has it: the comments are looked at once more then.
 	Last bool `json:"last,omitempty"`
 }
 
@@ -34,17 +34,18 @@ func Asked(e claim.Event) (Question, bool) {
 }
 
 // See says what the task shows of the answer to q at now; known is false for a task that
-// is not there any more. over says that there will be none: the task is finished, somebody
-// else has it, or the time is over. If a person has opened it, there is a trigger, and q
-// comes back as the last.
+// is not there any more. over says that the agent is told no more: there is no page to look
+// at, or the time is over. If the task is open again, or there will be no other answer
+// because it is finished or somebody has it, q comes back as the last; if a person has
+// opened it, with a trigger.
 func (q Question) See(t task.Task, known bool, now time.Time) (next Question, opened *Trigger, over bool) {
 	switch {
-	case !known, t.Trashed, t.Status.Finished(), now.After(q.Until),
-		t.Status == task.InProgress && t.ClaimedBy != q.Agent:
+	case !known, t.Trashed, now.After(q.Until):
 		return q, nil, true
-	case t.Status == task.InProgress && !q.Last:
-		q.Last = true // the agent has it again
-	case t.Status == task.Open && !q.Last:
+	case q.Last:
+	case t.Status == task.InProgress, t.Status.Finished():
+		q.Last = true
+	case t.Status == task.Open:
 		q.Last = true
 		opened = &Trigger{Type: Comment, Agent: q.Agent, At: now, Task: t, Text: Reopened, Key: "reopened " + q.ID}
 	}

@@ -63,7 +63,7 @@ func Sort(triggers []Trigger) {
 }
 
 // Everybody is the name by which a message is for all agents.
-const Everybody = "all"
+const Everybody = task.EveryAgent
 
 // MaxText is the longest text of a message, in bytes.
 const MaxText = 16 << 10

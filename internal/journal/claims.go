@@ -42,6 +42,11 @@ func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) err
 	if err := insertEvents(ctx, tx, events...); err != nil {
 		return err
 	}
+	if c.State == claim.Held && !c.Heartbeat.IsZero() {
+		if err := see(ctx, tx, c.Agent, c.Heartbeat); err != nil {
+			return err
+		}
+	}
 	if !c.State.Reserves() {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", c.ID); err != nil {
 			return err

@@ -30,7 +30,10 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
 		return insertEvents(ctx, tx, e)
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE events SET count = count + 1, body = json_set(body, '$.count', count + 1) WHERE seq = ?", seq)
-	return err
+	if err != nil {
+		return err
+	}
+	return count(ctx, tx, e, seq)
 }
 
 // sameDenial returns the row that a denial is counted in, 0 if it has one of its own.

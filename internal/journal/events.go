@@ -79,6 +79,9 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 		if err := question(ctx, tx, e); err != nil {
 			return err
 		}
+		if err := count(ctx, tx, e, seq); err != nil {
+			return err
+		}
 		for _, log := range e.Logs() {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (event, log, at) VALUES (?, ?, ?)", seq, log, millis(e.At)); err != nil {
 				return err

@@ -301,8 +301,10 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 		ready = 1
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO told (task_id, at, ready, body) VALUES (?, ?, ?, ?)
-		    ON CONFLICT (task_id) DO UPDATE SET at = excluded.at, ready = excluded.ready, body = excluded.body`, after.ID, millis(at), ready, string(body))
+		INSERT INTO told (task_id, at, ready, since, body) VALUES (?1, ?2, ?3, ?2 * ?3, ?4)
+		    ON CONFLICT (task_id) DO UPDATE
+		   SET at = excluded.at, ready = excluded.ready, since = iif(told.ready = 1, told.since * ?3, excluded.since), body = excluded.body`,
+		after.ID, millis(at), ready, string(body))
 	if err != nil {
 		return false, err
 	}

@@ -22,6 +22,9 @@ func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigg
 		if err := poll(ctx, tx, t); err != nil {
 			return err
 		}
+		if err := see(ctx, tx, t.Agent, t.At); err != nil {
+			return err
+		}
 		if out, err = collect(ctx, tx, scanTrigger, `
 			SELECT body FROM triggers WHERE taker = ? AND state = 'processing' ORDER BY seq`, t.Taker); err != nil || len(out) > 0 {
 			inbox.Sort(out)

@@ -250,7 +250,7 @@ func TestOpenRefuses(t *testing.T) {
 func filled(t *testing.T, path string) []byte {
 	t.Helper()
 	j := open(t, path)
-	for range 100 {
+	for range 200 {
 		grant(t, j, attempt("Sandman", task.ID(claim.NewID(t0)), t0), t0)
 	}
 	if err := j.Close(); err != nil {

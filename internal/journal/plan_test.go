@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/creation"
+	"dibs/internal/history"
 	"dibs/internal/inbox"
 	"dibs/internal/names"
 	"dibs/internal/task"
@@ -129,6 +130,10 @@ func callAll(t *testing.T, j *Journal) {
 		note(j.Retry(ctx, item, now, nil))
 		note(j.Delivered(ctx, item, now))
 	}
+	note(j.Record(ctx, claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindCompleted, Agent: "Sandman", Task: "a"}))
+	note(j.CountRequests(ctx, now, 3))
+	check(j.History(ctx, history.Last(now, 6, 72)))
+	check(j.Agents(ctx, history.Asking{Limit: 500}))
 	trigger := inbox.Trigger{Type: inbox.Message, Agent: "Oracle", At: now, Key: "k"}
 	check(j.AddTriggers(ctx, trigger, inbox.Available("Oracle", now)))
 	note(j.Send(ctx, claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindMessage, Holder: "Oracle"}, trigger))

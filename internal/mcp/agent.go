@@ -58,11 +58,9 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 	if err != nil {
 		return nil, 0, err
 	}
-	list, err := daemon.Claims(ctx, a.name)
-	if err != nil {
+	if held, err = heldBy(ctx, daemon, a.name); err != nil {
 		return nil, 0, err
 	}
-	held = slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held })
 	for _, c := range held {
 		// One whose keeper lives, or that never had one, is left as it is.
 		if _, err := daemon.Renew(ctx, string(c.ID), api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}, ""); err != nil {
@@ -95,6 +93,12 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 		}
 	}
 	return held, over, nil
+}
+
+// heldBy returns what an agent holds.
+func heldBy(ctx context.Context, daemon *client.Client, name string) ([]api.Claim, error) {
+	list, err := daemon.Claims(ctx, name)
+	return slices.DeleteFunc(list.Claims, func(c api.Claim) bool { return c.State != claim.Held }), err
 }
 
 // ended notes the end of a claim that the agent did not end itself; false if that is known.

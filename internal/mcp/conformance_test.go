@@ -25,16 +25,16 @@ var scenarios = []string{
 
 // TestConformance has the protocol's own suite look at the server. The suite speaks HTTP
 // only, so that the server is put behind the SDK's. .ci/mcp installs the suite, in the
-// folder that DIBS_MCP_CLIENTS names.
+// folder that TEST_CLIENTS names.
 func TestConformance(t *testing.T) {
-	dir := os.Getenv("DIBS_MCP_CLIENTS")
+	dir := os.Getenv("TEST_CLIENTS")
 	switch {
 	case testing.Short():
 		t.Skip("takes seconds: left out with -short")
 	case dir == "" && os.Getenv("CI") == "true":
-		t.Fatal("DIBS_MCP_CLIENTS is not set: export DIBS_MCP_CLIENTS=$(.ci/mcp)")
+		t.Fatal("TEST_CLIENTS is not set: export TEST_CLIENTS=$(.ci/mcp)")
 	case dir == "":
-		t.Skip("the suite is not there: export DIBS_MCP_CLIENTS=$(.ci/mcp)")
+		t.Skip("the suite is not there: export TEST_CLIENTS=$(.ci/mcp)")
 	}
 	b := mcp.New(t.Context(), mcp.Options{
 		Agent: "Sandman", Version: "test", Log: slog.New(slog.DiscardHandler),

@@ -37,13 +37,28 @@ func (b *Bridge) agent(ctx context.Context, who caller) (*agent, error) {
 	defer b.mu.Unlock()
 	a, known := b.agents[name]
 	if !known {
-		a = &agent{name: name, told: make(map[claim.ID]api.Claim)}
+		a = newAgent(name)
 		b.agents[name] = a
 		if len(b.agents) <= maxWatched {
 			b.tasks.Go(func() { b.watch(a) })
 		}
 	}
 	return a, nil
+}
+
+func newAgent(name string) *agent { return &agent{name: name, told: make(map[claim.ID]api.Claim)} }
+
+// isAnother reports whether an agent that is named is another one than the one that asks,
+// and none that the bridge works for: what it holds is nothing for this bridge to keep. A
+// bridge that has no name of its own works for whoever is named.
+func (b *Bridge) isAnother(who caller) bool {
+	if task.ValidateAgent(who.name) != nil || who.name == b.options.Agent {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, known := b.agents[who.name]
+	return !known && (b.options.Agent != "" || b.options.Session(who.thread) != "")
 }
 
 // nameOf returns the name of a session's agent: the same one whenever the session asks, and

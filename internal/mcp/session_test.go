@@ -295,3 +295,23 @@ func TestResources(t *testing.T) {
 		}
 	})
 }
+
+// TestAnothersTasks asks what another agent holds: that is none of the asker's, who does
+// not hear that it is.
+func TestAnothersTasks(t *testing.T) {
+	inWorld(t, []string{"Write"}, func(w *world) {
+		oracle := w.connect(mcp.Options{Agent: "Oracle"})
+		defer oracle.close()
+		oracle.must("claim_task", `{}`)
+		for _, o := range []mcp.Options{{Agent: "Sandman"}, {Session: func(string) string { return "one" }}} {
+			s := w.connect(o)
+			defer s.close()
+			for _, args := range []string{`{"agent":"Oracle"}`, `{"agent":"Oracle","mine":true}`} {
+				a := s.must("list_tasks", args)
+				if strings.Contains(a.text, "NOTE") || a.fields["notices"] != nil || a.fields["agent"] != "Oracle" || strings.Contains(args, "mine") != strings.Contains(a.text, "“Write”") {
+					w.Errorf("%s: %s", args, a.text)
+				}
+			}
+		}
+	})
+}

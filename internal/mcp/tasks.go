@@ -52,7 +52,13 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 	case in.Mine && (in.Status != "" || !in.filter().Empty()):
 		return "", out, usagef("mine goes with no filter")
 	case in.Mine:
-		held, _, err := c.look(c, c.agent)
+		var held []api.Claim
+		var err error
+		if c.about {
+			held, err = heldBy(c, c.daemon, c.agent.name)
+		} else {
+			held, _, err = c.look(c, c.agent)
+		}
 		if err != nil {
 			return "", out, err
 		}

@@ -72,8 +72,11 @@ func called(t Task) string {
 	if t.Title == "" {
 		return name
 	}
-	return name + " “" + beginning(t.Title) + "”"
+	return name + " “" + beginning(quotes.Replace(t.Title)) + "”"
 }
+
+// quotes are those that a title stands between: it ends where they say.
+var quotes = strings.NewReplacer("“", `"`, "”", `"`)
 
 // maxTitle is how many characters of a title are said.
 const maxTitle = 80

@@ -51,6 +51,8 @@ type call struct {
 	agent  *agent
 	daemon *client.Client
 	req    *sdk.CallToolRequest
+	// about is set if the call only asks about the agent, who is not the one that asks.
+	about bool
 }
 
 // kind says what a tool does to its environment.
@@ -90,14 +92,22 @@ func add[In interface{ who() string }, Out any, Answer interface {
 		if c.daemon, err = b.options.Daemon(); err != nil {
 			return failed(ctx, err, nil), nil
 		}
-		if c.agent, err = b.agent(ctx, caller{name: args.who(), thread: threadOf(req.Params.GetMeta())}); err != nil {
+		who := caller{name: args.who(), thread: threadOf(req.Params.GetMeta())}
+		if c.about = name == "list_tasks" && b.isAnother(who); c.about {
+			c.agent, who.name = newAgent(who.name), ""
+		}
+		asks, err := b.agent(ctx, who)
+		if err != nil {
 			return failed(ctx, cmp.Or(wrong, err), nil), nil
 		}
+		if !c.about {
+			c.agent = asks
+		}
 		if wrong != nil {
-			return failed(ctx, wrong, b.news(ctx, c.agent)), nil
+			return failed(ctx, wrong, b.news(ctx, asks)), nil
 		}
 		text, out, err := do(c, args)
-		news := b.news(ctx, c.agent)
+		news := b.news(ctx, asks)
 		if err != nil {
 			return failed(ctx, err, news), nil
 		}

@@ -41,13 +41,6 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// How long a reservation lasts at the most, and one without a claim or process that does
-// not say how long.
-const (
-	MaxFor     = 24 * time.Hour
-	DefaultFor = 30 * time.Minute
-)
-
 // Book knows what is reserved. It is safe for concurrent use.
 type Book struct {
 	config Config
@@ -96,20 +89,6 @@ func entryOf(r Reservation) (entry, error) {
 		}
 	}
 	return e, nil
-}
-
-// Request asks for a reservation.
-type Request struct {
-	Agent   string
-	UID     int
-	Targets []Target
-	Folder  string
-	Shared  bool
-	// For is how long; zero for as long as the claim or the process lasts, or for
-	// DefaultFor if there is neither.
-	For     time.Duration
-	Claim   claim.ID
-	Process alive.Process
 }
 
 // Reserve reserves all that r asks for, or nothing. To ask for the same again renews it.
@@ -174,40 +153,6 @@ func (b *Book) put(ctx context.Context, e entry, in int, news ...Event) error {
 	b.rouse()
 	b.config.Told()
 	return nil
-}
-
-// check reports a request that cannot be.
-func (r Request) check() error {
-	invalid := func(format string, args ...any) error {
-		return &InvalidError{Detail: fmt.Sprintf(format, args...)}
-	}
-	total := 0
-	for _, t := range r.Targets {
-		if len(t.Text) > MaxText {
-			return invalid("a pattern of %d bytes: want at most %d", len(t.Text), MaxText)
-		}
-		total += len(t.Text)
-	}
-	switch {
-	case len(r.Targets) == 0 || len(r.Targets) > MaxPatterns:
-		return invalid("%d patterns: want 1 to %d at a time; reserve a folder, such as src/, for more files", len(r.Targets), MaxPatterns)
-	case total > MaxTexts:
-		return invalid("patterns of %d bytes together: want at most %d", total, MaxTexts)
-	case r.For < 0 || r.For > MaxFor:
-		return invalid("for %v: want a time up to %v", r.For, MaxFor)
-	}
-	return nil
-}
-
-// lasts is how long the reservation lasts at the most.
-func (r Request) lasts() time.Duration {
-	switch {
-	case r.For > 0:
-		return r.For
-	case r.Claim != "" || r.Process != (alive.Process{}):
-		return MaxFor
-	}
-	return DefaultFor
 }
 
 // bound looks whether the claim of a reservation lives.

@@ -59,8 +59,10 @@ const (
 	again = time.Second
 	// insist is for how long it is told what became of a task.
 	insist = time.Minute
-	// longestPause is the longest pause after commands that wanted to be tried later.
-	longestPause = 5 * time.Minute
+	// shortestPause and longestPause are for how long a task is passed over that is to be
+	// tried later: the first time, and at most.
+	shortestPause = 5 * time.Second
+	longestPause  = 5 * time.Minute
 )
 
 // Run claims and runs. It returns the code that the command ended with; with Loop, 0 if
@@ -71,8 +73,9 @@ const (
 // signals that came, which it gets too.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	o.Claim.PID = os.Getpid()
-	for done, later := 0, 0; ; done++ {
-		cl, err := o.claim(ctx)
+	var put later
+	for done := 0; ; done++ {
+		cl, err := o.claim(ctx, &put)
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
 			return 0, nil
 		}
@@ -91,27 +94,31 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		case ctx.Err() != nil:
 			return code, nil
 		}
-		if later++; code != TryLater {
-			later = 0
-			continue
-		}
-		// The task is ready again, and the next one to be had.
-		if !pause(ctx, min(longestPause, 5*time.Second<<min(later-1, 10))) {
-			return code, nil
+		if code == TryLater {
+			put.add(cl.Task.ID)
 		}
 	}
 }
 
-// claim asks for a task. One who wants to wait for ever waits for a daemon, too.
-func (o Options) claim(ctx context.Context) (api.Claim, error) {
-	// A daemon that goes away without an answer may have granted a claim.
-	key := "run " + ulid.Make().String()
+// claim asks for a task, and passes over those that are to be tried later while others
+// are ready. One who wants to wait for ever waits for a daemon, too.
+func (o Options) claim(ctx context.Context, later *later) (api.Claim, error) {
+	// A daemon that goes away without an answer may have granted a claim: it is asked
+	// the same under the same key.
+	request, due, key := o.request(later)
 	for said := false; ; {
-		cl, err := o.Daemon.Claim(ctx, o.Claim, key)
+		asked := time.Now()
+		cl, err := o.Daemon.Claim(ctx, request, key)
 		wait := again
 		p, refused := errors.AsType[*api.Problem](err)
 		_, away := errors.AsType[*client.UnreachableError](err)
 		switch {
+		case refused && p.Code == api.Code(claim.CodeNothingReady) && due > 0 && ctx.Err() == nil:
+			if !pause(ctx, due-time.Since(asked)) {
+				return api.Claim{}, context.Cause(ctx)
+			}
+			request, due, key = o.request(later)
+			continue
 		case err == nil || !o.Loop || o.Claim.WaitSeconds == 0 || ctx.Err() != nil:
 			return cl, err
 		case refused && p.Code == api.Code(claim.CodeNothingReady):
@@ -130,6 +137,16 @@ func (o Options) claim(ctx context.Context) (api.Claim, error) {
 			return api.Claim{}, context.Cause(ctx)
 		}
 	}
+}
+
+// request is what is asked for now, under a key of its own. due is when the first of the
+// tasks that it passes over will do again; zero if it passes over none.
+func (o Options) request(later *later) (r api.ClaimRequest, due time.Duration, key string) {
+	r = o.Claim
+	if r.Except, due = later.pending(); due > 0 {
+		r.WaitSeconds = min(r.WaitSeconds, due.Seconds())
+	}
+	return r, due, "run " + ulid.Make().String()
 }
 
 // pause waits, and reports whether ctx is still going.

@@ -14,6 +14,9 @@ const maxAgentName = 100
 // AutoAgent stands, where a name is given, for one that the daemon mints. No agent has it.
 const AutoAgent = "auto"
 
+// EveryAgent stands for all agents, where a message is addressed. No agent has that name.
+const EveryAgent = "all"
+
 // ValidateAgent reports why name cannot be an agent's name. A name is written
 // to Notion and printed to terminals as it is, and compared exactly, so it is
 // kept to 1 to 100 visible characters without spaces around them: no two names that
@@ -24,6 +27,8 @@ func ValidateAgent(name string) error {
 		return errors.New("an agent's name is empty")
 	case name == AutoAgent:
 		return fmt.Errorf("%q is no agent's name: it asks for one to be minted, as --agent auto and POST /v1/agents do", name)
+	case name == EveryAgent:
+		return fmt.Errorf("%q is no agent's name: a message to it goes to everybody", name)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("agent name %q is not valid UTF-8", name)
 	case utf8.RuneCountInString(name) > maxAgentName:

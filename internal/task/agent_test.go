@@ -22,6 +22,7 @@ func TestValidateAgent(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"", "empty"},
 		{"auto", "asks for one to be minted"},
+		{"all", "goes to everybody"},
 		{strings.Repeat("é", 101), "101 characters"},
 		{"Sand\xffman", "not valid UTF-8"},
 		{"Sand\nman", "control character"},

@@ -238,6 +238,14 @@ func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (
 	return answer[broker.Identity](ctx, b, "IdentifySession", session, uid)
 }
 
+func (b *Broker) History(ctx context.Context, hours, points int) (broker.History, error) {
+	return answer[broker.History](ctx, b, "History", hours, points)
+}
+
+func (b *Broker) Agents(ctx context.Context, days int) ([]broker.Doing, error) {
+	return answer[[]broker.Doing](ctx, b, "Agents", days)
+}
+
 func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error) {
 	return answer[reserve.Reservation](ctx, b, "Reserve", r, of)
 }

@@ -163,9 +163,11 @@ func (q query) add(name, value string) {
 	}
 }
 
-func (q query) addLimit(limit int) {
-	if limit != 0 {
-		q.add("limit", strconv.Itoa(limit))
+func (q query) addLimit(limit int) { q.addNumber("limit", limit) }
+
+func (q query) addNumber(name string, n int) {
+	if n != 0 {
+		q.add(name, strconv.Itoa(n))
 	}
 }
 

@@ -137,6 +137,12 @@ type Broker interface {
 	// IdentifySession says so of the agent whose name a session has.
 	IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error)
 
+	// History returns what happened in the last hours, in at most that many steps.
+	History(ctx context.Context, hours, points int) (broker.History, error)
+
+	// Agents returns the agents seen in the last days, the one last seen first.
+	Agents(ctx context.Context, days int) ([]broker.Doing, error)
+
 	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
 	// the user may not act as agent. uid is -1 where it is not known.
 	Authorize(agent string, uid int) error

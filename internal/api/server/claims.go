@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -113,6 +114,16 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	}
 	if !in.Body.Filter.Empty() && in.Body.Task != "" {
 		return nil, invalid("body.task", errors.New("a filter (priority, where, text) goes with the next ready task, not with one that is named"))
+	}
+	if len(in.Body.Except) > 0 && in.Body.Task != "" {
+		return nil, invalid("body.except", errors.New("it goes with the next ready task, not with one that is named"))
+	}
+	for i, s := range in.Body.Except {
+		id, err := task.ParseID(s)
+		if err != nil {
+			return nil, invalid(fmt.Sprintf("body.except[%d]", i), err)
+		}
+		request.Except = append(request.Except, id)
 	}
 	var err error
 	if request.Keeper, err = keeperOf(ctx, in.Body.Keeper); err != nil {

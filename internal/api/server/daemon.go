@@ -71,8 +71,8 @@ func (s *Server) logEntries(ctx context.Context, in *struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
 	Task  string `query:"task" doc:"Only about this task"`
 	Claim string `query:"claim" doc:"Only about this claim"`
-	After string `query:"after" doc:"Only after the entry with this id"`
-	Limit int    `query:"limit" minimum:"0" doc:"The newest that many; 0 is a hundred"`
+	After string `query:"after" doc:"Only after the entry with this id; 00000000000000000000000000 stands before the first"`
+	Limit int    `query:"limit" minimum:"0" doc:"The newest that many, or with after the first; 0 is a hundred"`
 }) (*logOutput, error) {
 	filter := api.LogFilter{Agent: in.Agent, After: in.After, Limit: in.Limit}
 	var err error

@@ -51,6 +51,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	s.eventRoutes(own)
 	s.inboxRoutes(own)
 	s.nameRoutes(own)
+	s.historyRoutes(own)
 	s.reservationRoutes(own)
 	s.addRoutes(own)
 

@@ -1,11 +1,7 @@
 package server_test
 
 import (
-	"encoding/json"
 	"errors"
-	"maps"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +10,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/history"
 	"dibs/internal/inbox"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
@@ -200,6 +197,40 @@ func TestRoutes(t *testing.T) {
 				Agent: "agent-7K9X", UID: 1000, Lost: []claim.Claim{ended},
 			}}},
 			status: 200, want: `{"agent":"agent-7K9X","uid":1000,"allowed":true,"claims":[],"max_per_agent":0,"lost":[` + endedJSON + `],"inbox":0}`,
+		},
+		{
+			name: "agents", method: "GET", path: "/v1/agents",
+			calls: []apitest.Call{{Method: "Agents", Args: []any{7}, Result: []broker.Doing{
+				{Agent: history.Agent{Name: "Sandman", Seen: noon, Done: 2, Median: new(1500 * time.Millisecond)}, Claims: []claim.Claim{held()}, Waiting: 3},
+				{Agent: history.Agent{Name: "Oracle", Seen: noon.Add(-time.Hour)}},
+			}}},
+			status: 200, want: `{"agents":[` +
+				`{"agent":"Sandman","claims":[` + heldJSON + `],"done_today":2,"median_seconds":1.5,"last_seen":"2026-11-20T11:58:30.000Z","inbox":3},` +
+				`{"agent":"Oracle","claims":[],"done_today":0,"last_seen":"2026-11-20T10:58:30.000Z","inbox":0}]}`,
+		},
+		{
+			name: "no agents", method: "GET", path: "/v1/agents?days=30",
+			calls:  []apitest.Call{{Method: "Agents", Args: []any{30}}},
+			status: 200, want: `{"agents":[]}`,
+		},
+		{
+			name: "history", method: "GET", path: "/v1/history?hours=1&points=10",
+			calls: []apitest.Call{{Method: "History", Args: []any{1, 10}, Result: broker.History{
+				Window: history.Window{From: noon, Step: 10 * time.Minute, Points: 2}, Budget: 1800,
+				Steps: []history.Counts{
+					{history.Granted: 2, history.Lost: 1, history.Denied("held"): 7, history.Waited(0): 2},
+					{history.Completed: 3, history.Failed: 4, history.Swept: 5, history.Requests: 6, history.Denied("lost_race"): 8},
+				},
+			}}},
+			status: 200, want: `{"from":"2026-11-20T11:58:30.000Z","to":"2026-11-20T12:18:30.000Z","step_seconds":600,` +
+				`"granted":[2,0],"completed":[0,3],"failed":[0,4],"denied":{"held":[7,0],"lost_race":[0,8]},"lost":[1,0],"swept":[0,5],` +
+				`"wait_seconds_p50":[0,null],"wait_seconds_p90":[0,null],"requests":[0,6],"budget":1800}`,
+		},
+		{
+			name: "history of no length given", method: "GET", path: "/v1/history",
+			calls:  []apitest.Call{{Method: "History", Args: []any{6, 72}}},
+			status: 200, want: `{"from":"0001-01-01T00:00:00.000Z","to":"0001-01-01T00:00:00.000Z","step_seconds":0,` +
+				`"granted":[],"completed":[],"failed":[],"denied":{},"lost":[],"swept":[],"wait_seconds_p50":[],"wait_seconds_p90":[],"requests":[],"budget":0}`,
 		},
 		{
 			name: "send", method: "POST", path: "/v1/messages", body: `{"from":"Sandman","to":"Oracle","text":"hello"}`,
@@ -414,25 +445,6 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
 		},
 		{
-			name: "cluster", method: "GET", path: "/v1/cluster",
-			calls: []apitest.Call{{Method: "Cluster", Result: api.Cluster{
-				Members:       []api.Member{{Name: "north", Leader: true, SeenAt: api.Time{Time: noon}, RequestsPerMinute: 12, Self: true}, {Name: "south"}},
-				ClusterStatus: api.ClusterStatus{Name: "north", Etcd: []string{"http://e:2379"}, LastError: "away"},
-			}}},
-			status: 200, want: `{"members":[{"name":"north","leader":true,"seen_at":"2026-11-20T11:58:30.000Z","requests_per_minute":12,"self":true},` +
-				`{"name":"south","leader":false,"requests_per_minute":0}],"name":"north","etcd":["http://e:2379"],"last_error":"away"}`,
-		},
-		{
-			name: "no cluster", method: "GET", path: "/v1/cluster",
-			calls:  []apitest.Call{{Method: "Cluster", Result: api.Cluster{}}},
-			status: 200, want: `{"members":[]}`,
-		},
-		{
-			name: "adopt", method: "POST", path: "/v1/cluster/adopt",
-			calls:  []apitest.Call{{Method: "AdoptCluster", Result: api.Cluster{ClusterStatus: api.ClusterStatus{Name: "north", Etcd: []string{"http://e:2379"}}}}},
-			status: 200, want: `{"members":[],"name":"north","etcd":["http://e:2379"]}`,
-		},
-		{
 			name: "sync", method: "POST", path: "/v1/sync",
 			calls:  []apitest.Call{{Method: "Sync", Args: []any{false}, Result: api.Sync{Read: 1}}},
 			status: 200, want: `{"full":false,"read":1,"changed":0,"gone":0,"tasks":0}`,
@@ -490,82 +502,4 @@ func TestRoutes(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDescription(t *testing.T) {
-	inBubble(t, "openapi", func(t *testing.T) {
-		f := start(t)
-		got := f.must("GET", "/openapi.json", "")
-		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/openapi+json" {
-			t.Fatalf("status %d, type %q", got.status, got.header.Get("Content-Type"))
-		}
-		type schema struct {
-			Ref        string                     `json:"$ref"`
-			Type       any                        `json:"type"`
-			Format     string                     `json:"format"`
-			Properties map[string]json.RawMessage `json:"properties"`
-		}
-		var doc struct {
-			Info  struct{ Version string }
-			Paths map[string]map[string]struct {
-				Responses map[string]struct {
-					Content map[string]struct{ Schema schema }
-				}
-			}
-			Components struct{ Schemas map[string]schema }
-		}
-		if err := json.Unmarshal([]byte(got.body), &doc); err != nil {
-			t.Fatal(err)
-		}
-		if doc.Info.Version != "v1.2.3" {
-			t.Errorf("version %q", doc.Info.Version)
-		}
-		var operations []string
-		for path, methods := range doc.Paths {
-			for method, op := range methods {
-				operations = append(operations, strings.ToUpper(method)+" "+path)
-				if ref := op.Responses["default"].Content["application/problem+json"].Schema.Ref; ref != "#/components/schemas/Problem" {
-					t.Errorf("%s %s: the schema of errors is %q", method, path, ref)
-				}
-			}
-		}
-		slices.Sort(operations)
-		want := []string{
-			"DELETE /v1/reservations/{id}", "GET /v1/agents/{name}", "GET /v1/claims", "GET /v1/claims/{id}", "GET /v1/claims/{id}/alive", "GET /v1/cluster", "GET /v1/events", "GET /v1/log", "GET /v1/reservations", "GET /v1/status", "GET /v1/tasks", "GET /v1/tasks/{id}",
-			"GET /v1/tasks/{id}/content",
-			"POST /v1/ack", "POST /v1/agents", "POST /v1/agents/{name}/ack", "POST /v1/agents/{name}/poll",
-			"POST /v1/claims", "POST /v1/claims/{id}/ask", "POST /v1/claims/{id}/block", "POST /v1/claims/{id}/complete", "POST /v1/claims/{id}/fail",
-			"POST /v1/claims/{id}/release", "POST /v1/claims/{id}/renew", "POST /v1/claims/{id}/review", "POST /v1/cluster/adopt", "POST /v1/messages", "POST /v1/reservations", "POST /v1/reservations/check", "POST /v1/sweep", "POST /v1/sync",
-			"POST /v1/tasks", "POST /v1/tasks/{id}/accept", "POST /v1/tasks/{id}/comments", "POST /v1/tasks/{id}/decline", "POST /v1/tasks/{id}/offer",
-			"POST /v1/tasks/{id}/reopen",
-		}
-		if diff := cmp.Diff(want, operations); diff != "" {
-			t.Errorf("operations (-want +got):\n%s", diff)
-		}
-		// Programs made from the description have types of these names.
-		names := slices.Sorted(maps.Keys(doc.Components.Schemas))
-		want = []string{
-			"AcceptRequest", "AckRequest", "Acked", "AddRequest", "Added", "Agent", "AskRequest", "BlockRequest", "CheckRequest", "CheckTarget", "Checked", "Claim", "ClaimRequest", "Claims", "Cluster", "ClusterStatus",
-			"Comment", "CommentRequest", "Commented", "CompleteRequest", "DeclineRequest", "Event", "Events",
-			"FailRequest", "Fault", "FeedEvent", "Member", "Message", "MessageRequest", "MintRequest", "Minted", "MirrorStatus", "NotionStatus", "Offer", "OfferRequest", "Offered",
-			"OutboxStatus", "PolicyStatus", "PollRequest", "Problem", "ReadToWrite", "RenewRequest", "ReopenRequest", "Reopened",
-			"Reservation", "Reservations", "ReserveRequest", "ReserveTarget", "Reserved", "ReviewRequest", "Spot", "Status", "StopRequest", "Summary", "Sweep", "Swept",
-			"Sync", "SyncProgress", "SyncRequest", "Task", "TaskContent", "TaskRef", "Tasks", "Trigger", "Triggers", "Waited",
-		}
-		if diff := cmp.Diff(want, names); diff != "" {
-			t.Errorf("schemas (-want +got):\n%s", diff)
-		}
-		if doc.Components.Schemas["FeedEvent"].Properties["changed"] == nil || doc.Components.Schemas["Event"].Properties["against"] == nil {
-			t.Error("FeedEvent is not what happens to tasks, or Event is not an entry of the log")
-		}
-		for _, name := range []string{"id", "title", "status", "content", "comments", "written_by"} {
-			if doc.Components.Schemas["TaskContent"].Properties[name] == nil {
-				t.Errorf("TaskContent has no %s", name)
-			}
-		}
-		var at schema
-		if err := json.Unmarshal(doc.Components.Schemas["Claim"].Properties["expires_at"], &at); err != nil || at.Format != "date-time" {
-			t.Errorf("expires_at is described as %+v (%v), want a date-time", at, err)
-		}
-	})
 }

@@ -3,6 +3,7 @@ package claimtest
 import (
 	"context"
 	"sync"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
@@ -67,7 +68,7 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 		return
 	}
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
-	reopens := f.race.reopens && kind == claimsim.Openings && nobodys(t)
+	reopens := f.race.reopens && kind == claimsim.Openings && f.nobodys(t)
 	if !f.own[plain(t.Token)] && !over && !reopens {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
@@ -75,9 +76,13 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	}
 }
 
-// nobodys reports whether nobody can claim the task: it may be reopened.
-func nobodys(t task.Task) bool {
-	return waits(t.Status) && !t.Trashed || t.Status == task.InProgress && t.ClaimedBy == "" && t.Token == ""
+// nobodys reports whether nobody can claim the task, and no agent has it for all that its
+// daemon knows: it may be reopened.
+func (f *fence) nobodys(t task.Task) bool {
+	tok := claim.ParseToken(t.Token)
+	shown := tok.ID != "" && !tok.Done && !f.race.over(tok.ID) &&
+		(t.ClaimedAt.IsZero() || !time.Now().After(f.race.Policy.StaleAt(t.ClaimedAt, f.race.Policy.LeaseOf(t))))
+	return !t.Trashed && !shown && (waits(t.Status) || t.Status == task.InProgress && t.ClaimedBy == "")
 }
 
 // finishes reports whether the daemon is at ending a claim on the task.

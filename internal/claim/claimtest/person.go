@@ -51,7 +51,7 @@ func (r *race) person(ctx context.Context, rnd *rand.Rand) {
 		id := r.pages[rnd.IntN(len(r.pages))]
 		t := r.register.Page(id)
 		stuck := t.Trashed || waits(t.Status) ||
-			t.ClaimedBy != "" && t.ClaimedAt.IsZero() || t.ClaimedBy == "" && t.Status == task.InProgress
+			claim.Assignee(t) != "" || t.ClaimedBy != "" && t.ClaimedAt.IsZero() || t.ClaimedBy == "" && t.Status == task.InProgress
 		switch acts := r.faulty.Load(); {
 		case acts && waits(t.Status) && rnd.IntN(2) == 0:
 			r.edit(id, func(t *task.Task) bool { t.Status = task.Open; return false })

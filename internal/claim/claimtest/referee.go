@@ -124,6 +124,16 @@ func (r *race) closed(id claim.ID) bool {
 	return false
 }
 
+// over reports whether a claim has ended for its daemon, or was given up there.
+func (r *race) over(id claim.ID) bool {
+	for _, n := range r.daemons {
+		if c, err := n.Load().Ledger.Claim(context.Background(), id); err == nil {
+			return c.State == claim.Ended || c.State.GivenUp()
+		}
+	}
+	return false
+}
+
 // wrong notes what must not have happened. r.mu is held.
 func (r *race) wrong(format string, args ...any) {
 	r.Wrong = append(r.Wrong, fmt.Sprintf("seed %d, after %v: ", r.Seed, time.Since(r.began))+fmt.Sprintf(format, args...))

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/history"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type (
+	agentsOutput  struct{ Body api.Agents }
+	historyOutput struct{ Body api.History }
+)
+
+func (s *Server) historyRoutes(o operations) {
+	add(o, huma.Operation{
+		OperationID: "list-agents", Method: http.MethodGet, Path: "/v1/agents",
+		Summary: "The agents seen lately, with what they hold and how they do; Notion is not asked",
+	}, s.agents)
+	add(o, huma.Operation{
+		OperationID: "history", Method: http.MethodGet, Path: "/v1/history",
+		Summary: "What happened in the last hours, as numbers in steps of time; Notion is not asked",
+	}, s.history)
+}
+
+func (s *Server) agents(ctx context.Context, in *struct {
+	Days int `query:"days" minimum:"1" maximum:"30" default:"7" doc:"Only agents seen in that many days"`
+}) (*agentsOutput, error) {
+	agents, err := s.broker.Agents(ctx, in.Days)
+	if err != nil {
+		return nil, err
+	}
+	return &agentsOutput{api.Agents{Agents: each(agents, s.summaryOf)}}, nil
+}
+
+func (s *Server) summaryOf(a broker.Doing) api.AgentSummary {
+	out := api.AgentSummary{
+		Agent: a.Name, Claims: each(a.Claims, s.claimOf), DoneToday: a.Done, LastSeen: s.localTime(a.Seen), Inbox: a.Waiting,
+	}
+	if a.Median != nil {
+		out.MedianSeconds = new(a.Median.Seconds())
+	}
+	return out
+}
+
+func (s *Server) history(ctx context.Context, in *struct {
+	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
+	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
+}) (*historyOutput, error) {
+	h, err := s.broker.History(ctx, in.Hours, in.Points)
+	if err != nil {
+		return nil, err
+	}
+	return &historyOutput{s.historyOf(h)}, nil
+}
+
+func (s *Server) historyOf(h broker.History) api.History {
+	number := func(name history.Name) []int {
+		return each(h.Steps, func(c history.Counts) int { return c[name] })
+	}
+	wait := func(part float64) []*float64 {
+		return each(h.Steps, func(c history.Counts) *float64 {
+			if waited, ok := c.Wait(part); ok {
+				return new(waited.Round(time.Millisecond).Seconds())
+			}
+			return nil
+		})
+	}
+	out := api.History{
+		From: s.localTime(h.From), To: s.localTime(h.To()), StepSeconds: int(h.Step.Seconds()),
+		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
+		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
+		WaitP50: wait(0.5), WaitP90: wait(0.9),
+		Requests: number(history.Requests), Budget: h.Budget,
+	}
+	for _, step := range h.Steps {
+		for name := range step {
+			if code, ok := name.Code(); ok && out.Denied[string(code)] == nil {
+				out.Denied[string(code)] = number(name)
+			}
+		}
+	}
+	return out
+}

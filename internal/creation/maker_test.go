@@ -1,0 +1,119 @@
+package creation_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/creation"
+	"dibs/internal/task"
+)
+
+// board is a database of tasks in which a request that makes one waits for its turn, and
+// gets no answer. The page is there for queries some time later.
+type board struct {
+	turn, behind time.Duration
+
+	mu    sync.Mutex
+	sent  int
+	pages map[string]time.Time // when each can be found, by the creation's id
+}
+
+func (b *board) Plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
+
+func (b *board) Find(_ context.Context, s creation.Sought) ([]creation.Found, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.pages[s.ID]; ok && !time.Now().Before(at) {
+		return []creation.Found{{Reading: claim.Reading{Task: task.Task{ID: task.ID(s.ID), Title: s.Title}}, Sure: true}}, nil
+	}
+	return nil, nil
+}
+
+func (b *board) Get(_ context.Context, id task.ID) (claim.Reading, error) {
+	return claim.Reading{Task: task.Task{ID: id}}, nil
+}
+
+func (b *board) Now() time.Time { return time.Now() }
+
+type plan struct{ *board }
+
+func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
+	time.Sleep(p.turn)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent++
+	p.pages[id] = time.Now().Add(p.behind)
+	return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
+}
+
+// memory is a storage of one creation.
+type memory struct {
+	mu   sync.Mutex
+	made *creation.Creation
+}
+
+func (m *memory) Creation(context.Context, int, string) (creation.Creation, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made == nil {
+		return creation.Creation{}, false, nil
+	}
+	return *m.made, true, nil
+}
+
+func (m *memory) BeginCreation(_ context.Context, c creation.Creation) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made = &c
+	return nil
+}
+
+func (m *memory) Created(_ context.Context, _ string, page task.ID) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made.Page = page
+	return true, nil
+}
+
+func (m *memory) DropCreation(context.Context, string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made = nil
+	return nil
+}
+
+// A creation that waited long for its turn is in doubt from when it was sent, not from when
+// it was asked for.
+func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{turn: 5 * time.Minute, behind: time.Minute, pages: make(map[string]time.Time)}
+		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
+		for try := range 20 {
+			made, _, err := m.Make(t.Context(), r)
+			if err == nil {
+				if made.ID == "" || try == 0 {
+					t.Errorf("made %+v at try %d", made, try)
+				}
+				break
+			}
+			unknown, ok := errors.AsType[*creation.UnknownError](err)
+			if !ok {
+				t.Fatalf("try %d: %v", try, err)
+			}
+			if wait := unknown.Err.RetryAfter; wait <= 0 || wait > time.Minute {
+				t.Errorf("try %d: to be asked again in %v", try, wait)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if b.sent != 1 {
+			t.Errorf("sent %d times, want once", b.sent)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package daemon_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sum adds up the steps.
+func sum(steps []int) (total int) {
+	for _, n := range steps {
+		total += n
+	}
+	return total
+}
+
+// waits are those of the steps that have one, rounded to seconds.
+func waits(steps []*float64) []string {
+	out := []string{}
+	for _, s := range steps {
+		if s != nil {
+			out = append(out, time.Duration(*s*float64(time.Second)).Round(time.Second).String())
+		}
+	}
+	return out
+}
+
+// within reports whether a is b, to a tenth.
+func within(a, b float64) bool { return a > b*0.9 && a < b*1.1 }
+
+func TestHistoryOfADay(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(func(c *config.Config) { c.Notion.Rate = 2 })
+		defer func() { n.stop() }()
+		w.until(time.Minute, "the first sync", func() bool { return !n.status().Mirror.SyncedAt.IsZero() })
+		began := time.Now()
+		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
+		w.until(time.Minute, "the tasks to be known", func() bool { return n.status().Mirror.Ready == 2 })
+		ready := time.Now()
+		time.Sleep(10 * time.Minute)
+
+		first := n.mustClaim("Sandman", login)
+		waited := time.Since(ready).Seconds()
+		for range 3 {
+			if _, err := n.claim("Oracle", login); code(err) != denied(claim.CodeHeld) {
+				t.Fatalf("Oracle: %v", err)
+			}
+		}
+		second := n.mustClaim("Oracle", menu)
+		time.Sleep(7 * time.Minute)
+		if err := n.complete(first); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Fail(w.Context(), string(second.ID), api.FailRequest{Agent: "Oracle", Reason: "no"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute + 7*time.Second) // not while a request is being sent
+
+		got, err := n.History(w.Context(), 1, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Granted) != 60 || got.StepSeconds != 60 || got.Budget != 120 || got.To.Before(time.Now()) || !got.To.Equal(got.From.Add(time.Hour)) {
+			t.Errorf("%d steps of %d s from %v to %v, budget %d", len(got.Granted), got.StepSeconds, got.From, got.To, got.Budget)
+		}
+		numbers := func(h api.History) string {
+			return fmt.Sprintf("%d granted, %d completed, %d failed, %d lost, %d swept, %d held, %d kinds of refusal",
+				sum(h.Granted), sum(h.Completed), sum(h.Failed), sum(h.Lost), sum(h.Swept), sum(h.Denied["held"]), len(h.Denied))
+		}
+		const want = "2 granted, 1 completed, 1 failed, 0 lost, 0 swept, 3 held, 1 kinds of refusal"
+		if diff := cmp.Diff(want, numbers(got)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for i, s := range got.WaitP50 {
+			if (s != nil) != (got.Granted[i] > 0) || s != nil && !within(*s, waited) {
+				t.Errorf("step %d has %d grants and waits %v; want %.0f s", i, got.Granted[i], waits(got.WaitP50), waited)
+			}
+		}
+		// All of one task is on record, to be read at once or in pages.
+		all, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), Limit: 1000})
+		kinds := []claim.Kind{}
+		for _, e := range all.Entries {
+			kinds = append(kinds, e.Kind)
+		}
+		if diff := cmp.Diff([]claim.Kind{claim.KindGranted, claim.KindDenied, claim.KindCompleted, claim.KindContested}, kinds); err != nil || diff != "" {
+			t.Errorf("the record of the task: %v (-want +got):\n%s", err, diff)
+		}
+		var paged []api.LogEntry
+		for after := "00000000000000000000000000"; ; {
+			page, err := n.Log(w.Context(), api.LogFilter{Task: task.ID(login), After: after, Limit: 1})
+			if err != nil || len(page.Entries) == 0 || len(paged) > len(all.Entries) {
+				break
+			}
+			paged, after = append(paged, page.Entries...), page.Entries[0].ID
+		}
+		if diff := cmp.Diff(all.Entries, paged); diff != "" {
+			t.Errorf("in pages (-want +got):\n%s", diff)
+		}
+		// No request was sent to Notion for it, and each that was is counted.
+		sent := len(w.notion.Requests())
+		if got, err = n.History(w.Context(), 1, 60); err != nil || sum(got.Requests) != sent || len(w.notion.Requests()) != sent {
+			t.Errorf("%d requests in the history, %v; want the %d that there were, and are %d now", sum(got.Requests), err, sent, len(w.notion.Requests()))
+		}
+		if before := int(time.Since(began)/time.Minute) + 3; sum(got.Requests[:60-before]) > 0 {
+			t.Errorf("requests %v; want none before the start", got.Requests)
+		}
+
+		// All of it is there after a restart, and what is sent then is counted, too.
+		n.stop()
+		n = w.daemon(func(c *config.Config) { c.Notion.Rate, c.StateDir = 2, n.dir })
+		time.Sleep(2*time.Minute + 7*time.Second) // not while a request is being sent
+		got, err = n.History(w.Context(), 6, 72)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, numbers(got)); diff != "" || sum(got.Requests) != len(w.notion.Requests()) || got.Budget != 600 {
+			t.Errorf("after a restart: %d requests of %d, budget %d (-want +got):\n%s", sum(got.Requests), len(w.notion.Requests()), got.Budget, diff)
+		}
+	})
+}
+
+func TestWhoWorksHere(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
+		n := w.daemon(quiet)
+		defer n.stop()
+		first := n.mustClaim("Sandman", login)
+		second := n.mustClaim("Oracle", menu)
+		time.Sleep(20 * time.Minute)
+		if err := n.complete(first); err != nil {
+			t.Fatal(err)
+		}
+		done := time.Now()
+		time.Sleep(time.Minute)
+		if _, err := n.Renew(w.Context(), string(second.ID), api.RenewRequest{Agent: "Oracle"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		renewed := time.Now()
+		time.Sleep(time.Second)
+		if _, err := n.Send(w.Context(), api.MessageRequest{From: "", To: "Oracle", Text: "hello"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Second) // until the message is in the mesh log
+		sent := len(w.notion.Requests())
+		list, err := n.Agents(w.Context(), 7)
+		if err != nil || len(list.Agents) != 2 {
+			t.Fatalf("%+v, %v; want two agents", list, err)
+		}
+		oracle, sandman := list.Agents[0], list.Agents[1]
+		if oracle.Agent != "Oracle" || len(oracle.Claims) != 1 || oracle.Claims[0].ID != second.ID || oracle.DoneToday != 0 || oracle.MedianSeconds != nil || oracle.Inbox != 1 ||
+			oracle.LastSeen.Sub(renewed).Abs() > 10*time.Second {
+			t.Errorf("Oracle, who renewed at %v: %+v", renewed, oracle)
+		}
+		if sandman.Agent != "Sandman" || len(sandman.Claims) != 0 || sandman.DoneToday != 1 || sandman.MedianSeconds == nil || !within(*sandman.MedianSeconds, 1200) || sandman.Inbox != 0 ||
+			sandman.LastSeen.Sub(done).Abs() > 10*time.Second {
+			t.Errorf("Sandman, who was done at %v: %+v", done, sandman)
+		}
+		if now := len(w.notion.Requests()); now != sent {
+			t.Errorf("%d requests to Notion, to list agents", now-sent)
+		}
+		// A day later nothing was done today, and two days later only who is still at it was seen.
+		time.Sleep(24 * time.Hour)
+		if list, err = n.Agents(w.Context(), 7); err != nil || len(list.Agents) != 2 || list.Agents[1].DoneToday != 0 || list.Agents[1].MedianSeconds == nil {
+			t.Errorf("a day later: %+v, %v", list, err)
+		}
+		if list, err = n.Agents(w.Context(), 1); err != nil || len(list.Agents) != 0 {
+			t.Errorf("seen within a day: %+v, %v", list, err)
+		}
+	})
+}

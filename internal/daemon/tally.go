@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"dibs/internal/history"
+	"dibs/internal/journal"
+)
+
+// tally keeps in the journal how many requests were sent to Notion in each minute.
+type tally struct {
+	journal *journal.Journal
+	// sent is how many were sent since the start.
+	sent func() int
+	now  func() time.Time // Notion's time
+
+	mu     sync.Mutex
+	stored int // of those sent
+}
+
+// store stores what was sent since it was called last, a minute ago.
+func (t *tally) store(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sent := t.sent()
+	if sent == t.stored {
+		return nil
+	}
+	if err := t.journal.CountRequests(ctx, t.now().Add(-history.Fine/2), sent-t.stored); err != nil {
+		return err
+	}
+	t.stored = sent
+	return nil
+}
+
+// pending is how many were sent that are not stored yet.
+func (t *tally) pending() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sent() - t.stored
+}
+
+// History is the journal's, with what is yet to be stored in the last step.
+func (l ledger) History(ctx context.Context, w history.Window) ([]history.Counts, error) {
+	pending := l.tally.pending()
+	steps, err := l.Journal.History(ctx, w)
+	if err == nil && pending > 0 {
+		steps[len(steps)-1][history.Requests] += pending
+	}
+	return steps, err
+}
+
+// requests is how many requests were sent to Notion since the start.
+func (d *Daemon) requests() int {
+	n := 0
+	for _, c := range d.notion.Stats().Requests {
+		n += c.N
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/history"
+)
+
+// count counts an event that has just been stored in the row of that number, or counted
+// in it.
+func count(ctx context.Context, tx *tx, e claim.Event, seq int64) error {
+	if history.Alive(e) {
+		if err := see(ctx, tx, e.Agent, e.At); err != nil {
+			return err
+		}
+	}
+	name := history.Of(e)
+	switch name {
+	case "":
+		return nil
+	case history.Granted:
+		since, err := readySince(ctx, tx, e)
+		if err != nil {
+			return err
+		}
+		return addUp(ctx, tx, e.At, 1, name, history.Waited(e.At.Sub(since)))
+	case history.Completed:
+		took := max(0, e.Finished.Sub(e.Started).Milliseconds())
+		_, err := tx.ExecContext(ctx, "INSERT INTO completions (agent, at, event, took) VALUES (?, ?, ?, ?)", e.Agent, millis(e.At), seq, took)
+		if err != nil {
+			return err
+		}
+	}
+	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
+}
+
+// readySince is since when the task of a grant was ready, as told. Where that is not
+// known, as of a task that was assigned or whose claim was stale, it is when the agent
+// asked for it, which the id of its claim tells.
+func readySince(ctx context.Context, tx *tx, e claim.Event) (time.Time, error) {
+	var since int64
+	err := tx.QueryRowContext(ctx, "SELECT since FROM told WHERE task_id = ?", e.Task).Scan(&since)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, err
+	}
+	if since > 0 {
+		return moment(since), nil
+	}
+	if asked, ok := e.Claim.Minted(); ok {
+		return asked, nil
+	}
+	return e.At, nil
+}
+
+// addUp counts n more of a thing, and of another one unless that is the same.
+func addUp(ctx context.Context, tx *tx, at time.Time, n int, name, other history.Name) error {
+	for _, span := range []time.Duration{history.Fine, history.Coarse} {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO history (span, start, counts) VALUES (?1, ?2, json_set('{}', ?3, ?5, ?4, ?5))
+			    ON CONFLICT (span, start) DO UPDATE
+			   SET counts = json_set(counts, ?3, coalesce(counts ->> ?3, 0) + ?5, ?4, coalesce(counts ->> ?4, 0) + ?5)`,
+			span.Milliseconds(), millis(history.Begin(at, span)), path(name), path(other), n)
+		if err != nil {
+			return fmt.Errorf("counting %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// path is where SQLite finds the name in an object. No name has a quote in it.
+func path(n history.Name) string { return `$."` + string(n) + `"` }
+
+// see notes that an agent was there.
+func see(ctx context.Context, tx *tx, agent string, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO seen (agent, at) VALUES (?, ?)
+		    ON CONFLICT (agent) DO UPDATE SET at = excluded.at WHERE excluded.at > seen.at`, agent, millis(at))
+	return err
+}
+
+// CountRequests counts requests that were sent to Notion at about that time.
+func (j *Journal) CountRequests(ctx context.Context, at time.Time, n int) error {
+	err := j.write(ctx, func(tx *tx) error { return addUp(ctx, tx, at, n, history.Requests, history.Requests) })
+	return j.failed(err, "counting requests")
+}
+
+// History returns what happened in each step of a window.
+func (j *Journal) History(ctx context.Context, w history.Window) ([]history.Counts, error) {
+	steps := make([]history.Counts, w.Points)
+	for i := range steps {
+		steps[i] = make(history.Counts)
+	}
+	names := make(history.Names)
+	_, err := collect(ctx, j.readers, func(row scanner) (struct{}, error) {
+		var start int64
+		var counts []byte
+		if err := row.Scan(&start, &counts); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, steps[w.Index(moment(start))].Add(counts, names)
+	}, "SELECT start, counts FROM history WHERE span = ? AND start >= ? AND start < ?",
+		w.Span().Milliseconds(), millis(w.From), millis(w.To()))
+	return steps, j.failed(err, "reading the history")
+}
+
+// Agents returns how agents do, the one last seen first.
+func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent, error) {
+	agents, err := collect(ctx, j.readers, func(row scanner) (a history.Agent, err error) {
+		var at int64
+		err = row.Scan(&a.Name, &at)
+		a.Seen = moment(at)
+		return a, err
+	}, "SELECT agent, at FROM seen WHERE at >= ? ORDER BY at DESC LIMIT ?", millis(q.Since), atMost(q.Limit))
+	for i := range agents {
+		if err != nil {
+			break
+		}
+		err = j.fill(ctx, &agents[i], q)
+	}
+	return agents, j.failed(err, "reading how agents do")
+}
+
+// fill fills in what an agent completed.
+func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) error {
+	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM completions WHERE agent = ? AND at >= ?", a.Name, millis(q.DoneSince)).Scan(&a.Done)
+	if err != nil {
+		return err
+	}
+	took, err := collect(ctx, j.readers, func(row scanner) (time.Duration, error) {
+		var ms int64
+		err := row.Scan(&ms)
+		return time.Duration(ms) * time.Millisecond, err
+	}, "SELECT took FROM completions WHERE agent = ? AND at >= ? ORDER BY at DESC, event DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
+	a.Median = history.Median(took)
+	return err
+}
+
+// PruneHistory removes numbers from so long before now that nobody can ask for them, and
+// forgets agents that were not seen since the time before, with what they completed until
+// then. It returns how many rows that were, also if it failed on the way.
+func (j *Journal) PruneHistory(ctx context.Context, now, before time.Time) (removed int, err error) {
+	err = j.writeAlone(ctx, func(tx *tx) error {
+		removed = 0
+		for span, keep := range map[time.Duration]time.Duration{history.Fine: history.KeepFine, history.Coarse: history.KeepCoarse} {
+			n, err := affect(ctx, tx, "DELETE FROM history WHERE span = ? AND start < ?", span.Milliseconds(), now.Add(-keep).UnixMilli())
+			if err != nil {
+				return err
+			}
+			removed += int(n)
+		}
+		return nil
+	})
+	for _, q := range []struct{ table, id string }{{"completions", "event"}, {"seen", "agent"}} {
+		if err == nil {
+			var n int
+			n, err = j.prune(ctx, q.table, q.id, "at < ?1", before.UnixMilli())
+			removed += n
+		}
+	}
+	return removed, j.failed(err, "pruning the history")
+}

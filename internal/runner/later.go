@@ -1,0 +1,54 @@
+package runner
+
+import (
+	"time"
+
+	"dibs/internal/task"
+)
+
+// later are the tasks that commands have given back to be tried later. Each is passed
+// over for a while, longer each time, so that it does not keep a loop from the others.
+type later struct{ tasks []postponed }
+
+type postponed struct {
+	id    task.ID
+	times int
+	due   time.Time
+}
+
+// mostLater is how many tasks can be passed over: as many as one request may name.
+const mostLater = 1000
+
+// add puts a task off.
+func (l *later) add(id task.ID) {
+	p := postponed{id: id}
+	for i, known := range l.tasks {
+		if known.id == id {
+			p = known
+			l.tasks = append(l.tasks[:i], l.tasks[i+1:]...)
+			break
+		}
+	}
+	p.due = time.Now().Add(min(longestPause, shortestPause<<min(p.times, 10)))
+	p.times++
+	l.tasks = append(l.tasks, p)
+	if len(l.tasks) > mostLater {
+		l.tasks = l.tasks[1:]
+	}
+}
+
+// pending returns the tasks whose time has not come, and how long it is until that of
+// the first of them; zero if there is none.
+func (l *later) pending() (ids []string, due time.Duration) {
+	for _, p := range l.tasks {
+		left := time.Until(p.due)
+		if left <= 0 {
+			continue
+		}
+		ids = append(ids, string(p.id))
+		if due == 0 || left < due {
+			due = left
+		}
+	}
+	return ids, due
+}

@@ -1,0 +1,38 @@
+package runner
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A task is passed over for longer each time that it is put off, and then to be had again.
+func TestPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l later
+		want := func(due time.Duration, want ...string) {
+			t.Helper()
+			if ids, left := l.pending(); left != due || !slices.Equal(ids, want) {
+				t.Errorf("pending() = %v, %v, want %v, %v", ids, left, want, due)
+			}
+		}
+		want(0)
+		l.add("a")
+		time.Sleep(2 * time.Second)
+		l.add("b")
+		want(3*time.Second, "a", "b")
+		time.Sleep(3 * time.Second)
+		want(2*time.Second, "b")
+		l.add("a")
+		want(2*time.Second, "b", "a")
+		time.Sleep(2 * time.Second)
+		want(8*time.Second, "a")
+		for range 100 {
+			l.add("a")
+		}
+		want(5*time.Minute, "a")
+		time.Sleep(5 * time.Minute)
+		want(0)
+	})
+}
