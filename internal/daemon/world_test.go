@@ -24,6 +24,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
+	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/ramdisk"
 )
 
@@ -169,6 +171,9 @@ func (w *world) daemon(change func(*config.Config)) *node {
 // start starts a daemon with those options, on a listener of its own.
 func (w *world) start(o daemon.Options) *node {
 	w.Helper()
+	if err := journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
+		w.Fatal(err)
+	}
 	pipe := apitest.NewPipe()
 	o.Listener = pipe
 	d, err := daemon.Start(w.Context(), o)

@@ -15,6 +15,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/ramdisk"
 	"dibs/internal/task"
 
@@ -47,7 +48,11 @@ func open(t testing.TB, path string) *journal.Journal {
 
 func newJournal(t testing.TB) *journal.Journal {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "journal.db"))
+	path := filepath.Join(t.TempDir(), "journal.db")
+	if err := journaltest.Make(path); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
 }
 
 // reopen closes j and opens its file again.

@@ -66,7 +66,7 @@ func schema(t *testing.T, path string) (objects map[string]string, version int) 
 
 func TestMigrateFromEveryVersion(t *testing.T) {
 	all := scripts(t)
-	empty := newJournal(t)
+	empty := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	want, version := schema(t, empty.Path())
 	if version != len(all) {
 		t.Errorf("version of a new journal = %d, want %d", version, len(all))

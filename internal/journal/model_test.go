@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -77,7 +78,11 @@ func (m *model) list() []claim.Claim {
 // Whatever the order of calls, the journal answers as the model does.
 func TestLedgerAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+		path := filepath.Join(t.TempDir(), "journal.db")
+		if err := journaltest.Make(path); err != nil {
+			rt.Fatal(err)
+		}
+		j, err := journal.Open(t.Context(), path)
 		if err != nil {
 			rt.Fatal(err)
 		}

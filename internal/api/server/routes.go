@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"dibs/internal/api"
@@ -58,13 +59,17 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
-	description, err := json.Marshal(own.OpenAPI())
-	if err != nil {
-		panic(err) // it is made of constants
-	}
+	// Written down when somebody first asks: that takes as long as all the rest here.
+	description := sync.OnceValue(func() []byte {
+		description, err := json.Marshal(own.OpenAPI())
+		if err != nil {
+			panic(err) // it is made of constants
+		}
+		return description
+	})
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
-		w.Write(description)
+		w.Write(description())
 	})
 }
 

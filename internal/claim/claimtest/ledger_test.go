@@ -8,6 +8,7 @@ import (
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 )
 
 func TestLedger(t *testing.T) {
@@ -19,7 +20,11 @@ func TestLedger(t *testing.T) {
 
 func TestJournal(t *testing.T) {
 	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Event) {
-		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+		path := filepath.Join(t.TempDir(), "journal.db")
+		if err := journaltest.Make(path); err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
