@@ -54,6 +54,8 @@ func TestRaces(t *testing.T) {
 		n = 100_000
 	case testing.Short():
 		n = 300
+	case detecting:
+		n = 500
 	}
 	var mu sync.Mutex
 	seen, apart := make(map[claim.Kind]int), 0

@@ -1,0 +1,5 @@
+//go:build !race
+
+package claimtest_test
+
+const detecting = false
