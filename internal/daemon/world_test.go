@@ -30,9 +30,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(chaosDaemon) != "" {
-		os.Exit(serveChaos())
-	}
 	// A bubble makes much garbage, and little of it lives: a collection every few
 	// megabytes takes a quarter of the time.
 	debug.SetGCPercent(400)

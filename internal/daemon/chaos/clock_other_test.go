@@ -1,6 +1,6 @@
 //go:build !(linux && amd64)
 
-package daemon_test
+package chaos_test
 
 import "time"
 

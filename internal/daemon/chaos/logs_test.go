@@ -1,6 +1,7 @@
-package daemon_test
+package chaos_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
@@ -35,22 +35,18 @@ func (c *chaos) afterwards() {
 			t.Fatal(err)
 		}
 		defer notion.Close()
-		w := &world{T: t, notion: notion, tasks: c.tasks}
 		var nodes []*node
 		for _, p := range c.daemons {
-			nodes = append(nodes, w.daemon(func(cfg *config.Config) {
-				cfg.StateDir = p.state
-				cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
-				cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
-			}))
-			defer nodes[len(nodes)-1].stop()
+			n := c.again(t, notion, p)
+			defer n.stop()
+			nodes = append(nodes, n)
 		}
 		// Soon, what was given up is cleared away; after a while, all is.
 		time.Sleep(soon)
-		c.cleared(w, nodes)
+		c.cleared(t, notion, nodes)
 		time.Sleep(30 * time.Minute)
 		for _, n := range nodes {
-			if left := unquiet(n); len(left) > 0 {
+			if left := unquiet(t.Context(), n); len(left) > 0 {
 				t.Errorf("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
 			}
 		}
@@ -78,17 +74,17 @@ const lately = 20 * time.Second
 
 // cleared checks, soon after the troubles have ended, that the board shows no attempt of
 // which nothing came.
-func (c *chaos) cleared(w *world, nodes []*node) {
-	for _, page := range w.notion.Pages(c.tasks) {
+func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) {
+	for _, page := range notion.Pages(c.tasks) {
 		token := claim.ParseToken(page.Text("claim_token"))
 		if token.ID == "" || token.Done || page.Trashed || c.meddled(page) {
 			continue
 		}
 		var known, granted bool
 		for _, n := range nodes {
-			log, err := n.Log(w.Context(), api.LogFilter{Claim: token.ID})
+			log, err := n.Log(t.Context(), api.LogFilter{Claim: token.ID})
 			if err != nil {
-				w.Error(err)
+				t.Error(err)
 			}
 			for _, e := range log.Entries {
 				known, granted = true, granted || e.Kind == claim.KindGranted
@@ -99,7 +95,7 @@ func (c *chaos) cleared(w *world, nodes []*node) {
 			continue
 		}
 		if token.Void || known && !granted {
-			w.Errorf("after %v, task %s is %s, by %q, with the token %q:\n%s", soon, page.ID, page.Select("status"),
+			t.Errorf("after %v, task %s is %s, by %q, with the token %q:\n%s", soon, page.ID, page.Select("status"),
 				page.Text("claimed_by"), page.Text("claim_token"), c.requestsTo(page.ID))
 		}
 	}
@@ -113,8 +109,8 @@ func (c *chaos) meddled(page emulator.Page) bool {
 }
 
 // unquiet says what a daemon has left to do.
-func unquiet(n *node) []string {
-	status, err := n.Status(n.w.Context())
+func unquiet(ctx context.Context, n *node) []string {
+	status, err := n.Status(ctx)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -122,7 +118,7 @@ func unquiet(n *node) []string {
 	if status.Outbox.Depth > 0 {
 		left = append(left, fmt.Sprintf("%s: %s", status.Outbox.Owed(), status.Outbox.LastError))
 	}
-	claims, err := n.Claims(n.w.Context(), "")
+	claims, err := n.Claims(ctx, "")
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -1,0 +1,48 @@
+package chaos_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"dibs/config"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
+	"dibs/internal/daemon"
+	"dibs/internal/emulator"
+)
+
+// node is a daemon in this process, and a client of its socket.
+type node struct {
+	*client.Client
+	stop func()
+}
+
+// again starts a daemon in this process, in virtual time, from what p has left behind.
+func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node {
+	t.Helper()
+	dbs := notion.Databases()
+	cfg := config.Default()
+	cfg.Notion.Token = config.Secret(notion.Token())
+	cfg.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
+	cfg.StateDir = p.state
+	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
+	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
+	pipe := apitest.NewPipe()
+	d, err := daemon.Start(t.Context(), daemon.Options{
+		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return &node{Client: client.Over("pipe", pipe.Dial), stop: func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}}
+}
