@@ -52,9 +52,10 @@ func TestSoak(t *testing.T) {
 			grown = append(grown, after.heap-before.heap)
 			before = after
 		}
-		// Pools grow now and then, and tables that double their size; what leaks
-		// grows in every round.
-		if least, most := slices.Min(grown), int64(6<<10); least > most {
+		// Pools grow now and then, and tables that double their size, and so does what
+		// SQLite keeps in memory of the history; what leaks grows in every round. One
+		// claim that is kept of the fifty or so that are asked for would be more.
+		if least, most := slices.Min(grown), int64(12<<10); least > most {
 			t.Errorf("the heap grew by %v bytes, want at most %d in one round at least", grown, most)
 		}
 		if s.granted < 3*rounds || s.denied < 20*rounds {
