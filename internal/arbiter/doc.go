@@ -33,8 +33,11 @@
 //     respected; but both may be granted a task for which they come within a write window.
 //   - Etcd goes on where it was. One that was emptied or restored says that tasks are free
 //     which somebody has; so each transaction has the condition that a marker is there which
-//     was put once, and each answer must have etcd's own id, and no revision lower than one
-//     that was seen. What does not is refused until somebody adopts it.
+//     was put once, and what this member wrote last (its trace), and each answer must have
+//     etcd's own id, and no revision lower than one that was seen. What does not is refused
+//     until somebody adopts it, and the marker is changed, so that the others refuse it too.
+//     What a member wrote in the five seconds before it was killed it may have forgotten,
+//     unless that was a grant.
 //   - A write to a page that was sent in time arrives within claim.Policy.Request. What arrives
 //     later is a late claim, and package claim says what becomes of it.
 //

@@ -2,16 +2,19 @@ package arbiter
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -20,10 +23,11 @@ import (
 )
 
 // Memory is where a member remembers the etcd that it belongs to. Meta returns what SetMeta
-// stored under a key, "" if nothing was.
+// stored under a key, "" if nothing was, and Live the claims that have not ended.
 type Memory interface {
 	Meta(ctx context.Context, key string) (string, error)
 	SetMeta(ctx context.Context, key, value string) error
+	Live(ctx context.Context) ([]claim.Claim, error)
 }
 
 // Etcd is a Table in etcd. It is safe for concurrent use.
@@ -31,6 +35,7 @@ type Etcd struct {
 	cluster Cluster
 	prefix  string // of this workspace's keys, with a slash at its end
 	memory  Memory
+	run     string // is another one each time that the member starts
 	log     *slog.Logger
 
 	connecting sync.Mutex
@@ -41,6 +46,7 @@ type Etcd struct {
 	identity identity
 	checked  bool // this run has seen that etcd is the one of the identity
 	revision int64
+	trace    int64            // the revision of what this member wrote last, see traceKey
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
 	// announced is what this member has said of itself last.
@@ -55,7 +61,7 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, log: log}
+	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, run: rand.Text(), log: log}
 	if err := e.recall(ctx); err != nil {
 		return nil, err
 	}
@@ -104,30 +110,37 @@ func (e *Etcd) agentKey(agent string) string {
 	return e.prefix + "agents/" + url.PathEscape(agent) + "/"
 }
 
-// commit carries out one transaction, if its conditions hold and etcd is the one that this
-// member knows. If not, its else part follows the marker in the responses.
+// commit carries out one transaction, if its conditions hold, and etcd is the one that this
+// member knows, as it left it. If not, the responses are those of its else part.
 func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	client, err := e.known(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
-	marker, before := e.identity.Marker, e.revision
+	marker, before, trace := e.identity.Marker, e.revision, e.trace
 	e.mu.Unlock()
-	when = append([]clientv3.Cmp{clientv3.Compare(clientv3.Value(e.markerKey()), "=", marker)}, when...)
-	otherwise = append([]clientv3.Op{clientv3.OpGet(e.markerKey())}, otherwise...)
+	traced, then := e.traced(trace, then)
+	when = slices.Concat([]clientv3.Cmp{clientv3.Compare(clientv3.Value(e.markerKey()), "=", marker)}, traced, when)
+	otherwise = append([]clientv3.Op{clientv3.OpGet(e.markerKey()), clientv3.OpGet(e.traceKey())}, otherwise...)
 	resp, err := client.Txn(clientv3.WithRequireLeader(ctx)).If(when...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return nil, e.cluster.away(err)
 	}
-	if err := e.believe(resp.Header, before); err != nil {
+	if err := e.believe(ctx, resp.Header, before); err != nil {
 		return nil, err
 	}
 	if !resp.Succeeded {
-		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 0 || string(kvs[0].Value) != marker {
-			return nil, e.foreign("its marker is gone or another one")
+		if err := e.mistrust(ctx, resp, marker, trace, e.run); err != nil {
+			return nil, err
 		}
-		resp.Responses = resp.Responses[1:]
+		resp.Responses = resp.Responses[2:]
+		return resp, nil
+	}
+	if writes(then) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.trace = max(e.trace, resp.Header.Revision)
 	}
 	return resp, nil
 }
@@ -334,12 +347,12 @@ func (e *Etcd) Probe(ctx context.Context) error {
 	if _, err := e.commit(ctx, nil, nil, nil); err != nil {
 		return err
 	}
-	return e.remember(ctx, false)
+	return e.remember(ctx)
 }
 
 // believe takes note of what the header of an answer says of etcd's identity. before is the
 // latest revision that was known when its request was sent.
-func (e *Etcd) believe(h *etcdserverpb.ResponseHeader, before int64) error {
+func (e *Etcd) believe(ctx context.Context, h *etcdserverpb.ResponseHeader, before int64) error {
 	e.mu.Lock()
 	known := e.identity.Cluster
 	e.mu.Unlock()
@@ -347,7 +360,7 @@ func (e *Etcd) believe(h *etcdserverpb.ResponseHeader, before int64) error {
 	case h.ClusterId != known:
 		return e.foreign(fmt.Sprintf("it is cluster %x, and %x is known", h.ClusterId, known))
 	case h.Revision < before:
-		return e.foreign(fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
+		return e.goneBack(ctx, fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,8 +14,8 @@ const metaIdentity = "arbiter"
 
 // identity is the etcd that a member belongs to, and who it is there. An etcd that was
 // emptied, or restored from a copy, says that tasks are free which somebody has; so it is
-// told from the one that is known, by its id, by a marker that is put there once, and by its
-// revision, which only grows.
+// told from the one that is known, by its id, by a marker that is put there once, by its
+// revision, which only grows, and by what this member wrote last (see traceKey).
 type identity struct {
 	// Member is this member's id, for as long as its journal lasts.
 	Member string `json:"member"`
@@ -23,8 +23,10 @@ type identity struct {
 	// seen.
 	Cluster uint64 `json:"cluster,omitempty,string"`
 	Marker  string `json:"marker,omitempty"`
-	// Revision is the latest revision that was seen, or a little earlier one.
+	// Revision is the latest revision that was seen, or a little earlier one, and Trace that
+	// of what this member wrote last, likewise.
 	Revision int64 `json:"revision,omitempty"`
+	Trace    int64 `json:"trace,omitempty"`
 }
 
 // recall reads what this member remembers, and gives it an id if it has none.
@@ -38,12 +40,29 @@ func (e *Etcd) recall(ctx context.Context) error {
 			return fmt.Errorf("what the journal says of the cluster: %w", err)
 		}
 	}
-	e.revision = e.identity.Revision
 	if e.identity.Member != "" {
-		return nil
+		return e.recallFences(ctx)
 	}
 	e.identity.Member = rand.Text()
 	return e.store(ctx, e.identity)
+}
+
+// recallFences takes note of the revisions at which what is held was granted: all that is
+// granted is in the journal before it matters to anybody, and what was seen is stored later.
+func (e *Etcd) recallFences(ctx context.Context) error {
+	live, err := e.memory.Live(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range live {
+		// From before an etcd was adopted they come to nothing.
+		if at := c.Fence - e.base(); e.identity.Trace > 0 && c.Fence > 0 {
+			e.identity.Trace = max(e.identity.Trace, at)
+		}
+	}
+	e.identity.Revision = max(e.identity.Revision, e.identity.Trace)
+	e.revision, e.trace = e.identity.Revision, e.identity.Trace
+	return nil
 }
 
 func (e *Etcd) store(ctx context.Context, id identity) error {
@@ -54,17 +73,18 @@ func (e *Etcd) store(ctx context.Context, id identity) error {
 	return e.memory.SetMeta(ctx, metaIdentity, string(data))
 }
 
-// rememberEvery is after how many revisions the latest one is stored.
+// rememberEvery is by how much the latest revision has grown when it is stored, if this
+// member has written nothing.
 const rememberEvery = 100
 
-// remember stores the latest revision, if it has grown by some.
-func (e *Etcd) remember(ctx context.Context, always bool) error {
+// remember stores the latest revisions, if there is something new.
+func (e *Etcd) remember(ctx context.Context) error {
 	e.mu.Lock()
 	id := e.identity
-	id.Revision = e.revision
-	grown := id.Revision - e.identity.Revision
+	id.Revision, id.Trace = e.revision, e.trace
+	wrote, grown := id.Trace > e.identity.Trace, id.Revision-e.identity.Revision
 	e.mu.Unlock()
-	if grown == 0 || grown < rememberEvery && !always {
+	if !wrote && grown < rememberEvery {
 		return nil
 	}
 	if err := e.store(ctx, id); err != nil {
@@ -73,6 +93,7 @@ func (e *Etcd) remember(ctx context.Context, always bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.identity.Revision = max(e.identity.Revision, id.Revision)
+	e.identity.Trace = max(e.identity.Trace, id.Trace)
 	return nil
 }
 
@@ -91,10 +112,12 @@ func (e *Etcd) Marker() string {
 }
 
 // marker is what is put into etcd once. The fences of rows are the revisions at which they
-// were put, counted from Base: so that they go on to grow when etcd has begun anew.
+// were put, counted from Base: so that they go on to grow when etcd has begun anew. Doubt is
+// the name of a member that found that etcd has gone back.
 type marker struct {
-	ID   string `json:"id"`
-	Base int64  `json:"base,omitempty"`
+	ID    string `json:"id"`
+	Base  int64  `json:"base,omitempty"`
+	Doubt string `json:"doubt,omitempty"`
 }
 
 func (m marker) String() string {
@@ -146,18 +169,18 @@ func (e *Etcd) known(ctx context.Context) (*clientv3.Client, error) {
 	if checked {
 		return client, nil
 	}
-	if id.Marker != "" { // each transaction compares
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.checked = true
-		return client, nil
+	if id.Marker == "" {
+		if err := e.settle(ctx, client, marker{ID: rand.Text()}, false); err != nil {
+			return nil, err
+		}
 	}
-	return client, e.settle(ctx, client, marker{ID: rand.Text()})
+	return client, e.begin(ctx, client)
 }
 
 // settle makes etcd the one that this member belongs to, with the marker that is there, or
-// else that one. A marker from which fences would not go on to grow is replaced.
-func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker) error {
+// else that one. A marker from which fences would not go on to grow is replaced, and one that
+// is in doubt, if that is meant.
+func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker, meant bool) error {
 	seen := ours.Base - others // the greatest fence, if there was any
 	resp, err := client.Txn(clientv3.WithRequireLeader(ctx)).
 		If(clientv3.Compare(clientv3.CreateRevision(e.markerKey()), "=", 0)).
@@ -170,8 +193,12 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker)
 	if !resp.Succeeded {
 		kv := resp.Responses[0].GetResponseRange().Kvs[0]
 		said = string(kv.Value)
-		if there := readMarker(said); there.Base+resp.Header.Revision < seen {
-			there.Base = ours.Base
+		there := readMarker(said)
+		if there.Doubt != "" && !meant {
+			return e.foreign(foundBy(there.Doubt))
+		}
+		if there.Doubt != "" || there.Base+resp.Header.Revision < seen {
+			there.Base, there.Doubt = max(ours.Base, there.Base+others), ""
 			put, err := client.Txn(clientv3.WithRequireLeader(ctx)).
 				If(clientv3.Compare(clientv3.ModRevision(e.markerKey()), "=", kv.ModRevision)).
 				Then(clientv3.OpPut(e.markerKey(), there.String())).Commit()
@@ -179,7 +206,7 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker)
 			case err != nil:
 				return e.cluster.away(err)
 			case !put.Succeeded: // another member was faster
-				return e.settle(ctx, client, ours)
+				return e.settle(ctx, client, ours, meant)
 			}
 			said, resp.Header = there.String(), put.Header
 		}
@@ -187,13 +214,13 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker)
 	e.mu.Lock()
 	id := e.identity
 	e.mu.Unlock()
-	id.Cluster, id.Marker, id.Revision = resp.Header.ClusterId, said, resp.Header.Revision
+	id.Cluster, id.Marker, id.Revision, id.Trace = resp.Header.ClusterId, said, resp.Header.Revision, 0
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.identity, e.revision, e.checked = id, id.Revision, true
+	e.identity, e.revision, e.trace, e.checked = id, id.Revision, 0, false
 	return nil
 }
 
@@ -213,8 +240,12 @@ func (e *Etcd) Adopt(ctx context.Context) error {
 	e.mu.Lock()
 	ours, seen := readMarker(e.identity.Marker), e.revision
 	e.mu.Unlock()
-	if ours.ID == "" {
-		return e.settle(ctx, client, marker{ID: rand.Text()})
+	next := marker{ID: rand.Text()}
+	if ours.ID != "" {
+		next = marker{ID: ours.ID, Base: ours.Base + seen + others}
 	}
-	return e.settle(ctx, client, marker{ours.ID, ours.Base + seen + others})
+	if err := e.settle(ctx, client, next, true); err != nil {
+		return err
+	}
+	return e.begin(ctx, client)
 }

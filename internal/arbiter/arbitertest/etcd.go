@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -68,6 +69,26 @@ func (e *Etcd) Stop() {
 
 // Empty gives it no data for the next Begin.
 func (e *Etcd) Empty() { e.dir = e.t.TempDir() }
+
+// Copy returns a copy of the data that it has.
+func (e *Etcd) Copy() string {
+	e.t.Helper()
+	e.Stop()
+	folder := e.t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(e.dir)); err != nil {
+		e.t.Fatal(err)
+	}
+	e.Begin()
+	return folder
+}
+
+// Restore begins it again with the data of a copy, which it goes on to use.
+func (e *Etcd) Restore(folder string) {
+	e.t.Helper()
+	e.Stop()
+	e.dir = folder
+	e.Begin()
+}
 
 func free(t testing.TB) url.URL {
 	t.Helper()

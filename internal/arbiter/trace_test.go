@@ -1,0 +1,110 @@
+package arbiter_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/task"
+)
+
+// An etcd that was restored from a copy is noticed by what a member has written since,
+// however little that was, and however far etcd has come again; then others do not believe it
+// either.
+func TestEtcdRestored(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder, other := t.TempDir(), t.TempDir()
+	a, b := join(t, etcd.URL(), folder), join(t, etcd.URL(), other)
+	for _, m := range []*member{a, b} {
+		if err := m.Upkeep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.close()
+	copied := etcd.Copy()
+	wait(t, "etcd is back", func() bool { return a.Upkeep(t.Context()) == nil })
+	c := attempt(agentA, taskOne)
+	if r := a.reserve(t, c, 0); r != nil {
+		t.Fatal(r)
+	}
+	if err := a.Hold(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	c = a.save(t, granted(c))
+	etcd.Restore(copied)
+
+	// Somebody new cannot know, and brings etcd further than it was.
+	stranger := join(t, etcd.URL(), t.TempDir())
+	wait(t, "etcd is back", func() bool { return stranger.Upkeep(t.Context()) == nil })
+	for i := range 20 {
+		if r := stranger.reserve(t, attempt(agentB, task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))), 0); r != nil {
+			t.Fatal(r)
+		}
+	}
+	for _, restarted := range []bool{true, false} {
+		if restarted { // before it could look
+			a.close()
+			a = join(t, etcd.URL(), folder)
+		}
+		if err := a.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), "dibs cluster adopt") {
+			t.Fatalf("restarted: %v: %v", restarted, err)
+		}
+	}
+	b = join(t, etcd.URL(), other)
+	for _, m := range []*member{b, stranger, join(t, etcd.URL(), t.TempDir())} {
+		if err := m.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), "member a found that it has gone back") {
+			t.Errorf("another member: %v", err)
+		}
+	}
+
+	// It takes each of them to adopt it, in any order, and fences go on to grow.
+	fence := c.Fence
+	for i, m := range []*member{b, stranger, a} {
+		if err := m.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrForeign) {
+			t.Errorf("member %d before it has adopted etcd: %v", i, err)
+		}
+		if err := m.etcd.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Upkeep(t.Context()); err != nil {
+			t.Errorf("member %d: %v", i, err)
+		}
+		next := attempt(agentB, task.ID(fmt.Sprintf("00000000-0000-0000-0001-%012d", i)))
+		if r := m.reserve(t, next, 0); r != nil {
+			t.Fatal(r)
+		}
+		if err := m.Hold(t.Context(), &next); err != nil || next.Fence <= fence {
+			t.Errorf("fence %d after %d: %v", next.Fence, fence, err)
+		}
+		fence = next.Fence
+	}
+}
+
+// Two daemons that have copies of one state directory are not one member.
+func TestCopiedStateDirectory(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder, copied := t.TempDir(), t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	if err := os.CopyFS(copied, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	a = join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal("after a restart: ", err)
+	}
+	b := join(t, etcd.URL(), copied)
+	if err := b.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), "a copy of this one's state directory") {
+		t.Errorf("two of the same member: %v", err)
+	}
+}
