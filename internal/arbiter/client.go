@@ -1,8 +1,8 @@
 package arbiter
 
 import (
-	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -55,24 +55,10 @@ func (c Cluster) connect() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: security, Username: c.Username, Password: password,
 		DialTimeout: dialTime, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(again)},
-		Logger:      zap.NewNop(), // what goes wrong is in the errors
+		DialOptions:     []grpc.DialOption{grpc.WithConnectParams(again), grpc.WithChainUnaryInterceptor(new(reach).unary)},
+		MaxUnaryRetries: 4,            // so that whoever waits is told why
+		Logger:          zap.NewNop(), // what goes wrong is in the errors
 	})
-}
-
-// Try reports whether etcd answers, has a leader, and takes the certificate and the password,
-// by reading one key of the workspace.
-func (c Cluster) Try(ctx context.Context) error {
-	client, err := c.connect()
-	if err != nil {
-		return c.away(err)
-	}
-	defer client.Close()
-	key := strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/marker"
-	if _, err := client.Get(clientv3.WithRequireLeader(ctx), key); err != nil {
-		return c.away(err)
-	}
-	return nil
 }
 
 // Check reports what is wrong with the files that c names.
@@ -94,8 +80,12 @@ func (c Cluster) tls() (*tls.Config, error) {
 		if f.file == "" {
 			continue
 		}
-		if _, err := os.ReadFile(f.file); err != nil {
+		data, err := os.ReadFile(f.file)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.key, err)
+		}
+		if block, _ := pem.Decode(data); block == nil {
+			return nil, fmt.Errorf("%s: there is nothing in PEM form in %s", f.key, f.file)
 		}
 	}
 	config, err := transport.TLSInfo{TrustedCAFile: c.CA, CertFile: c.Cert, KeyFile: c.Key}.ClientConfig()
@@ -114,25 +104,17 @@ func (c Cluster) password() (string, error) {
 		return "", fmt.Errorf("cluster.password_file: %w", err)
 	}
 	password := strings.TrimRight(string(data), "\r\n")
-	if password == "" {
+	switch {
+	case password == "":
 		return "", fmt.Errorf("cluster.password_file: %s is empty", c.PasswordFile)
+	case strings.ContainsAny(password, "\r\n"):
+		return "", fmt.Errorf("cluster.password_file: %s has more than one line: it is to hold the password and nothing else", c.PasswordFile)
 	}
 	return password, nil
 }
 
+// keys is what the keys of the workspace begin with.
+func (c Cluster) keys() string { return strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/" }
+
 // where names the etcd in a sentence.
 func (c Cluster) where() string { return "etcd at " + strings.Join(c.Endpoints, ", ") }
-
-// away is the error of a request that came to nothing.
-func (c Cluster) away(err error) error {
-	why := err.Error()
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		why = "no answer in time, or no leader"
-	default:
-		if _, desc, ok := strings.Cut(why, "desc = "); ok {
-			why = desc
-		}
-	}
-	return fmt.Errorf("%s %w: %s", c.where(), ErrAway, strings.Join(strings.Fields(why), " "))
-}

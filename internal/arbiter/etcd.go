@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,7 +60,7 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, run: rand.Text(), log: log}
+	e := &Etcd{cluster: c, prefix: c.keys(), memory: m, run: rand.Text(), log: log}
 	if err := e.recall(ctx); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type Etcd struct {
 	client  url.URL
 	peer    url.URL
 	running *embed.Etcd
+	// configure, if set, changes how it is started.
+	configure func(*embed.Config)
 }
 
 // Start starts an etcd, which is stopped when the test ends.
@@ -47,6 +49,9 @@ func (e *Etcd) Begin() {
 	c.UnsafeNoFsync = true
 	c.TickMs, c.ElectionMs = 20, 200
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	if e.configure != nil {
+		e.configure(c)
+	}
 	running, err := embed.StartEtcd(c)
 	if err != nil {
 		e.t.Fatal(err)
