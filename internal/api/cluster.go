@@ -15,10 +15,15 @@ type Cluster struct {
 
 // Member is one of the daemons of a cluster.
 type Member struct {
-	Name              string `json:"name"`
-	Leader            bool   `json:"leader" doc:"It reads the board for all"`
-	SeenAt            Time   `json:"seen_at,omitzero" doc:"When it said so last; it says so once a minute at least"`
-	RequestsPerMinute int    `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
-	Share             int    `json:"share,omitempty" doc:"How many requests it may send in a minute, of those that all members may send together"`
-	Self              bool   `json:"self,omitempty" doc:"It is the daemon that answers"`
+	Name              string   `json:"name"`
+	Leader            bool     `json:"leader" doc:"It reads the board for all"`
+	SeenAt            Time     `json:"seen_at,omitzero" doc:"When it said so last; it says so once a minute at least"`
+	RequestsPerMinute int      `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
+	Share             int      `json:"share,omitempty" doc:"How many requests it may send in a minute, of those that all members may send together"`
+	Version           string   `json:"version,omitempty" doc:"Its version of dibs"`
+	Differs           []string `json:"differs,omitempty" doc:"How its settings differ from those of the daemon that answers, where all should have the same; a line for each"`
+	Self              bool     `json:"self,omitempty" doc:"It is the daemon that answers"`
 }
+
+// SameInCluster is what to do about the lines of Member.Differs.
+const SameInCluster = "give all members of a cluster the same claim, tasks.statuses, tasks.properties, databases and notion.rate, and each a cluster.name of its own, and restart them"

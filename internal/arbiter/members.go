@@ -20,6 +20,9 @@ type Member struct {
 	RequestsPerMinute int `json:"requests_per_minute"`
 	// Share is how many it may send in a minute.
 	Share int `json:"share,omitempty"`
+	// Version is that of dibs, and Settings those that all should have alike.
+	Version  string   `json:"version,omitempty"`
+	Settings Settings `json:"settings,omitempty"`
 }
 
 // memberTime is for how long a member is on the list after it was heard of last.
@@ -49,7 +52,7 @@ func (e *Etcd) Announce(ctx context.Context, m Member) error {
 	last := e.announced
 	e.mu.Unlock()
 	age := time.Since(last.at)
-	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute && last.Share == m.Share) {
+	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute && last.Share == m.Share && last.Version == m.Version && last.Settings == m.Settings) {
 		client, err := e.connection()
 		if err != nil {
 			return err

@@ -90,5 +90,8 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 			requests = fmt.Sprintf("%d of %d requests a minute", m.RequestsPerMinute, m.Share)
 		}
 		row(w, "member", fmt.Sprintf("%s, seen %s, %s", name, ago(m.SeenAt.Time, now), requests))
+		for _, line := range m.Differs {
+			row(w, "", "differs: "+clean(line))
+		}
 	}
 }

@@ -51,6 +51,7 @@ type member struct {
 	ledger *arbiter.Ledger
 	budget *arbiter.Budget
 	name   string
+	kin    kin
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
@@ -81,7 +82,7 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 	defer cancel()
 	switch err := etcd.Probe(asking); {
 	case err != nil && etcd.Marker() == "":
-		return fmt.Errorf("cluster.etcd: %w: a cluster is joined for the first time only when etcd answers", err)
+		return fmt.Errorf("cluster.etcd: %w; a cluster is joined for the first time only when etcd answers", err)
 	case err != nil:
 		d.log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", err)
 	}
@@ -164,7 +165,13 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	if err := d.member.ledger.Upkeep(asking); err != nil {
 		return err
 	}
-	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share()})
+	if err := d.member.Announce(asking, arbiter.Member{
+		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
+		Version: d.version, Settings: settingsOf(*d.live.Load()),
+	}); err != nil {
+		return err
+	}
+	return d.lookAtKin(asking)
 }
 
 // sent is how many requests had been sent at a moment.
@@ -209,6 +216,7 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 	for _, m := range members {
 		out.Members = append(out.Members, api.Member{
 			Name: m.Name, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Share: m.Share, Self: m.ID == d.member.Member(),
+			Version: m.Version, Differs: d.differs(m),
 		})
 	}
 	return out, nil

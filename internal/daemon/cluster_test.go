@@ -161,11 +161,14 @@ func TestClusterWithoutEtcd(t *testing.T) {
 		cl := a.mustClaim("Sandman", held)
 
 		way.Cut()
+		cut := time.Now()
 		_, err := a.claim("Sandman", other)
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Code != api.Code(claim.CodeArbiterUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
 			t.Fatalf("a claim without etcd: %v", err)
 		}
+		// A moment ago etcd said for how long the task stays this member's.
+		eventually(t, "etcd would have to be asked again", func() bool { return time.Since(cut) > 1100*time.Millisecond })
 		if _, err := a.Renew(t.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
 			t.Errorf("a renewal without etcd: %v", err)
 		}

@@ -26,6 +26,9 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	if s.Cluster = d.clusterReport(); s.Cluster != nil && s.Cluster.LastError != "" {
 		s.Warnings = append(s.Warnings, "no task can be claimed for now: "+s.Cluster.LastError)
 	}
+	if d.member != nil {
+		s.Warnings = append(s.Warnings, d.kinWarnings()...)
+	}
 
 	stats := d.notion.Stats()
 	s.Notion = api.NotionStatus{

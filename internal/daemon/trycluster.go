@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"dibs/config"
+	"dibs/internal/arbiter"
 )
 
-// TryCluster reports whether the cluster's etcd can be used as it is configured: its files, its
-// certificates, the password, and a leader. It changes nothing there.
-func TryCluster(ctx context.Context, c config.Config) error {
+// LookAtCluster looks at the cluster's etcd as it is configured, and changes nothing there.
+func LookAtCluster(ctx context.Context, c config.Config) arbiter.Look {
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	return clusterOf(c.Cluster, c.Databases.Tasks).Try(ctx)
+	return clusterOf(c.Cluster, c.Databases.Tasks).Look(ctx)
 }
