@@ -31,7 +31,8 @@ type Endpoint struct {
 	Err     error
 	Version string
 	// Etcd is the id of the etcd that it is of.
-	Etcd uint64
+	Etcd   uint64
+	member uint64
 	// Leader says that it is the leader, and HasLeader that it knows one.
 	Leader, HasLeader bool
 	// Learner says that it does not decide yet.
@@ -65,7 +66,7 @@ func (c Cluster) Look(ctx context.Context) Look {
 		return look
 	}
 	if list, err := client.MemberList(asking); err == nil { // it may be that this user is not told
-		look.Unlisted = c.unlisted(list.Members)
+		look.Unlisted = unlisted(list.Members, look.Endpoints)
 	}
 	return look
 }
@@ -87,7 +88,7 @@ func (c Cluster) endpoint(ctx context.Context, url string) Endpoint {
 		e.Err = c.away(err)
 		return e
 	}
-	e.Version, e.Etcd, e.Learner = s.Version, s.Header.ClusterId, s.IsLearner
+	e.Version, e.Etcd, e.member, e.Learner = s.Version, s.Header.ClusterId, s.Header.MemberId, s.IsLearner
 	e.Leader, e.HasLeader = s.Leader == s.Header.MemberId, s.Leader != 0
 	e.Size, e.Quota = s.DbSize, s.DbSizeQuota
 	e.Full = slices.ContainsFunc(s.Errors, func(s string) bool { return strings.Contains(s, "NOSPACE") })
@@ -113,10 +114,15 @@ func (c Cluster) try(ctx context.Context, client *clientv3.Client) (time.Duratio
 	return time.Since(began), nil
 }
 
-func (c Cluster) unlisted(members []*etcdserverpb.Member) []string {
+// unlisted are the addresses of the members that are none of the endpoints, whatever these call
+// them; none if that is not known, as one of them does not answer.
+func unlisted(members []*etcdserverpb.Member, endpoints []Endpoint) []string {
 	var lines []string
+	if slices.ContainsFunc(endpoints, func(e Endpoint) bool { return e.Err != nil }) {
+		return nil
+	}
 	for _, m := range members {
-		listed := slices.ContainsFunc(m.ClientURLs, func(url string) bool { return slices.Contains(c.Endpoints, strings.TrimRight(url, "/")) })
+		listed := slices.ContainsFunc(endpoints, func(e Endpoint) bool { return e.member == m.ID })
 		if len(m.ClientURLs) > 0 && !listed {
 			lines = append(lines, strings.Join(m.ClientURLs, " or "))
 		}
