@@ -32,13 +32,13 @@ type member struct {
 }
 
 // join makes a member with the journal of a folder.
-func join(t *testing.T, endpoint, folder string) *member {
+func join(t *testing.T, endpoint, folder string, more ...string) *member {
 	t.Helper()
 	j, err := journal.Open(t.Context(), filepath.Join(folder, "journal.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: []string{endpoint}, Prefix: "/dibs", Workspace: "board", Name: "a"}, j, testLog(t))
+	etcd, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: append([]string{endpoint}, more...), Prefix: "/dibs", Workspace: "board", Name: "a"}, j, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package arbiter_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,5 +154,54 @@ func TestRestartedMember(t *testing.T) {
 	fence := claims[0].Fence
 	if err := a.Hold(t.Context(), &claims[0]); err != nil || claims[0].Fence != fence {
 		t.Errorf("fence %d, %v; want %d as before", claims[0].Fence, err, fence)
+	}
+}
+
+// What is left of an etcd that has lost most of its members grants nothing, and says so at
+// once when it is known; with one of three lost, nothing is noticed.
+func TestMinority(t *testing.T) {
+	all := arbitertest.StartThree(t)
+	var urls []string
+	for _, e := range all {
+		urls = append(urls, e.URL())
+	}
+	a := join(t, urls[0], t.TempDir(), urls[1:]...)
+	n := 0
+	next := func() (*claim.Refusal, error) {
+		n++
+		c := attempt(agentA, task.ID(fmt.Sprintf("00000000-0000-0000-0000-%012d", n)))
+		return a.Reserve(t.Context(), c, c.Reserved, 0)
+	}
+	for _, stopped := range []*arbitertest.Etcd{nil, all[0]} {
+		if stopped != nil {
+			stopped.Stop()
+		}
+		wait(t, "a majority grants", func() bool {
+			if refusal, err := next(); err == nil {
+				return refusal == nil
+			}
+			_ = a.Upkeep(t.Context()) // which sees when it can be used again
+			return false
+		})
+	}
+	all[1].Stop()
+	var denied *claim.Denied
+	if refusal, err := next(); refusal != nil || !errors.As(err, &denied) || denied.Code != claim.CodeArbiterUnavailable {
+		t.Fatalf("a minority: %+v, %v", refusal, err)
+	}
+	began := time.Now()
+	for range 100 {
+		if _, err := next(); !errors.As(err, &denied) || denied.RetryAfter <= 0 {
+			t.Fatalf("a minority: %v", err)
+		}
+	}
+	t.Logf("refused in %v", time.Since(began)/100)
+	if err := a.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrAway) {
+		t.Errorf("a minority: %v", err)
+	}
+	all[1].Begin()
+	wait(t, "a majority is back", func() bool { return a.Upkeep(t.Context()) == nil })
+	if refusal, err := next(); refusal != nil || err != nil {
+		t.Errorf("a majority again: %+v, %v", refusal, err)
 	}
 }

@@ -3,10 +3,12 @@
 package arbitertest
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,16 +25,47 @@ type Etcd struct {
 	peer    url.URL
 	running *embed.Etcd
 	// configure, if set, changes how it is started.
-	configure func(*embed.Config)
+	configure func(*Etcd, *embed.Config)
 }
 
 // Start starts an etcd, which is stopped when the test ends.
 func Start(t testing.TB) *Etcd {
 	t.Helper()
-	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t)}
+	return start(t, nil)
+}
+
+// start starts an etcd as configure, if set, changes it.
+func start(t testing.TB, configure func(*Etcd, *embed.Config)) *Etcd {
+	t.Helper()
+	e := prepare(t, configure)
 	e.Begin()
+	return e
+}
+
+// prepare makes an etcd that does not run yet.
+func prepare(t testing.TB, configure func(*Etcd, *embed.Config)) *Etcd {
+	t.Helper()
+	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t), configure: configure}
 	t.Cleanup(e.Stop)
 	return e
+}
+
+// StartThree starts an etcd of three members.
+func StartThree(t testing.TB) []*Etcd {
+	t.Helper()
+	var all []*Etcd
+	var list []string
+	for i := range 3 {
+		name := fmt.Sprint("etcd-", i)
+		e := prepare(t, func(_ *Etcd, c *embed.Config) { c.Name, c.InitialCluster = name, strings.Join(list, ",") })
+		all, list = append(all, e), append(list, name+"="+e.peer.String())
+	}
+	var started sync.WaitGroup
+	for _, e := range all { // they wait for each other
+		started.Go(e.Begin)
+	}
+	started.Wait()
+	return all
 }
 
 // URL is where clients find it.
@@ -50,16 +83,17 @@ func (e *Etcd) Begin() {
 	c.TickMs, c.ElectionMs = 20, 200
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	if e.configure != nil {
-		e.configure(c)
+		e.configure(e, c)
 	}
 	running, err := embed.StartEtcd(c)
 	if err != nil {
-		e.t.Fatal(err)
+		e.t.Error(err)
+		return
 	}
 	select {
 	case <-running.Server.ReadyNotify():
 	case <-time.After(20 * time.Second):
-		e.t.Fatal("etcd does not start")
+		e.t.Error("etcd does not start")
 	}
 	e.running = running
 }

@@ -120,26 +120,20 @@ func (a *Authority) write(name, kind string, der []byte) string {
 // its own.
 func StartTLS(t testing.TB, a *Authority, server Certificate) *Etcd {
 	t.Helper()
-	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t)}
-	e.client.Scheme = "https"
 	cert, key := a.Issue(server)
-	e.configure = func(c *embed.Config) {
+	return start(t, func(e *Etcd, c *embed.Config) {
+		e.client.Scheme = "https"
+		c.ListenClientUrls[0].Scheme, c.AdvertiseClientUrls[0].Scheme = "https", "https"
 		c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = cert, key
 		c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = a.File, true
-	}
-	e.Begin()
-	t.Cleanup(e.Stop)
-	return e
+	})
 }
 
 // StartAuth starts an etcd that asks for a password, with the user root, and one called dibs
 // who may read and write what begins with prefix. A token that it hands out lasts for seconds.
 func StartAuth(t testing.TB, rootPassword, password, prefix string, seconds uint) *Etcd {
 	t.Helper()
-	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t)}
-	e.configure = func(c *embed.Config) { c.AuthTokenTTL, c.BcryptCost = seconds, 4 }
-	e.Begin()
-	t.Cleanup(e.Stop)
+	e := start(t, func(_ *Etcd, c *embed.Config) { c.AuthTokenTTL, c.BcryptCost = seconds, 4 })
 	client := e.Client("", "")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
