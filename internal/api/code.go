@@ -28,6 +28,7 @@ const (
 	CodeNoRoute            Code = "no_route"
 	CodeWrongHost          Code = "wrong_host"
 	CodeCrossOrigin        Code = "cross_origin"
+	CodeOtherMachine       Code = "other_machine"
 	CodeBusy               Code = "busy"
 	CodeNotionRefused      Code = Code(claim.CodeNotionRefused)
 	CodeStopping           Code = "stopping"
@@ -78,6 +79,7 @@ var meanings = map[Code]meaning{
 	CodeAmbiguousClaim:     {http.StatusConflict, ExitUsage, "Several claims could be meant"},
 	CodeUnknownReservation: {http.StatusNotFound, ExitLost, "No such reservation"},
 	CodeInvalidRequest:     {http.StatusUnprocessableEntity, ExitUsage, "The request is not valid"},
+	CodeOtherMachine:       {http.StatusUnprocessableEntity, ExitUsage, "The process is on another machine"},
 	CodeForbiddenAgent:     {http.StatusForbidden, ExitFailure, "The agent's name may not be used"},
 	CodeKeyReused:          {http.StatusUnprocessableEntity, ExitUsage, "The idempotency key was used for another request"},
 	CodeTooLarge:           {http.StatusRequestEntityTooLarge, ExitUsage, "The request is too large"},

@@ -97,6 +97,10 @@ const (
 	ReplayedHeader = "Idempotency-Replayed" // "true" on an answer that was given before
 )
 
+// ProcessHeader is for the number of the process that asks, as it knows it itself. One that is
+// another process to the daemon is on another machine, and so are those that it names.
+const ProcessHeader = "Dibs-Process"
+
 const maxKey = 200
 
 // ValidateKey reports why key cannot be an idempotency key.

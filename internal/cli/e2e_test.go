@@ -43,6 +43,7 @@ import (
 //	comment TASK TEXT       comment on a task, as Maria
 //	fault KIND PATH         have Notion fail in that way when it is asked for what lies there
 //	asked ENDING            wait until Notion is asked for an address with that ending
+//	tunnel FAR NEAR         have ssh forward the socket FAR as NEAR, see TestForwardedSocket
 //	said TASK TEXT…         check the comments on a task, each as NAME: TEXT
 func TestEndToEnd(t *testing.T) {
 	takesSeconds(t)
@@ -77,7 +78,8 @@ func runEndToEnd(t *testing.T, dir string) {
 			"kill9":  func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGKILL) },
 			"person": person, "text": setText, "property": property, "rename": rename, "unshare": unshare, "option": addOption, "source": addSource,
 			"shows": shows, "waitfor": waitFor, "waittask": waitTask, "gone": gone, "said": said,
-			"page": writePage, "comment": comment, "fault": fault, "asked": asked,
+			"tunnel": tunnel,
+			"page":   writePage, "comment": comment, "fault": fault, "asked": asked,
 		},
 	})
 }

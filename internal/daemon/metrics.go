@@ -71,10 +71,13 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		Waiting: make(map[string]int, len(sent.Waiting)), Permits: sent.Permits, Burst: sent.Burst,
 		Paused:    time.Until(sent.PausedUntil),
 		ClockSkew: time.Until(d.notion.Now()),
+		Others:    len(d.others.lines()),
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
 	if d.member != nil {
-		state.Cluster, state.Share = new(d.member.ledger.Trouble() == nil), d.member.budget.Share()
+		trouble := d.member.ledger.Trouble()
+		state.Cluster, state.Foreign, state.Share = new(trouble == nil), errors.Is(trouble, arbiter.ErrForeign), d.member.budget.Share()
+		state.Members, state.Differ = d.member.kin.members(), len(d.member.kin.lines())
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

@@ -63,7 +63,16 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 	}
 	for _, c := range held {
 		// One whose keeper lives, or that never had one, is left as it is.
-		if _, err := daemon.Renew(ctx, string(c.ID), api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}, ""); err != nil {
+		renewal := api.RenewRequest{Agent: a.name, Orphaned: true, Keeper: b.keeper()}
+		if b.elsewhere.Load() { // nobody but this bridge can keep it
+			renewal.Orphaned = false
+			if !a.knows(c.ID) {
+				continue
+			}
+		}
+		if _, err := daemon.Renew(ctx, string(c.ID), renewal, ""); b.isElsewhere(err) {
+			return b.look(ctx, a)
+		} else if err != nil {
 			b.options.Log.Debug("a claim could not be taken over", "claim", c.ID, "error", err)
 		}
 	}
@@ -113,8 +122,39 @@ func (a *agent) ended(c api.Claim) bool {
 	return true
 }
 
+// knows reports whether the agent was told that it holds a claim.
+func (a *agent) knows(id claim.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, told := a.told[id]
+	return told
+}
+
+// isElsewhere reports whether an error says that the daemon is on another machine, where it
+// cannot see this process: what is asked is asked again without it, and claims are renewed
+// from here.
+func (b *Bridge) isElsewhere(err error) bool {
+	p, refused := errors.AsType[*api.Problem](err)
+	if !refused || p.Code != api.CodeOtherMachine {
+		return false
+	}
+	b.elsewhere.Store(true)
+	return true
+}
+
+// process is the number of this process; 0 for a daemon that cannot see it.
+func (b *Bridge) process() int {
+	if b.elsewhere.Load() {
+		return 0
+	}
+	return b.pid
+}
+
 // keeper is this process, as what keeps claims alive.
 func (b *Bridge) keeper() api.Keeper {
+	if b.elsewhere.Load() {
+		return api.Keeper{}
+	}
 	return api.Keeper{PID: b.pid, GraceSeconds: b.options.Grace.Seconds()}
 }
 

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/api/client"
@@ -49,6 +50,8 @@ type Bridge struct {
 	options Options
 	server  *sdk.Server
 	pid     int
+	// elsewhere is set once the daemon was found to be on another machine.
+	elsewhere atomic.Bool
 
 	// over ends once there is nobody left to wait for.
 	over context.Context

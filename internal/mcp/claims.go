@@ -56,9 +56,15 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 	defer done()
 	// There is no key with it: one who goes away gets nothing, and a claim that is granted
 	// all the same is given back by the daemon.
-	cl, err := c.daemon.Claim(ctx, api.ClaimRequest{
-		Agent: c.agent.name, Task: string(id), Filter: in.filter(), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
-	}, "")
+	ask := func() (api.Claim, error) {
+		return c.daemon.Claim(ctx, api.ClaimRequest{
+			Agent: c.agent.name, Task: string(id), Filter: in.filter(), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+		}, "")
+	}
+	cl, err := ask()
+	if c.isElsewhere(err) {
+		cl, err = ask()
+	}
 	if err == nil && ctx.Err() != nil {
 		c.giveBack(cl)
 		return "", Held{}, context.Cause(ctx)
@@ -200,6 +206,9 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)), out, nil
 	}
 	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
+	if c.isElsewhere(err) {
+		renewed, err = c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name}, "")
+	}
 	if err != nil {
 		return "", Updated{}, err
 	}

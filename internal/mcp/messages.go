@@ -66,10 +66,16 @@ func readInbox(c *call, in InboxArgs) (string, Taken, error) {
 		c.tasks.Go(func() { c.progress(ctx, seconds(in.Wait), "nothing yet") })
 	}
 	// A poll that is asked again under its key gets what it took.
-	key := newKey()
-	got, err := insist(ctx, func() (api.Triggers, error) {
-		return c.daemon.Poll(ctx, c.agent.name, api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.pid}, key)
-	})
+	poll := func() (api.Triggers, error) {
+		key := newKey()
+		return insist(ctx, func() (api.Triggers, error) {
+			return c.daemon.Poll(ctx, c.agent.name, api.PollRequest{WaitSeconds: in.Wait, Limit: in.Limit, PID: c.process()}, key)
+		})
+	}
+	got, err := poll()
+	if c.isElsewhere(err) {
+		got, err = poll()
+	}
 	if err != nil {
 		return "", out, err
 	}

@@ -32,6 +32,12 @@ type State struct {
 	Outbox []Backlog
 	// Cluster is whether the cluster's etcd can be used; nil without a cluster.
 	Cluster *bool
+	// Foreign says that it is not as this daemon left it, and Members is how many there are.
+	Foreign bool
+	Members int
+	// Others is how many kinds of settings there are under which other daemons claim on the
+	// board, and Differ how many settings of members of the cluster differ.
+	Others, Differ int
 	// Share is how many requests this daemon may send in a minute, of those of its cluster.
 	Share int
 	// Reservations is how many there are.
@@ -63,6 +69,7 @@ type standing struct {
 
 	requests, waiting, permits, burst, paused, skew            *prometheus.Desc
 	tasks, ready, lag, held, depth, doubt, age, cluster, share *prometheus.Desc
+	foreign, members, others, differ                           *prometheus.Desc
 	reserved                                                   *prometheus.Desc
 }
 
@@ -87,6 +94,10 @@ func newStanding(read Standing, label func(string) string) *standing {
 		doubt:    desc("outbox_in_doubt_entries", "Log entries of which it is being found out whether they arrived.", "log"),
 		cluster:  desc("cluster_usable", "Whether the cluster's etcd can be used: 1, or 0, and then no task can be claimed; absent without a cluster."),
 		share:    desc("cluster_share", "How many requests to Notion this daemon may send in a minute, of those that all members of its cluster may send together; absent without a cluster."),
+		foreign:  desc("cluster_foreign", "Whether the cluster's etcd is not as this daemon left it, emptied or restored: 1, until dibs cluster adopt, or 0; absent without a cluster."),
+		members:  desc("cluster_members", "How many daemons the cluster has, as this one sees it; absent without a cluster."),
+		differ:   desc("cluster_settings_differ", "How many settings of other members of the cluster differ from those here; absent without a cluster."),
+		others:   desc("other_settings", "How many kinds of settings there are, among those not in this cluster too, under which other daemons on the board claim, and which do not go with those here."),
 		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
 }
@@ -94,7 +105,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.reserved,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.reserved, s.foreign, s.members, s.others, s.differ,
 	} {
 		descs <- d
 	}
@@ -137,12 +148,13 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(s.held, float64(n), agent)
 	}
 	gauge(s.reserved, float64(state.Reservations))
+	gauge(s.others, float64(state.Others))
 	if state.Cluster != nil {
-		usable := 0.0
-		if *state.Cluster {
-			usable = 1
-		}
-		gauge(s.cluster, usable)
+		flag := map[bool]float64{true: 1}
+		gauge(s.cluster, flag[*state.Cluster])
+		gauge(s.foreign, flag[state.Foreign])
+		gauge(s.members, float64(state.Members))
+		gauge(s.differ, float64(state.Differ))
 		gauge(s.share, float64(state.Share))
 	}
 	for _, b := range state.Outbox {

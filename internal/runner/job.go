@@ -49,6 +49,9 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 	defer stopWatching()
 	lost := make(chan error, 1)
 	go func() { lost <- j.watch(watching) }()
+	if j.Claim.PID == 0 {
+		go j.renew(watching)
+	}
 
 	var why error
 	var kill <-chan time.Time
@@ -103,6 +106,19 @@ func (j *job) watch(ctx context.Context) error {
 			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
 		}
 		pause(ctx, min(again, max(0, time.Until(until))))
+	}
+}
+
+// renewEvery is how often a claim is renewed whose daemon cannot see this process.
+const renewEvery = 30 * time.Second
+
+// renew keeps the claim alive until ctx ends, for a daemon on another machine.
+func (j *job) renew(ctx context.Context) {
+	for pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) {
+		asking, cancel := context.WithTimeout(ctx, renewEvery)
+		// That it fails is noticed by watch, which goes by the lease.
+		_, _ = j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")
+		cancel()
 	}
 }
 

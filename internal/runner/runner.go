@@ -72,7 +72,7 @@ const (
 // When ctx ends, nothing more is claimed. A command that runs by then is left to the
 // signals that came, which it gets too.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	o.Claim.PID = os.Getpid()
+	o.Claim.PID = os.Getpid() // unless the daemon is elsewhere
 	var put later
 	for done := 0; ; done++ {
 		cl, err := o.claim(ctx, &put)
@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 
 // claim asks for a task, and passes over those that are to be tried later while others
 // are ready. One who wants to wait for ever waits for a daemon, too.
-func (o Options) claim(ctx context.Context, later *later) (api.Claim, error) {
+func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 	// A daemon that goes away without an answer may have granted a claim: it is asked
 	// the same under the same key.
 	request, due, key := o.request(later)
@@ -112,6 +112,11 @@ func (o Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 		wait := again
 		p, refused := errors.AsType[*api.Problem](err)
 		_, away := errors.AsType[*client.UnreachableError](err)
+		if refused && p.Code == api.CodeOtherMachine && o.Claim.PID != 0 {
+			o.Claim.PID = 0
+			request, due, key = o.request(later)
+			continue
+		}
 		switch {
 		case refused && p.Code == api.Code(claim.CodeNothingReady) && due > 0 && ctx.Err() == nil:
 			if !pause(ctx, due-time.Since(asked)) {

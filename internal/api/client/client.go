@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
@@ -142,6 +143,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	req.Header.Set(api.ProcessHeader, strconv.Itoa(os.Getpid()))
 	if r.key != "" {
 		req.Header.Set(api.KeyHeader, r.key)
 	}

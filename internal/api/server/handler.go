@@ -41,6 +41,7 @@ func onlyMetrics(metrics http.Handler) http.Handler {
 func (s *Server) observed(answered func(route string, status int), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
+		r = withProcess(r)
 		answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
 		answer.connection.SetWriteDeadline(time.Time{}) // of the request before it
 		defer func() {

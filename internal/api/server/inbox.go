@@ -118,6 +118,10 @@ func (s *Server) poll(ctx context.Context, in *struct {
 
 // ownProcess is a process of this machine, which has to be one of the caller's.
 func ownProcess(ctx context.Context, pid int) (alive.Process, error) {
+	if !sameMachine(ctx) {
+		return alive.Process{}, api.NewProblem(api.CodeOtherMachine,
+			fmt.Sprintf("process %d is on another machine than the daemon, or in another container, where it cannot be watched: leave --pid out, and renew, or use dibs run", pid))
+	}
 	p, err := alive.Of(pid)
 	if err != nil {
 		return p, invalid("body.pid", fmt.Errorf("a process of this machine is wanted: %w", err))
