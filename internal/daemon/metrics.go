@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"dibs/internal/arbiter"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
