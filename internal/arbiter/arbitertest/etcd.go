@@ -101,6 +101,7 @@ func (e *Etcd) Begin() {
 // Stop stops it, if it runs.
 func (e *Etcd) Stop() {
 	if e.running != nil {
+		e.running.Server.HardStop() // which does not wait for members that are away
 		e.running.Close()
 		e.running = nil
 	}
