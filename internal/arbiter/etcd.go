@@ -43,6 +43,7 @@ type Etcd struct {
 	revision int64
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
+	requests map[RequestName]Remembered // that this member works on
 	// announced is what this member has said of itself last.
 	announced announced
 }
@@ -182,7 +183,7 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 	}
 	free := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 	for { // until it is decided: what others add meanwhile comes to an end, by the limit or by the key
-		when, then, other, err := e.remembering(ctx, row)
+		when, then, request, other, err := e.remembering(ctx, row)
 		switch {
 		case err != nil:
 			return Grant{}, err
@@ -197,8 +198,8 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 				return Grant{}, err
 			case held != nil:
 				return granted(0, held, row), nil
-			case has >= limit:
-				return Grant{Limit: true}, nil
+			case len(has) >= limit:
+				return Grant{Limit: true, Has: e.those(ctx, has)}, nil
 			}
 			when = append(when, clientv3.Compare(clientv3.CreateRevision(e.agentKey(agent)), "<", at+1).WithPrefix())
 		}
@@ -207,6 +208,7 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 			return Grant{}, err
 		}
 		held, err := e.heldOf(resp)
+		e.took(row, request, resp.Succeeded, resp.Header.Revision)
 		if err != nil || resp.Succeeded || held != nil {
 			return granted(e.base()+resp.Header.Revision, held, row), err
 		}
@@ -224,24 +226,47 @@ func granted(revision int64, held *Held, row Row) Grant {
 	return Grant{Holder: held}
 }
 
-// count returns how many tasks but one an agent has, at which revision that was, and who had
+// count returns which tasks but one an agent has, at which revision that was, and who had
 // that one.
-func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (n int, at int64, held *Held, err error) {
+func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (has []task.ID, at int64, held *Held, err error) {
 	resp, err := e.commit(ctx, nil, []clientv3.Op{
 		clientv3.OpGet(e.agentKey(agent), clientv3.WithPrefix(), clientv3.WithKeysOnly()), clientv3.OpGet(e.taskKey(except)),
 	}, nil)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, 0, nil, err
 	}
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		if string(kv.Key) != e.agentKey(agent)+string(except) {
-			n++
+		if id := task.ID(strings.TrimPrefix(string(kv.Key), e.agentKey(agent))); id != except {
+			has = append(has, id)
 		}
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
 		held, err = e.rowIn(kvs[0])
 	}
-	return n, resp.Header.Revision, held, err
+	return has, resp.Header.Revision, held, err
+}
+
+// maxThose is how many rows are read to say what an agent has.
+const maxThose = 20
+
+// those returns the rows of tasks, as far as they are still there, to tell somebody of them.
+func (e *Etcd) those(ctx context.Context, ids []task.ID) (rows []Held) {
+	var get []clientv3.Op
+	for _, id := range ids[:min(len(ids), maxThose)] {
+		get = append(get, clientv3.OpGet(e.taskKey(id)))
+	}
+	resp, err := e.commit(ctx, nil, get, nil)
+	if err != nil {
+		return nil
+	}
+	for _, r := range resp.Responses {
+		for _, kv := range r.GetResponseRange().Kvs {
+			if h, err := e.rowIn(kv); err == nil {
+				rows = append(rows, *h)
+			}
+		}
+	}
+	return rows
 }
 
 // heldOf is the row that a transaction found in its way, nil if there was none.
