@@ -205,6 +205,7 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 		}
 		resp, err := e.commit(ctx, when, then, []clientv3.Op{clientv3.OpGet(key)})
 		if err != nil {
+			e.took(row, request, false, 0)
 			return Grant{}, err
 		}
 		held, err := e.heldOf(resp)

@@ -45,6 +45,8 @@ type Request struct {
 	UID int `json:"uid,omitempty"`
 	// Fingerprint tells it from others; empty for a claim that was made without a request.
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Stays is set if nobody but its member may go on with it.
+	Stays bool `json:"stays,omitempty"`
 	// Note is of what was done for it, for whoever goes on with it.
 	Note string `json:"note,omitempty"`
 	// Agent, Claim and Task are those of the claim that was made for it, if one was.
@@ -138,6 +140,7 @@ func (e *Etcd) PutRequest(ctx context.Context, n RequestName, r Request, at int6
 	}
 	resp, err := e.commit(ctx, when, then, e.lookAt(key))
 	if err != nil {
+		e.knows(n, nil) // it may have been put
 		if strings.Contains(err.Error(), "lease not found") {
 			e.forgetLease()
 		}
@@ -191,15 +194,17 @@ func requestIn(kv *mvccpb.KeyValue) (*Remembered, error) {
 	return r, nil
 }
 
-// ForgetRequest forgets a request if what is remembered of it was put at that revision.
-func (e *Etcd) ForgetRequest(ctx context.Context, n RequestName, at int64) error {
+// ForgetRequest forgets a request if what is remembered of it was put at that revision. If
+// not, now is what is remembered; nil if nothing is.
+func (e *Etcd) ForgetRequest(ctx context.Context, n RequestName, at int64) (now *Remembered, err error) {
 	key := e.requestKey(n)
-	_, err := e.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", at)},
-		[]clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(e.begunKey(e.Member()) + e.begunName(n))}, nil)
-	if err == nil {
-		e.knows(n, nil)
+	e.knows(n, nil)
+	resp, err := e.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", at)},
+		[]clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(e.begunKey(e.Member()) + e.begunName(n))}, e.lookAt(key))
+	if err != nil || resp.Succeeded {
+		return nil, err
 	}
-	return err
+	return e.remembered(resp)
 }
 
 // BegunRequests names the requests that this member has begun, and not answered.
@@ -304,7 +309,8 @@ func (e *Etcd) Forget(ctx context.Context, row Row) error {
 		return err
 	}
 	if now.Fingerprint == "" {
-		return e.ForgetRequest(ctx, n, now.Revision)
+		_, err = e.ForgetRequest(ctx, n, now.Revision)
+		return err
 	}
 	r := now.Request
 	r.Agent, r.Claim, r.Task = "", "", ""

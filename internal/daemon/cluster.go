@@ -11,6 +11,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/server"
 	"dibs/internal/arbiter"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -48,9 +49,10 @@ func clusterOf(c config.Cluster, workspace string) arbiter.Cluster {
 // member is this daemon's part in a cluster.
 type member struct {
 	*arbiter.Etcd
-	ledger *arbiter.Ledger
-	budget *arbiter.Budget
-	name   string
+	ledger  *arbiter.Ledger
+	repeats *repeats
+	budget  *arbiter.Budget
+	name    string
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
@@ -128,6 +130,9 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 			wake(d.member.changed)
 		},
 	})
+	d.member.repeats = newRepeats(d.member, d.log, func(ctx context.Context, uid int, key string) (*server.Answer, error) {
+		return d.server.Resolve(ctx, uid, key) // it is made last
+	})
 	return d.member.ledger, d.member.ledger
 }
 
@@ -163,6 +168,9 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	defer cancel()
 	if err := d.member.ledger.Upkeep(asking); err != nil {
 		return err
+	}
+	if err := d.member.repeats.tend(asking); err != nil {
+		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
 	}
 	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share()})
 }

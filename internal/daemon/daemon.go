@@ -275,7 +275,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed,
+		Listed: d.listed, Elsewhere: d.elsewhere(),
 	})
 	return nil
 }
