@@ -126,31 +126,6 @@ func TestClusterDrainsABoard(t *testing.T) {
 	})
 }
 
-// A request that is repeated under its key at another member gets no second task.
-func TestRequestRepeatedInACluster(t *testing.T) {
-	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
-		for i := range 3 {
-			w.add(fmt.Sprint("Task ", i), nil)
-		}
-		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
-		next := api.ClaimRequest{Agent: "Sandman"}
-		cl, err := a.Claim(t.Context(), next, "request 1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.notion.ResetRequests()
-		if _, err := b.Claim(t.Context(), next, "request 1"); code(err) != denied(claim.CodeHeld) || !strings.Contains(err.Error(), string(cl.ID)) {
-			t.Errorf("at another member: %v", err)
-		}
-		if same, err := a.Claim(t.Context(), next, "request 1"); err != nil || same.ID != cl.ID {
-			t.Errorf("at the same member: %+v, %v", same, err)
-		}
-		if slices.Contains(w.requests(), "PATCH page") {
-			t.Errorf("something was written: %v", w.requests())
-		}
-	})
-}
-
 // Without etcd nothing new is claimed; what is held can be renewed and finished, which waits;
 // and a daemon that knows the cluster can be started.
 func TestClusterWithoutEtcd(t *testing.T) {

@@ -6,11 +6,14 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 )
 
@@ -64,6 +67,39 @@ func (e *Etcd) Stop() {
 		e.running.Close()
 		e.running = nil
 	}
+}
+
+// Has reports whether a key has part in it.
+func (e *Etcd) Has(part string) bool {
+	e.t.Helper()
+	return len(e.keys(part)) > 0
+}
+
+// Expire deletes the keys in which there is part, as their leases would when what keeps them
+// does not.
+func (e *Etcd) Expire(part string) {
+	e.t.Helper()
+	client := v3client.New(e.running.Server)
+	for _, key := range e.keys(part) {
+		if _, err := client.Delete(e.t.Context(), key); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
+// keys returns the keys in which there is part.
+func (e *Etcd) keys(part string) (keys []string) {
+	e.t.Helper()
+	all, err := v3client.New(e.running.Server).Get(e.t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Key), part) {
+			keys = append(keys, string(kv.Key))
+		}
+	}
+	return keys
 }
 
 // Empty gives it no data for the next Begin.
