@@ -123,9 +123,10 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 func TestBegunElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{pages: make(map[string]time.Time)}
-		time.Sleep(time.Hour) // this daemon has run for long
-		kept := &memory{made: &creation.Creation{ID: "01", Key: "key", Fingerprint: "one", At: time.Now(), Elsewhere: true}}
+		kept := new(memory)
 		m := creation.New(kept, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		time.Sleep(time.Hour) // this daemon has run for long
+		kept.made = &creation.Creation{ID: "01", Key: "key", Fingerprint: "one", At: time.Now(), Elsewhere: true}
 		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
 		if _, _, err := m.Make(t.Context(), r); err == nil || b.sent != 0 {
 			t.Errorf("sent %d times at once, %v", b.sent, err)
