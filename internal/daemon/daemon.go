@@ -262,7 +262,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}
 	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
 		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
-		Told: func() { d.broker.Told() },
+		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
 	})
 	if err != nil {
 		return err
