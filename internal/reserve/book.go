@@ -144,7 +144,8 @@ func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reserv
 	if err := b.look(ctx); err != nil {
 		return Reservation{}, false, err
 	}
-	if taken := b.taken(ctx, e); taken != nil {
+	v := b.seen() // one and the same, however it changes meanwhile
+	if taken := b.taken(ctx, e, v); taken != nil {
 		return Reservation{}, false, taken
 	}
 	before := slices.IndexFunc(b.live, func(other entry) bool { return e.same(other.Reservation) })
@@ -157,7 +158,7 @@ func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reserv
 	} else if err := b.full(e.Reservation, now); err != nil {
 		return Reservation{}, false, err
 	}
-	if done, err := b.share(ctx, e.Reservation); !done || err != nil {
+	if done, err := b.share(ctx, e.Reservation, v); !done || err != nil {
 		return Reservation{}, false, err
 	}
 	if before < 0 {
@@ -211,10 +212,11 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// taken returns who has what e asks for, or may have; of several, who has it longest.
-func (b *Book) taken(ctx context.Context, e entry) error {
+// taken returns who has what e asks for, or may have; of several, who has it longest. What
+// the others have is as in v.
+func (b *Book) taken(ctx context.Context, e entry, v view) error {
 	var worst *Taken
-	for _, other := range slices.Concat(b.live, b.seen().lasting(b.config.Now())) {
+	for _, other := range slices.Concat(b.live, v.lasting(b.config.Now())) {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}

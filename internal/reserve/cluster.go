@@ -150,9 +150,9 @@ func (b *Book) look(ctx context.Context) error {
 // common reports whether a spot is the same one on other machines.
 func common(s Spot) bool { return s.Place == Names || strings.HasPrefix(s.Place, OriginPrefix) }
 
-// share puts a reservation on the shelf, as it was looked at last. done is false if somebody
-// has put something there since. changing is held.
-func (b *Book) share(ctx context.Context, r Reservation) (done bool, err error) {
+// share puts a reservation on the shelf. done is false if somebody has put something there
+// since it was as in v. changing is held.
+func (b *Book) share(ctx context.Context, r Reservation, v view) (done bool, err error) {
 	c := b.config.Cluster
 	if c == nil {
 		return true, nil
@@ -167,7 +167,7 @@ func (b *Book) share(ctx context.Context, r Reservation) (done bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	if done, err = c.Shelf.Put(ctx, r.ID, thing, max(lasting, time.Second), b.seen().at); !done || err != nil {
+	if done, err = c.Shelf.Put(ctx, r.ID, thing, max(lasting, time.Second), v.at); !done || err != nil {
 		return done, err
 	}
 	b.mu.Lock()
@@ -244,23 +244,24 @@ func (b *Book) tend(ctx context.Context) error {
 	if err := b.end(ctx, ends); err != nil {
 		return err
 	}
-	for _, e := range b.live {
+	for _, e := range slices.Clone(b.live) {
 		r := b.standing(ctx, e.Reservation)
 		s, there := v.mine[e.ID]
 		fresh := r.Process == (alive.Process{}) || b.config.Now().Sub(v.put[e.ID]) < processTime/2
 		if there && fresh && s.Until.Equal(r.Until) {
 			continue
 		}
-		if taken, is := errors.AsType[*Taken](b.taken(ctx, e)); is && !there {
+		if taken, is := errors.AsType[*Taken](b.taken(ctx, e, v)); is && !there {
 			why := fmt.Sprintf("%s reserved it while the cluster did not know of it", taken.By.Agent)
 			if err := b.end(ctx, map[string]string{e.ID: why}); err != nil {
 				return err
 			}
 			continue
 		}
-		if done, err := b.share(ctx, e.Reservation); err != nil || !done || b.look(ctx) != nil {
+		if done, err := b.share(ctx, e.Reservation, v); err != nil || !done || b.look(ctx) != nil {
 			return nil // it is tried again, with what is there by then
 		}
+		v = b.seen()
 	}
 	return nil
 }
