@@ -169,7 +169,7 @@ func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reserv
 		b.unshare(ctx, e.ID)
 		return Reservation{}, false, err
 	}
-	return b.standing(ctx, e.Reservation), true, nil
+	return b.standing(ctx, b.named(e.Reservation)), true, nil
 }
 
 // put stores an entry, in place of one that there is, or as a new one.

@@ -75,6 +75,21 @@ func (e *Etcd) Has(part string) bool {
 	return len(e.keys(part)) > 0
 }
 
+// Holds reports whether a value has part in it.
+func (e *Etcd) Holds(part string) bool {
+	e.t.Helper()
+	all, err := v3client.New(e.running.Server).Get(e.t.Context(), "", clientv3.WithPrefix())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Value), part) {
+			return true
+		}
+	}
+	return false
+}
+
 // Expire deletes the keys in which there is part, as their leases would when what keeps them
 // does not.
 func (e *Etcd) Expire(part string) {
