@@ -44,6 +44,11 @@ type Etcd struct {
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
 	requests map[RequestName]Remembered // that this member works on
+	// names is the lease of this member's names, 0 for none, and namesBound that all are.
+	naming     sync.Mutex
+	names      clientv3.LeaseID
+	namesMade  time.Time
+	namesBound bool
 	// announced is what this member has said of itself last.
 	announced announced
 }

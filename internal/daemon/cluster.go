@@ -59,6 +59,8 @@ type member struct {
 
 	mu   sync.Mutex // one look after it at a time
 	sent []sent     // what was sent to Notion, as it was counted in the last minute
+	// namesKept is when the names of agents were kept last.
+	namesKept time.Time
 }
 
 // joinCluster makes this daemon a member of the cluster, if one is configured. Etcd has to be
@@ -172,6 +174,7 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	if err := d.member.repeats.tend(asking); err != nil {
 		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
 	}
+	d.keepNames(asking)
 	return d.member.Announce(asking, arbiter.Member{SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share()})
 }
 

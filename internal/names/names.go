@@ -4,8 +4,12 @@ package names
 
 import (
 	"crypto/rand"
+	"errors"
 	"time"
 )
+
+// ErrTaken says that no name was minted, since somebody has those that were tried.
+var ErrTaken = errors.New("are all taken")
 
 // Mint is what a name is minted for, and how.
 type Mint struct {
