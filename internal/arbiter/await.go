@@ -14,13 +14,23 @@ func (e *Etcd) await(ctx context.Context, key string, since int64, options ...cl
 	if err != nil {
 		return err
 	}
+	e.mu.Lock()
+	settled := e.settled
+	e.mu.Unlock()
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	options = append(options, clientv3.WithRev(since+1))
-	for resp := range client.Watch(watching, key, options...) {
-		if len(resp.Events) > 0 || resp.Err() != nil {
+	changes := client.Watch(watching, key, append(options, clientv3.WithRev(since+1))...)
+	for {
+		select {
+		case <-settled: // revisions are another etcd's
 			return nil
+		case resp, open := <-changes:
+			if !open {
+				return context.Cause(ctx)
+			}
+			if len(resp.Events) > 0 || resp.Err() != nil {
+				return nil
+			}
 		}
 	}
-	return context.Cause(ctx)
 }

@@ -39,7 +39,8 @@ type Etcd struct {
 
 	mu       sync.Mutex
 	identity identity
-	checked  bool // this run has seen that etcd is the one of the identity
+	checked  bool          // this run has seen that etcd is the one of the identity
+	settled  chan struct{} // closed when that becomes another one
 	revision int64
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
@@ -61,7 +62,7 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, log: log}
+	e := &Etcd{cluster: c, prefix: strings.TrimRight(c.Prefix, "/") + "/" + c.Workspace + "/", memory: m, log: log, settled: make(chan struct{})}
 	if err := e.recall(ctx); err != nil {
 		return nil, err
 	}

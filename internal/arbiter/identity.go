@@ -191,9 +191,13 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker)
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}
+	e.forgetNames() // leases are another etcd's, and so are revisions
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.identity, e.revision, e.checked = id, id.Revision, true
+	e.keys, e.requests = 0, nil
+	close(e.settled)
+	e.settled = make(chan struct{})
 	return nil
 }
 

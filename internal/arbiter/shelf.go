@@ -10,7 +10,8 @@ import (
 )
 
 // Shelf has small things in etcd that all members see, by their ids: one of a name for each
-// subject. It is safe for concurrent use. Its errors wrap ErrAway or ErrForeign.
+// subject. Its revisions only grow, also when another etcd was adopted. It is safe for
+// concurrent use. Its errors wrap ErrAway or ErrForeign.
 type Shelf struct {
 	etcd   *Etcd
 	prefix string
@@ -33,7 +34,7 @@ func (s *Shelf) All(ctx context.Context) (things map[string][]byte, at int64, er
 			things[id] = kv.Value
 		}
 	}
-	return things, resp.Header.Revision, nil
+	return things, s.etcd.base() + resp.Header.Revision, nil
 }
 
 // Put puts a thing on the shelf for that long, in place of the one of its id if there is one.
@@ -43,7 +44,7 @@ func (s *Shelf) Put(ctx context.Context, id string, thing []byte, lasting time.D
 	if err != nil {
 		return false, err
 	}
-	resp, err := s.etcd.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.prefix), "<", at+1).WithPrefix()},
+	resp, err := s.etcd.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.prefix), "<", at-s.etcd.base()+1).WithPrefix()},
 		[]clientv3.Op{clientv3.OpPut(s.key(id), string(thing), clientv3.WithLease(lease), clientv3.WithPrevKV())}, nil)
 	switch {
 	case err != nil:
@@ -73,5 +74,5 @@ func (s *Shelf) Delete(ctx context.Context, id string) error {
 // Await returns when something has changed on the shelf since that revision, or may have. The
 // error is that of ctx, or etcd's if there is no connection to it.
 func (s *Shelf) Await(ctx context.Context, since int64) error {
-	return s.etcd.await(ctx, s.prefix, since, clientv3.WithPrefix())
+	return s.etcd.await(ctx, s.prefix, max(0, since-s.etcd.base()), clientv3.WithPrefix())
 }

@@ -167,6 +167,10 @@ func TestClusterEmptied(t *testing.T) {
 	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
 		held, other := w.add("Mend the roof", nil), w.add("Paint the door", nil)
 		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
+		reserved, err := a.reserve("Sandman", api.ReserveRequest{}, "name:db")
+		if err != nil {
+			t.Fatal(err)
+		}
 		cl := a.mustClaim("Sandman", held)
 		etcd.Stop()
 		etcd.Empty()
@@ -187,6 +191,21 @@ func TestClusterEmptied(t *testing.T) {
 			t.Errorf("a task that is free: %v", err)
 		}
 		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
+		// What was reserved is put there again, and seen.
+		eventually(t, "it is reserved again", func() bool { return etcd.Has("/reservations/" + reserved.ID) })
+		eventually(t, "it is seen", func() bool {
+			list, err := b.Reservations(t.Context(), "")
+			return err == nil && len(list.Reservations) == 1 && list.Reservations[0].ID == reserved.ID
+		})
+		if _, err := b.reserve("Oracle", api.ReserveRequest{}, "name:db"); code(err) != denied(claim.CodeReserved) {
+			t.Errorf("what is reserved: %v", err)
+		}
+		if _, err := b.Send(t.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, "a key"); err != nil {
+			t.Errorf("a request with a key: %v", err)
+		}
+		if _, err := a.Mint(t.Context(), api.MintRequest{}, ""); err != nil {
 			t.Error(err)
 		}
 	})

@@ -114,3 +114,45 @@ func TestSameElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// What a request that was cut off is answered is found out without its being asked again: from
+// its claim, or from what was stored.
+func TestResolve(t *testing.T) {
+	lookup := func(state claim.State, ending claim.Ending) apitest.Call {
+		c := held()
+		c.State, c.Ending = state, ending
+		return apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}, Result: c}
+	}
+	for _, tt := range []struct {
+		name    string
+		stored  bool
+		calls   []apitest.Call
+		status  int
+		unknown bool
+	}{
+		{"answered", true, nil, 201, false},
+		{"granted", false, []apitest.Call{lookup(claim.Held, "")}, 201, false},
+		{"over", false, []apitest.Call{lookup(claim.Ended, claim.EndCompleted)}, 409, false},
+		{"not granted", false, []apitest.Call{lookup(claim.Ended, claim.EndNotGranted)}, 0, false},
+		{"not known yet", false, []apitest.Call{lookup(claim.Writing, "")}, 0, true},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			f.broker.Expect(allowed("Sandman"), claiming(held(), nil))
+			f.must("POST", "/v1/claims", claimBody, withKey...)
+			if !tt.stored {
+				f.keys.Bind("k 1", claimID)
+				f.keys.Interrupt("k 1")
+			}
+			f.broker.Expect(tt.calls...)
+			a, err := f.server.Resolve(t.Context(), -1, "k 1")
+			_, unknown := errors.AsType[*api.Problem](err)
+			if unknown != tt.unknown || (a == nil) != (tt.status == 0) || a != nil && a.Status != tt.status {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if f.keys.Has("k 1") != (tt.status != 0 || unknown) {
+				t.Errorf("remembered: %v", f.keys.Has("k 1"))
+			}
+		})
+	}
+}
