@@ -24,19 +24,21 @@ type Etcd struct {
 	client  url.URL
 	peer    url.URL
 	running *embed.Etcd
+	way     *Way // for clients: etcd waits for those that watch before it stops
 }
 
 // Start starts an etcd, which is stopped when the test ends.
 func Start(t testing.TB) *Etcd {
 	t.Helper()
 	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t)}
+	e.way = NewWay(t, e.client.String())
 	e.Begin()
 	t.Cleanup(e.Stop)
 	return e
 }
 
 // URL is where clients find it.
-func (e *Etcd) URL() string { return e.client.String() }
+func (e *Etcd) URL() string { return e.way.URL() }
 
 // Begin starts it again after Stop, with the data that it had.
 func (e *Etcd) Begin() {
@@ -59,11 +61,13 @@ func (e *Etcd) Begin() {
 		e.t.Fatal("etcd does not start")
 	}
 	e.running = running
+	e.way.Mend()
 }
 
 // Stop stops it, if it runs.
 func (e *Etcd) Stop() {
 	if e.running != nil {
+		e.way.Cut()
 		e.running.Close()
 		e.running = nil
 	}
