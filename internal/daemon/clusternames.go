@@ -95,11 +95,11 @@ func (n clusterNames) MintName(ctx context.Context, m names.Mint) (name string, 
 			return name, minted, nil
 		}
 		n.drop(ctx, candidate)
-		if !errors.Is(err, names.ErrTaken) {
+		if _, taken := errors.AsType[*names.TakenError](err); !taken {
 			return name, minted, err // the session has got another one meanwhile
 		}
 	}
-	return "", false, fmt.Errorf("minting a name that begins with %s: the %d names tried %w: set another names.prefix", m.Prefix, mintTries, names.ErrTaken)
+	return "", false, fmt.Errorf("minting a name that begins with %s: %w", m.Prefix, &names.TakenError{Tried: mintTries})
 }
 
 // tend keeps the names that the journal has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"dibs/internal/names"
@@ -71,7 +70,7 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 				return keepName(ctx, tx, name, m)
 			}
 		}
-		return fmt.Errorf("the %d names tried %w: set another names.prefix", mintTries, names.ErrTaken)
+		return &names.TakenError{Tried: mintTries}
 	})
 	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
 }

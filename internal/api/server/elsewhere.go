@@ -170,7 +170,7 @@ func (s *Server) beginElsewhere(ctx context.Context, q SharedRequest) (*Answer, 
 	switch {
 	case err != nil:
 		if derr := s.keys.DropRequest(kept, q.UID, q.Key); derr != nil {
-			s.log.Error("a request could not be forgotten", "key", q.Key, "error", derr)
+			s.log.Error("the answer to a request could not be remembered", "key", q.Key, "error", derr)
 		}
 	case prior != nil:
 		if ferr := s.keys.FinishRequest(kept, q.UID, q.Key, *prior); ferr != nil {
