@@ -175,7 +175,7 @@ func TestReservedElsewhere(t *testing.T) {
 	inCluster(t, func(s *shelf, a, b *member) {
 		made := a.must("Sandman", reserve.Request{}, "name:db")
 		_, err := b.reserve("Oracle", reserve.Request{}, "name:db")
-		if b.holder(err) != "Sandman" || !strings.Contains(err.Error(), "by Sandman at north") {
+		if b.holder(err) != "Sandman" || !strings.Contains(err.Error(), "by Sandman (at north)") {
 			t.Errorf("at another member: %v", err)
 		}
 		synctest.Wait()

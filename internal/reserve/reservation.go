@@ -101,7 +101,7 @@ type Taken struct {
 func (t *Taken) Error() string {
 	says := fmt.Sprintf("%s is reserved by %s", t.Asked, t.By.Agent)
 	if t.By.Member != "" {
-		says += " at " + t.By.Member
+		says += " (at " + t.By.Member + ")"
 	}
 	if t.Pattern != t.Asked {
 		says += ", by the pattern " + t.Pattern
