@@ -111,6 +111,13 @@ func (s *shelf) isAway(away bool) {
 	s.away = away
 }
 
+// written is how often something was put.
+func (s *shelf) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.puts
+}
+
 // empty takes all off the shelf, as an etcd that lost its data.
 func (s *shelf) empty() {
 	s.mu.Lock()
@@ -289,16 +296,18 @@ func TestEndsElsewhere(t *testing.T) {
 	inCluster(t, func(s *shelf, a, b *member) {
 		now := time.Now()
 		held := claim.Claim{ID: claim.NewID(now), Agent: "Sandman", State: claim.Held, Lease: claim.Lease{ClaimedAt: now, StaleAt: now.Add(30 * time.Minute)}}
+		a.mu.Lock()
 		a.claims[held.ID] = held
+		a.mu.Unlock()
 		a.must("Sandman", reserve.Request{Claim: held.ID}, "name:claim")
 		time.Sleep(time.Second)
 		a.must("Sandman", reserve.Request{Process: alive.Process{ID: 7}}, "name:process")
 		time.Sleep(time.Second)
 		a.must("Sandman", reserve.Request{For: 2 * time.Hour}, "name:time")
-		puts := s.puts
+		puts := s.written()
 		time.Sleep(20 * time.Minute)
 		b.wantHas("Sandman name:claim at north", "Sandman name:process at north", "Sandman name:time at north")
-		if n := s.puts - puts; n > 4 {
+		if n := s.written() - puts; n > 4 {
 			t.Errorf("%d things were put on the shelf in 20 minutes", n)
 		}
 		a.mu.Lock()
