@@ -16,20 +16,21 @@ type Reservation struct {
 	MadeAt    Time     `json:"made_at"`
 	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The claim that it ends with"`
 	PID       int      `json:"pid,omitempty" doc:"The process that it ends with"`
+	Member    string   `json:"member,omitempty" doc:"In a cluster, the member through which it was made"`
 }
 
 // NewReservation returns r in the language of the socket, with its times as they are.
 func NewReservation(r reserve.Reservation) Reservation {
 	return Reservation{
 		ID: r.ID, Patterns: r.Patterns(), Agent: r.Agent, ExpiresAt: Time{Time: r.Until}, Shared: r.Shared,
-		Folder: r.Folder, MadeAt: Time{Time: r.Made}, ClaimID: r.Claim, PID: r.Process.ID,
+		Folder: r.Folder, MadeAt: Time{Time: r.Made}, ClaimID: r.Claim, PID: r.Process.ID, Member: r.Member,
 	}
 }
 
 // Spot is where a pattern stands, or a file lies. A file in a repository is at two: by its
 // path in the repository, which is the same in all worktrees, and by its absolute path.
 type Spot struct {
-	In   string `json:"in" minLength:"1" doc:"The absolute path of the repository's common git directory; files for an absolute path; names for what is no file"`
+	In   string `json:"in" minLength:"1" doc:"The absolute path of the repository's common git directory; origin: and where it was cloned from, such as origin:github.com/acme/api, by which a cluster knows it; files for an absolute path; names for what is no file"`
 	Path string `json:"path" minLength:"1" doc:"Begins with a slash, which is the top of the repository or of all files; a pattern of a .gitignore in what is to be reserved"`
 }
 

@@ -48,6 +48,18 @@
 // for which the machine is suspended. A process that is stopped between its last look at the
 // clock and the sending of a request sends that one when it goes on.
 //
+// # What else is shared
+//
+// A Request is what all remember of one with an idempotency key, for a day: who has begun it,
+// and its answer. It is put only in place of what was seen, so whoever goes on with the
+// request of a member that seems to be gone takes it from that one; Take has as a condition
+// that the request of its claim is still this member's. What may be gone on with, and by whom,
+// is for those to say who know what was asked (package daemon).
+//
+// A Shelf has small things that all see, such as reservations: one is put only if nobody else
+// has put one since all were looked at. A name is put only if it is not there; the names of a
+// run are bound to one lease.
+//
 // # Failure
 //
 // While etcd cannot be used nothing new is granted. What is held goes on until its lease ends,

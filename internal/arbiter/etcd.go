@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,11 +44,18 @@ type Etcd struct {
 
 	mu       sync.Mutex
 	identity identity
-	checked  bool // this run has seen that etcd is the one of the identity
+	checked  bool          // this run has seen that etcd is the one of the identity
+	settled  chan struct{} // closed when that becomes another one
 	revision int64
 	trace    int64            // the revision of what this member wrote last, see traceKey
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
+	requests map[RequestName]Remembered // that this member works on
+	// names is the lease of this member's names, 0 for none, and namesBound that all are.
+	naming     sync.Mutex
+	names      clientv3.LeaseID
+	namesMade  time.Time
+	namesBound bool
 	// announced is what this member has said of itself last.
 	announced announced
 }
@@ -60,7 +68,7 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	e := &Etcd{cluster: c, prefix: c.keys(), memory: m, run: rand.Text(), log: log}
+	e := &Etcd{cluster: c, prefix: c.keys(), memory: m, run: rand.Text(), log: log, settled: make(chan struct{})}
 	if err := e.recall(ctx); err != nil {
 		return nil, err
 	}
@@ -194,7 +202,7 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 	}
 	free := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 	for { // until it is decided: what others add meanwhile comes to an end, by the limit or by the key
-		when, then, other, err := e.remembering(ctx, row)
+		when, then, request, other, err := e.remembering(ctx, row)
 		switch {
 		case err != nil:
 			return Grant{}, err
@@ -209,16 +217,18 @@ func (e *Etcd) Take(ctx context.Context, row Row, lasting time.Duration, limit i
 				return Grant{}, err
 			case held != nil:
 				return granted(0, held, row), nil
-			case has >= limit:
-				return Grant{Limit: true}, nil
+			case len(has) >= limit:
+				return Grant{Limit: true, Has: e.those(ctx, has)}, nil
 			}
 			when = append(when, clientv3.Compare(clientv3.CreateRevision(e.agentKey(agent)), "<", at+1).WithPrefix())
 		}
 		resp, err := e.commit(ctx, when, then, []clientv3.Op{clientv3.OpGet(key)})
 		if err != nil {
+			e.took(row, request, false, 0)
 			return Grant{}, err
 		}
 		held, err := e.heldOf(resp)
+		e.took(row, request, resp.Succeeded, resp.Header.Revision)
 		if err != nil || resp.Succeeded || held != nil {
 			return granted(e.base()+resp.Header.Revision, held, row), err
 		}
@@ -236,24 +246,47 @@ func granted(revision int64, held *Held, row Row) Grant {
 	return Grant{Holder: held}
 }
 
-// count returns how many tasks but one an agent has, at which revision that was, and who had
+// count returns which tasks but one an agent has, at which revision that was, and who had
 // that one.
-func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (n int, at int64, held *Held, err error) {
+func (e *Etcd) count(ctx context.Context, agent string, except task.ID) (has []task.ID, at int64, held *Held, err error) {
 	resp, err := e.commit(ctx, nil, []clientv3.Op{
 		clientv3.OpGet(e.agentKey(agent), clientv3.WithPrefix(), clientv3.WithKeysOnly()), clientv3.OpGet(e.taskKey(except)),
 	}, nil)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, 0, nil, err
 	}
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		if string(kv.Key) != e.agentKey(agent)+string(except) {
-			n++
+		if id := task.ID(strings.TrimPrefix(string(kv.Key), e.agentKey(agent))); id != except {
+			has = append(has, id)
 		}
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
 		held, err = e.rowIn(kvs[0])
 	}
-	return n, resp.Header.Revision, held, err
+	return has, resp.Header.Revision, held, err
+}
+
+// maxThose is how many rows are read to say what an agent has.
+const maxThose = 20
+
+// those returns the rows of tasks, as far as they are still there, to tell somebody of them.
+func (e *Etcd) those(ctx context.Context, ids []task.ID) (rows []Held) {
+	var get []clientv3.Op
+	for _, id := range ids[:min(len(ids), maxThose)] {
+		get = append(get, clientv3.OpGet(e.taskKey(id)))
+	}
+	resp, err := e.commit(ctx, nil, get, nil)
+	if err != nil {
+		return nil
+	}
+	for _, r := range resp.Responses {
+		for _, kv := range r.GetResponseRange().Kvs {
+			if h, err := e.rowIn(kv); err == nil {
+				rows = append(rows, *h)
+			}
+		}
+	}
+	return rows
 }
 
 // heldOf is the row that a transaction found in its way, nil if there was none.

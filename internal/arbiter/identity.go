@@ -218,9 +218,13 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker,
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}
+	e.forgetNames() // leases are another etcd's, and so are revisions
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.identity, e.revision, e.trace, e.checked = id, id.Revision, 0, false
+	e.keys, e.requests = 0, nil
+	close(e.settled)
+	e.settled = make(chan struct{})
 	return nil
 }
 

@@ -102,6 +102,12 @@ const retryAfter = 5 * time.Second
 // askTime is for how long the table is waited for.
 const askTime = 2 * time.Second
 
+// Ask lets do use etcd as the ledger's table does. The error is a *claim.ArbiterError if etcd
+// cannot be used.
+func (l *Ledger) Ask(ctx context.Context, do func(context.Context) error) error {
+	return l.ask(ctx, do)
+}
+
 // ask lets do use the table. While it is known that it cannot be used, do is not called:
 // whoever waits is told so at once. What is under way is not cut short by a caller who goes
 // away: whether it was done would not be known.
@@ -170,6 +176,11 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 		return nil, errors.Join(l.refuse(ctx, c, now, denied.Event(c, now)), denied)
 	case grant.Limit:
 		refusal = &claim.Refusal{Limit: true}
+		for _, h := range grant.Has {
+			if h.Member != l.Member {
+				refusal.Elsewhere = append(refusal.Elsewhere, h.Claim)
+			}
+		}
 	default:
 		refusal = &claim.Refusal{Holder: &grant.Holder.Claim}
 	}
@@ -193,9 +204,17 @@ func (l *Ledger) forgetLater(c claim.Claim) {
 // repeated is the denial of c, because its request was made at another member before.
 func repeated(r Request, c claim.Claim) *claim.Denied {
 	return &claim.Denied{
-		Code: claim.CodeHeld, Task: c.Task, Holder: r.Agent, Local: true, Repeated: true,
-		Detail: fmt.Sprintf("this request of %s, by its idempotency key, was made at another daemon of the cluster before, for claim %s: ask there, or ask anew under another key", r.Agent, r.Claim),
+		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Local: true, Repeated: true,
+		Detail: fmt.Sprintf("this request of %s, by its idempotency key, was made at another daemon of the cluster before%s: ask there, or ask anew under another key", c.Agent, r.of()),
 	}
+}
+
+// of names the claim of a request, if there is one.
+func (r Request) of() string {
+	if r.Claim == "" {
+		return ""
+	}
+	return fmt.Sprintf(", for claim %s", r.Claim)
 }
 
 // refused is a claim that the table has refused while the member's own ledger could not note

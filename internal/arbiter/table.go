@@ -39,23 +39,13 @@ type Grant struct {
 	Fence int64
 	// Holder is the row that has the task, with its fence.
 	Holder *Held
-	// Repeated is whose request has the same key and agent, at another member.
+	// Repeated is the request of the same key and agent, if another member has it, or it was
+	// answered.
 	Repeated *Request
-	// Limit says that the agent has as many tasks as it may.
+	// Limit says that the agent has as many tasks as it may, which are in Has.
 	Limit bool
+	Has   []Held
 }
-
-// Request says for which claim a request with an idempotency key was made last, and where.
-// It is remembered for longer than a claim lasts, unless nothing was granted.
-type Request struct {
-	Member string   `json:"member"`
-	Agent  string   `json:"agent"`
-	Claim  claim.ID `json:"claim"`
-	Task   task.ID  `json:"task"`
-}
-
-// Request is that of the row's claim.
-func (r Row) Request() Request { return Request{r.Member, r.Claim.Agent, r.Claim.ID, r.Claim.Task.ID} }
 
 // Held is a row in the table.
 type Held struct {
@@ -72,7 +62,8 @@ type Table interface {
 	// agent has limit other tasks; with a limit of 0 that does not matter. A row of the same
 	// claim is left as it is, and counts as taken: the answer to an earlier Take may have
 	// been lost. Nor does it put a row whose claim's key another member has for the same
-	// agent; one of this member's own is for its own ledger to judge. Each row that is put has a greater fence than all before it.
+	// agent; one of this member's own is for its own ledger to judge. Each row that is put
+	// has a greater fence than all before it.
 	Take(ctx context.Context, row Row, lasting time.Duration, limit int) (Grant, error)
 
 	// Keep puts row, for that long from now, in the place of the one with that fence, which
@@ -82,8 +73,8 @@ type Table interface {
 	// Drop takes the row with that fence off its task, if it is still there.
 	Drop(ctx context.Context, row Row, fence int64) error
 
-	// Forget forgets the key of the row's claim, of which nothing came, if it is still that
-	// one's.
+	// Forget forgets that the request with the key of the row's claim was made for that
+	// claim, of which nothing came.
 	Forget(ctx context.Context, row Row) error
 
 	// Rows returns all rows.

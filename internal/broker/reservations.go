@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
@@ -31,12 +33,21 @@ func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (reserv
 	}
 	made, err := b.reserved.Reserve(ctx, r)
 	b.tell(ctx, err)
-	return made, err
+	return made, undecided("nothing is reserved", err)
+}
+
+// undecided says what is not done for want of an arbiter, if that is what err says.
+func undecided(what string, err error) error {
+	if failed, ok := errors.AsType[*claim.ArbiterError](err); ok {
+		return &claim.ArbiterError{RetryAfter: failed.RetryAfter, Err: fmt.Errorf("%s without the cluster's etcd: %w", what, failed.Err)}
+	}
+	return err
 }
 
 // Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
 func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
-	return b.reserved.Unreserve(ctx, id, agent)
+	r, err := b.reserved.Unreserve(ctx, id, agent)
+	return r, undecided("what was reserved at another member is not given back", err)
 }
 
 // Reservation returns one that is there.

@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,6 +13,9 @@ import (
 type Refusal struct {
 	Holder *Claim
 	Limit  bool
+	// Elsewhere are those that it holds at other daemons of the cluster, as far as they are
+	// known.
+	Elsewhere []Claim
 }
 
 // Event is the event of c having been refused at now. limit is the number of tasks
@@ -38,6 +42,10 @@ func (r Refusal) deny(c Claim, limit int, has []Claim) *Denied {
 		detail := tooMany(c, limit)
 		if len(has) > 0 {
 			detail += ": " + TasksOf(has)
+		}
+		if len(r.Elsewhere) > 0 {
+			detail += "; at other members of the cluster: " + TasksOf(r.Elsewhere)
+			has = slices.Concat(has, r.Elsewhere)
 		}
 		return &Denied{
 			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",

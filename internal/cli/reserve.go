@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -192,10 +193,19 @@ func showReservations(t *table, list []api.Reservation, now time.Time) {
 	if len(list) == 0 {
 		return
 	}
-	t.head("AGENT", "UNTIL", "RESERVATION", "WHAT", "IN")
+	head := []string{"AGENT", "UNTIL", "RESERVATION", "WHAT", "IN"}
+	members := slices.ContainsFunc(list, func(r api.Reservation) bool { return r.Member != "" })
+	if members {
+		head = append(head, "MEMBER")
+	}
+	t.head(head...)
 	for _, r := range list {
-		t.add(plain(clean(r.Agent)), plain(clock(r.ExpiresAt.Time, now)+", in "+length(r.ExpiresAt.Sub(now))),
-			plain(clean(r.ID)).in(faint), plain(somePatterns(r)), plain(clean(r.Folder)).in(faint))
+		row := []cell{plain(clean(r.Agent)), plain(clock(r.ExpiresAt.Time, now) + ", in " + length(r.ExpiresAt.Sub(now))),
+			plain(clean(r.ID)).in(faint), plain(somePatterns(r)), plain(clean(r.Folder)).in(faint)}
+		if members {
+			row = append(row, plain(clean(r.Member)))
+		}
+		t.add(row...)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/api/server"
 	"dibs/internal/arbiter"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
@@ -48,16 +49,19 @@ func clusterOf(c config.Cluster, workspace string) arbiter.Cluster {
 // member is this daemon's part in a cluster.
 type member struct {
 	*arbiter.Etcd
-	ledger *arbiter.Ledger
-	budget *arbiter.Budget
-	name   string
-	kin    kin
+	ledger  *arbiter.Ledger
+	repeats *repeats
+	budget  *arbiter.Budget
+	name    string
+	kin     kin
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
 
 	mu   sync.Mutex // one look after it at a time
 	sent []sent     // what was sent to Notion, as it was counted in the last minute
+	// namesKept is when the names of agents were kept last.
+	namesKept time.Time
 }
 
 // joinCluster makes this daemon a member of the cluster, if one is configured. Etcd has to be
@@ -129,6 +133,9 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 			wake(d.member.changed)
 		},
 	})
+	d.member.repeats = newRepeats(d.member, d.log, func(ctx context.Context, uid int, key string) (*server.Answer, error) {
+		return d.server.Resolve(ctx, uid, key) // it is made last
+	})
 	return d.member.ledger, d.member.ledger
 }
 
@@ -165,6 +172,10 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	if err := d.member.ledger.Upkeep(asking); err != nil {
 		return err
 	}
+	if err := d.member.repeats.tend(asking); err != nil {
+		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
+	}
+	d.keepNames(asking)
 	if err := d.member.Announce(asking, arbiter.Member{
 		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
 		Version: d.version, Settings: settingsOf(*d.live.Load()),

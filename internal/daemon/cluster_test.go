@@ -126,31 +126,6 @@ func TestClusterDrainsABoard(t *testing.T) {
 	})
 }
 
-// A request that is repeated under its key at another member gets no second task.
-func TestRequestRepeatedInACluster(t *testing.T) {
-	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
-		for i := range 3 {
-			w.add(fmt.Sprint("Task ", i), nil)
-		}
-		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
-		next := api.ClaimRequest{Agent: "Sandman"}
-		cl, err := a.Claim(t.Context(), next, "request 1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.notion.ResetRequests()
-		if _, err := b.Claim(t.Context(), next, "request 1"); code(err) != denied(claim.CodeHeld) || !strings.Contains(err.Error(), string(cl.ID)) {
-			t.Errorf("at another member: %v", err)
-		}
-		if same, err := a.Claim(t.Context(), next, "request 1"); err != nil || same.ID != cl.ID {
-			t.Errorf("at the same member: %+v, %v", same, err)
-		}
-		if slices.Contains(w.requests(), "PATCH page") {
-			t.Errorf("something was written: %v", w.requests())
-		}
-	})
-}
-
 // Without etcd nothing new is claimed; what is held can be renewed and finished, which waits;
 // and a daemon that knows the cluster can be started.
 func TestClusterWithoutEtcd(t *testing.T) {
@@ -195,6 +170,10 @@ func TestClusterEmptied(t *testing.T) {
 	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
 		held, other := w.add("Mend the roof", nil), w.add("Paint the door", nil)
 		a, b := w.member("north", etcd.URL()), w.member("south", etcd.URL())
+		reserved, err := a.reserve("Sandman", api.ReserveRequest{}, "name:db")
+		if err != nil {
+			t.Fatal(err)
+		}
 		cl := a.mustClaim("Sandman", held)
 		etcd.Stop()
 		etcd.Empty()
@@ -215,6 +194,21 @@ func TestClusterEmptied(t *testing.T) {
 			t.Errorf("a task that is free: %v", err)
 		}
 		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
+		// What was reserved is put there again, and seen.
+		eventually(t, "it is reserved again", func() bool { return etcd.Has("/reservations/" + reserved.ID) })
+		eventually(t, "it is seen", func() bool {
+			list, err := b.Reservations(t.Context(), "")
+			return err == nil && len(list.Reservations) == 1 && list.Reservations[0].ID == reserved.ID
+		})
+		if _, err := b.reserve("Oracle", api.ReserveRequest{}, "name:db"); code(err) != denied(claim.CodeReserved) {
+			t.Errorf("what is reserved: %v", err)
+		}
+		if _, err := b.Send(t.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, "a key"); err != nil {
+			t.Errorf("a request with a key: %v", err)
+		}
+		if _, err := a.Mint(t.Context(), api.MintRequest{}, ""); err != nil {
 			t.Error(err)
 		}
 	})

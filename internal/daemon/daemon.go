@@ -262,7 +262,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	}
 	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
 		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
-		Told: func() { d.broker.Told() },
+		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
 	})
 	if err != nil {
 		return err
@@ -270,12 +270,12 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed,
+		Listed: d.listed, Elsewhere: d.elsewhere(),
 	})
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"dibs/internal/names"
@@ -55,8 +54,7 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 				_, err = tx.ExecContext(ctx, "UPDATE names SET used = ?, nth = "+next+" WHERE name = ?", m.Now.UnixMilli(), m.UID, name)
 				return err
 			default:
-				// The name stays taken, and is nobody's.
-				if _, err := tx.ExecContext(ctx, "UPDATE names SET session = '' WHERE name = ?", name); err != nil {
+				if err := disown(ctx, tx, name); err != nil {
 					return err
 				}
 			}
@@ -72,9 +70,27 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 				return keepName(ctx, tx, name, m)
 			}
 		}
-		return fmt.Errorf("the %d names tried are all taken: set another names.prefix", mintTries)
+		return &names.TakenError{Tried: mintTries}
 	})
 	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
+}
+
+// disown has a name stay taken, and be nobody's.
+func disown(ctx context.Context, tx *tx, name string) error {
+	_, err := tx.ExecContext(ctx, "UPDATE names SET session = '' WHERE name = ?", name)
+	return err
+}
+
+// DisownName has a name that was minted stay taken, and be no session's any more.
+func (j *Journal) DisownName(ctx context.Context, name string) error {
+	err := j.write(ctx, func(tx *tx) error { return disown(ctx, tx, name) })
+	return j.failed(err, "giving up the name %s", name)
+}
+
+// MintedNames returns the names that were minted and not forgotten.
+func (j *Journal) MintedNames(ctx context.Context) ([]string, error) {
+	all, err := collect(ctx, j.readers, func(row scanner) (string, error) { return scanString(row) }, "SELECT name FROM names")
+	return all, j.failed(err, "reading the names that were minted")
 }
 
 // next is where a question of the user ? stands among that user's.

@@ -4,8 +4,16 @@ package names
 
 import (
 	"crypto/rand"
+	"fmt"
 	"time"
 )
+
+// TakenError says that no name was minted, since somebody has those that were tried.
+type TakenError struct{ Tried int }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("the %d names tried are all taken: set another names.prefix", e.Tried)
+}
 
 // Mint is what a name is minted for, and how.
 type Mint struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type Storage interface {
 	SumReservations(ctx context.Context, e Event) error
 }
 
-// Config is what a Book is made of. All fields are required.
+// Config is what a Book is made of. All fields but Cluster are required.
 type Config struct {
 	Storage Storage
 	// Claim returns a claim in whatever state it is.
@@ -39,6 +40,8 @@ type Config struct {
 	// Told is called when there is news.
 	Told func()
 	Log  *slog.Logger
+	// Cluster is what the book has in common with those of other daemons; nil for nothing.
+	Cluster *Cluster
 }
 
 // Book knows what is reserved. It is safe for concurrent use.
@@ -54,12 +57,14 @@ type Book struct {
 
 	mu   sync.RWMutex
 	live []entry // in the order in which they were made
+	view view    // of a cluster
 }
 
 // entry is a reservation, and its targets so that they can be compared.
 type entry struct {
 	Reservation
 	marks []mark
+	by    string // the id of the member that has made it, if that is another one
 }
 
 // NewBook returns a book of the reservations that are stored.
@@ -70,7 +75,7 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 		return nil, err
 	}
 	for _, r := range stored {
-		e, err := entryOf(r)
+		e, err := b.entryOf(r)
 		if err != nil { // by what a later version knows
 			c.Log.Warn("a reservation is left out, because it cannot be read", "reservation", r.ID, "agent", r.Agent, "error", err)
 			continue
@@ -80,19 +85,28 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 	return b, nil
 }
 
-func entryOf(r Reservation) (entry, error) {
-	e := entry{Reservation: r, marks: make([]mark, len(r.Targets))}
-	for i, t := range r.Targets {
-		var err error
-		if e.marks[i], err = markOf(t); err != nil {
+func (b *Book) entryOf(r Reservation) (entry, error) {
+	return markedEntry(r, func(s Spot) bool { return b.config.Cluster != nil || !strings.HasPrefix(s.Place, OriginPrefix) })
+}
+
+// markedEntry is an entry of which those spots matter.
+func markedEntry(r Reservation, matters func(Spot) bool) (entry, error) {
+	e := entry{Reservation: r}
+	for _, t := range r.Targets {
+		m, err := markOf(t, matters)
+		if err != nil {
 			return entry{}, err
+		}
+		if len(m.spots) > 0 {
+			e.marks = append(e.marks, m)
 		}
 	}
 	return e, nil
 }
 
 // Reserve reserves all that r asks for, or nothing. To ask for the same again renews it.
-// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage.
+// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage or of the
+// cluster.
 func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	if err := r.check(); err != nil {
 		return Reservation{}, err
@@ -112,28 +126,50 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	if err := b.bound(ctx, &made); err != nil {
 		return Reservation{}, err
 	}
-	e, err := entryOf(made)
+	e, err := b.entryOf(made)
 	if err != nil {
 		return Reservation{}, &InvalidError{Detail: err.Error()}
 	}
-	if taken := b.taken(ctx, e); taken != nil {
-		return Reservation{}, taken
+	for { // until nobody else puts something at the same moment
+		made, done, err := b.reserve(ctx, e, now)
+		if done || err != nil {
+			return made, err
+		}
 	}
-	before := slices.IndexFunc(b.live, func(other entry) bool { return made.same(other.Reservation) })
+}
+
+// reserve reserves what e is, or renews it. done is false if another member has reserved
+// something meanwhile. changing is held.
+func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reservation, done bool, err error) {
+	if err := b.look(ctx); err != nil {
+		return Reservation{}, false, err
+	}
+	v := b.seen() // one and the same, however it changes meanwhile
+	if taken := b.taken(ctx, e, v); taken != nil {
+		return Reservation{}, false, taken
+	}
+	before := slices.IndexFunc(b.live, func(other entry) bool { return e.same(other.Reservation) })
+	var news []Event
 	if before >= 0 {
 		e.ID, e.Made = b.live[before].ID, b.live[before].Made
 		if e.Process == (alive.Process{}) {
 			e.Process = b.live[before].Process
 		}
-		return b.standing(ctx, e.Reservation), b.put(ctx, e, before)
+	} else if err := b.full(e.Reservation, now); err != nil {
+		return Reservation{}, false, err
 	}
-	if err := b.room(e.Reservation, now); err != nil {
-		return Reservation{}, err
+	if done, err := b.share(ctx, e.Reservation, v); !done || err != nil {
+		return Reservation{}, false, err
 	}
-	if err := b.put(ctx, e, -1, b.told(e.Reservation, now)...); err != nil {
-		return Reservation{}, err
+	if before < 0 {
+		b.count(e.Reservation, now)
+		news = b.told(e.Reservation, now)
 	}
-	return b.standing(ctx, e.Reservation), nil
+	if err := b.put(ctx, e, before, news...); err != nil {
+		b.unshare(ctx, e.ID)
+		return Reservation{}, false, err
+	}
+	return b.standing(ctx, b.named(e.Reservation)), true, nil
 }
 
 // put stores an entry, in place of one that there is, or as a new one.
@@ -176,10 +212,11 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// taken returns who has what e asks for, or may have; of several, who has it longest.
-func (b *Book) taken(ctx context.Context, e entry) error {
+// taken returns who has what e asks for, or may have; of several, who has it longest. What
+// the others have is as in v.
+func (b *Book) taken(ctx context.Context, e entry, v view) error {
 	var worst *Taken
-	for _, other := range b.live {
+	for _, other := range slices.Concat(b.live, v.lasting(b.config.Now())) {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}
@@ -206,7 +243,7 @@ func (b *Book) taken(ctx context.Context, e entry) error {
 // writes nothing and waits for nobody.
 func (b *Book) Check(ctx context.Context, agent string, targets []Target) error {
 	b.mu.RLock()
-	live := b.live
+	live := slices.Concat(b.live, b.view.lasting(b.config.Now()))
 	b.mu.RUnlock()
 	var worst *Taken
 	for _, t := range targets {
@@ -247,13 +284,16 @@ func (b *Book) Check(ctx context.Context, agent string, targets []Target) error 
 // all.
 func (b *Book) List(ctx context.Context, agent string) []Reservation {
 	b.mu.RLock()
-	live := b.live
+	live, theirs := b.live, b.view.lasting(b.config.Now())
 	b.mu.RUnlock()
 	var out []Reservation
-	for _, e := range live {
+	for _, e := range slices.Concat(live, theirs) {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
-			out = append(out, b.standing(ctx, e.Reservation))
+			out = append(out, b.standing(ctx, b.named(e.Reservation)))
 		}
+	}
+	if len(theirs) > 0 {
+		slices.SortStableFunc(out, func(a, b Reservation) int { return a.Made.Compare(b.Made) })
 	}
 	return out
 }
@@ -280,13 +320,16 @@ func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, er
 	if agent != "" && r.Agent != agent {
 		return r, &OthersError{ID: id, Agent: r.Agent}
 	}
+	if r.Elsewhere {
+		return r, b.giveBack(ctx, r)
+	}
 	return r, b.end(ctx, map[string]string{id: "given back"})
 }
 
 // standing is a reservation with the time at which it ends as things are: with the lease
 // of its claim at the latest.
 func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
-	if r.Claim == "" {
+	if r.Claim == "" || r.Elsewhere {
 		return r
 	}
 	c, err := b.config.Claim(ctx, r.Claim)
@@ -301,6 +344,9 @@ func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) 
 	now := b.config.Now()
 	if !r.Until.After(now) {
 		return "its time is over", nil
+	}
+	if r.Elsewhere {
+		return "", nil // which its own member looks after
 	}
 	if r.Process != (alive.Process{}) && !b.config.Lives(r.Process) {
 		return fmt.Sprintf("process %d is gone", r.Process.ID), nil
@@ -364,6 +410,9 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	b.live = left
 	b.mu.Unlock()
 	b.config.Told()
+	for _, id := range ids {
+		b.unshare(ctx, id)
+	}
 	return nil
 }
 

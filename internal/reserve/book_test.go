@@ -29,6 +29,7 @@ type world struct {
 	t       *testing.T
 	path    string
 	journal *journal.Journal
+	cluster *reserve.Cluster
 
 	mu     sync.Mutex
 	claims map[claim.ID]claim.Claim
@@ -51,7 +52,7 @@ func (w *world) start() {
 	w.t.Cleanup(func() { j.Close() })
 	w.journal = j
 	w.Book, err = reserve.NewBook(w.t.Context(), reserve.Config{
-		Storage: j, Now: time.Now, Told: func() {}, Log: slog.New(slog.DiscardHandler),
+		Storage: j, Now: time.Now, Told: func() {}, Log: slog.New(slog.DiscardHandler), Cluster: w.cluster,
 		Claim: func(_ context.Context, id claim.ID) (claim.Claim, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -24,16 +25,15 @@ const (
 // count any longer.
 type rates map[int]time.Time
 
-// room reports as *Full that a reservation is one too many, and counts it otherwise.
-// changing is held.
-func (b *Book) room(r Reservation, now time.Time) error {
+// full reports as *Full that a reservation is one too many. changing is held.
+func (b *Book) full(r Reservation, now time.Time) error {
 	ofAgent, ofUser, all := 0, 0, 0
-	for _, e := range b.live {
+	for _, e := range slices.Concat(b.live, b.seen().lasting(now)) {
 		all += len(e.Targets)
 		if e.Agent == r.Agent {
 			ofAgent += len(e.Targets)
 		}
-		if e.UID == r.UID {
+		if e.UID == r.UID && !e.Elsewhere { // who has another number there
 			ofUser += len(e.Targets)
 		}
 	}
@@ -46,18 +46,27 @@ func (b *Book) room(r Reservation, now time.Time) error {
 	case all+n > maxOfAll:
 		return &Full{Detail: fmt.Sprintf("%d patterns are reserved by all agents, of at most %d: try again when some were given back", all, maxOfAll)}
 	}
+	if wait := b.next(r, now).Sub(now) - burst*every; wait > 0 {
+		return &Full{Detail: fmt.Sprintf("too many reservations were made by the user of this agent: reserve more patterns at a time, and renew in the place of making new ones; try again in %v", wait.Round(time.Second)), RetryAfter: wait}
+	}
+	return nil
+}
+
+// next is when none of the reservations of r's user would count any longer, with one more.
+func (b *Book) next(r Reservation, now time.Time) time.Time {
 	free := b.rates[r.UID]
 	if free.Before(now) {
 		free = now
 	}
-	if wait := free.Add(every).Sub(now) - burst*every; wait > 0 {
-		return &Full{Detail: fmt.Sprintf("too many reservations were made by the user of this agent: reserve more patterns at a time, and renew in the place of making new ones; try again in %v", wait.Round(time.Second)), RetryAfter: wait}
-	}
-	b.rates[r.UID] = free.Add(every)
+	return free.Add(every)
+}
+
+// count counts a new reservation. changing is held.
+func (b *Book) count(r Reservation, now time.Time) {
+	b.rates[r.UID] = b.next(r, now)
 	for uid, at := range b.rates {
 		if at.Before(now) {
 			delete(b.rates, uid)
 		}
 	}
-	return nil
 }

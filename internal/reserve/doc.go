@@ -8,6 +8,12 @@
 // see. So a pattern, and a path, comes with a [Spot] for each of them; two that meet in
 // one are about the same thing. Package place, below this one, finds them.
 //
+// In a cluster, what is reserved at one member is in the way at all of them: names, and files
+// of repositories that were cloned from the same place. Each member keeps what was made
+// through it, and puts it on a [Shelf] that all see; nothing is reserved that was not put
+// there with all of the others' in view. What it ends with is looked after by its own member,
+// and by the time for which it was put, in case that one is gone.
+//
 // Who has what is in a [Book], in memory, and in its storage before anybody is told.
 // A reservation ends with its time, its claim or its process, whichever is first. All that
 // is decided about a request is decided at once: it gets all that it asks for, or nothing.

@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"dibs/internal/claim"
@@ -88,13 +89,19 @@ func (b *Book) unfold(ctx context.Context) error {
 	return nil
 }
 
-// look is how often the book looks whether something is over.
-const look = time.Second
+// lookEvery is how often the book looks whether something is over.
+const lookEvery = time.Second
 
-// Run ends reservations that are over until ctx ends.
+// Run ends reservations that are over, and keeps to what the other members of a cluster have,
+// until ctx ends.
 func (b *Book) Run(ctx context.Context) {
+	if b.config.Cluster != nil {
+		var following sync.WaitGroup
+		following.Go(func() { b.follow(ctx) })
+		defer following.Wait()
+	}
 	for {
-		wait := look
+		wait := lookEvery
 		if !b.RunOnce(ctx) {
 			wait = time.Hour // whoever reserves something rouses the loop
 		}
@@ -119,10 +126,13 @@ func (b *Book) RunOnce(ctx context.Context) bool {
 	if err == nil {
 		err = b.unfold(ctx)
 	}
+	if err == nil {
+		err = b.tend(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
 		b.config.Log.Warn("reservations that are over could not be ended; it is tried again", "error", err)
 	}
-	return len(b.live) > 0 || len(b.folds) > 0
+	return len(b.live) > 0 || len(b.folds) > 0 || b.seen().stray(b.live)
 }
 
 // Claimed takes note of a change of a claim: what ends with it is ended soon.

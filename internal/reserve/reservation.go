@@ -27,6 +27,11 @@ type Reservation struct {
 	Claim claim.ID `json:"claim,omitempty"`
 	// Process is the process that it ends with; zero for none.
 	Process alive.Process `json:"process,omitzero"`
+	// Member is what the member of the cluster is called through which it was made; empty
+	// without a cluster.
+	Member string `json:"member,omitempty"`
+	// Elsewhere is set if that is another one than this.
+	Elsewhere bool `json:"-"`
 }
 
 // Patterns returns what was written.
@@ -95,6 +100,9 @@ type Taken struct {
 
 func (t *Taken) Error() string {
 	says := fmt.Sprintf("%s is reserved by %s", t.Asked, t.By.Agent)
+	if t.By.Member != "" {
+		says += " (at " + t.By.Member + ")"
+	}
 	if t.Pattern != t.Asked {
 		says += ", by the pattern " + t.Pattern
 	}

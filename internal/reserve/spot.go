@@ -14,6 +14,10 @@ const (
 	Names = "names" // things that are no files
 )
 
+// OriginPrefix begins the place that is a repository by where it was cloned from: one place
+// for all of its clones. It matters in a cluster alone.
+const OriginPrefix = "origin:"
+
 // NamePrefix begins the name of what is no file.
 const NamePrefix = "name:"
 
@@ -43,7 +47,7 @@ const (
 	MaxText     = 512  // of a pattern as it was written, in bytes
 	MaxTexts    = 4096 // of all of them
 	MaxPaths    = 1000 // that are checked
-	maxSpots    = 8
+	maxSpots    = 12
 	maxPath     = 8192
 )
 
@@ -113,13 +117,16 @@ type markedSpot struct {
 	glob  Glob
 }
 
-// markOf parses a target of a reservation.
-func markOf(t Target) (mark, error) {
+// markOf parses a target of a reservation, of which those spots matter.
+func markOf(t Target, matters func(Spot) bool) (mark, error) {
 	if err := t.check(); err != nil {
 		return mark{}, err
 	}
 	m := mark{text: t.Text}
 	for _, s := range t.At {
+		if !matters(s) {
+			continue
+		}
 		marked := markedSpot{place: s.Place}
 		if s.Place == Names {
 			marked.name = s.Path
@@ -148,8 +155,8 @@ func (t Target) check() error {
 			return fmt.Errorf("%.40q is at a path of more than %d bytes", t.Text, maxPath)
 		case s.Path == "":
 			return fmt.Errorf("%q has no path in %s", t.Text, s.Place)
-		case s.Place != Files && s.Place != Names && !strings.HasPrefix(s.Place, "/"):
-			return fmt.Errorf("%q is in the place %q: want %s, %s, or the absolute path of a git directory", t.Text, s.Place, Files, Names)
+		case s.Place != Files && s.Place != Names && !strings.HasPrefix(s.Place, "/") && (!strings.HasPrefix(s.Place, OriginPrefix) || s.Place == OriginPrefix):
+			return fmt.Errorf("%q is in the place %q: want %s, %s, the absolute path of a git directory, or %s and where it was cloned from", t.Text, s.Place, Files, Names, OriginPrefix)
 		case s.Place != Names && !strings.HasPrefix(s.Path, "/"):
 			return fmt.Errorf("%q is at %q, which does not begin with a slash", t.Text, s.Path)
 		}

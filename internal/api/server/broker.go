@@ -163,6 +163,9 @@ type Keys interface {
 	// DropRequest forgets the request, so that it can be made anew.
 	DropRequest(ctx context.Context, uid int, key string) error
 
+	// RequestAnswer returns the answer to the request, nil if it has none.
+	RequestAnswer(ctx context.Context, uid int, key string) (*Answer, error)
+
 	// RequestClaim returns the claim made for the request, and false if there is none.
 	RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error)
 }

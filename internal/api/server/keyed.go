@@ -23,7 +23,7 @@ import (
 // answer it had. A repetition that comes while the first is being worked on waits for
 // its answer. What was not carried out, or failed in a way that may pass, is not
 // remembered, so that trying again tries again.
-func (s *Server) keyed(next http.Handler) http.Handler {
+func (s *Server) keyed(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		values := r.Header.Values(api.KeyHeader)
 		if r.Method != http.MethodPost || len(values) == 0 {
@@ -40,14 +40,23 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 			writeProblem(w, s.problem(r.Context(), err))
 			return
 		}
-		leave, err := s.flights.enter(r.Context(), fmt.Sprint(caller(r.Context()), " ", key), fingerprint)
+		leave, err := s.flights.enter(r.Context(), flight(caller(r.Context()), key), fingerprint)
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
 		}
 		defer leave()
 
+		_, pattern := next.Handler(r)
+		shared, isShared, err := s.shared(r, pattern, key)
+		if err != nil {
+			writeProblem(w, s.problem(r.Context(), err))
+			return
+		}
 		prior, err := s.begin(r.Context(), key, fingerprint)
+		if err == nil && prior == nil && isShared {
+			prior, err = s.beginElsewhere(r.Context(), shared)
+		}
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
@@ -59,7 +68,12 @@ func (s *Server) keyed(next http.Handler) http.Handler {
 		}
 		answer := &recordedAnswer{ResponseWriter: w}
 		func() {
-			defer func() { s.settle(r, key, answer.Answer) }() // also after a panic
+			defer func() { // also after a panic
+				fate := s.settle(r, key, answer.Answer)
+				if isShared {
+					fate(s.elsewhere, shared)
+				}
+			}()
 			next.ServeHTTP(answer, r)
 		}()
 		writeAnswer(w, answer.Answer)
@@ -73,7 +87,7 @@ func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, e
 	if !errors.Is(err, ErrInterrupted) {
 		return prior, err
 	}
-	prior, err = s.resume(ctx, key)
+	prior, err = s.resume(ctx, caller(ctx), key)
 	if prior != nil || err != nil {
 		return prior, err
 	}
@@ -86,8 +100,8 @@ func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, e
 // resume makes the answer to a request that was cut off, from the claim made
 // for it. It returns nil if nothing was granted and nothing is left of an attempt:
 // then the request can be made anew.
-func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
-	id, made, err := s.keys.RequestClaim(ctx, caller(ctx), key)
+func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, error) {
+	id, made, err := s.keys.RequestClaim(ctx, uid, key)
 	if err != nil || !made {
 		return nil, err
 	}
@@ -127,22 +141,28 @@ func (s *Server) resume(ctx context.Context, key string) (*Answer, error) {
 		return nil, err
 	}
 	answer := Answer{Status: status, Body: buf.Bytes()}
-	return &answer, s.keys.FinishRequest(ctx, caller(ctx), key, answer)
+	return &answer, s.keys.FinishRequest(ctx, uid, key, answer)
 }
 
 // settle stores the answer to a request, or forgets the request. One that failed
-// after a claim was made for it is kept: that claim's fate is its answer.
-func (s *Server) settle(r *http.Request, key string, a Answer) {
+// after a claim was made for it is kept: that claim's fate is its answer. It returns what
+// the other members of a cluster are to be told.
+func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewhere, SharedRequest)) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
 	if remembered(a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
+		tell = func(e Elsewhere, q SharedRequest) { e.Answer(ctx, q, a) }
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); !made || lookupErr != nil {
 		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, caller(ctx), key))
+		tell = func(e Elsewhere, q SharedRequest) { e.Drop(ctx, q) }
+	} else {
+		tell = func(e Elsewhere, q SharedRequest) { e.Leave(ctx, q) }
 	}
 	if err != nil {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
 	}
+	return tell
 }
 
 // makesTask reports whether a request is for a task to be made. One that is refused has
@@ -167,20 +187,32 @@ func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
 	if errors.Is(err, ErrKeyReused) {
 		return api.NewProblem(api.CodeKeyReused, ErrKeyReused.Error())
 	}
+	if busy, ok := errors.AsType[*BusyError](err); ok {
+		return busyProblem(busy)
+	}
 	return s.problem(ctx, err)
 }
 
 // fingerprintOf tells requests apart: by who asks for what.
 func fingerprintOf(r *http.Request) (string, error) {
-	body, err := io.ReadAll(r.Body)
+	body, err := bodyOf(r)
 	if err != nil {
 		return "", err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%d %s %s\n", caller(r.Context()), r.Method, r.URL.RequestURI())
 	hash.Write(body)
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// bodyOf reads the body of a request, which can be read again.
+func bodyOf(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
 }
 
 // recordedAnswer holds an answer back, to be stored before it is sent. Header
@@ -202,6 +234,9 @@ type flights struct {
 	locks        keylock.Locks[string]
 	fingerprints sync.Map // by key, of those that have its lock or come for it first
 }
+
+// flight is a user's key.
+func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
 
 // enter waits until no other request with this key is being worked on, and
 // returns the function that makes room for the next one. A request with another

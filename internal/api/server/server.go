@@ -26,12 +26,14 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last three are required.
+// Options are what a server needs. All fields but the last four are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
 	Log     *slog.Logger
 	Version string // of the program, for the API's description
+	// Elsewhere, if set, is what other members of a cluster know of requests.
+	Elsewhere Elsewhere
 	// Metrics, if set, answers GET /metrics.
 	Metrics http.Handler
 	// Answered, if set, is told of every answer. The route is the pattern that the
@@ -44,13 +46,15 @@ type Options struct {
 
 // Server answers requests until it is shut down.
 type Server struct {
-	broker  Broker
-	keys    Keys
-	log     *slog.Logger
-	listed  func() []int
-	flights flights
-	http    http.Server
-	scrapes http.Server // see ServeMetrics
+	broker Broker
+	keys   Keys
+	// elsewhere is nil without a cluster.
+	elsewhere Elsewhere
+	log       *slog.Logger
+	listed    func() []int
+	flights   flights
+	http      http.Server
+	scrapes   http.Server // see ServeMetrics
 	// stop ends the requests that are being worked on.
 	stop context.CancelCauseFunc
 }
@@ -60,10 +64,11 @@ var errStopping = errors.New("the daemon is stopping: ask again once it runs")
 // New makes a server.
 func New(o Options) *Server {
 	s := &Server{
-		broker: o.Broker,
-		keys:   o.Keys,
-		log:    o.Log,
-		listed: o.Listed,
+		broker:    o.Broker,
+		keys:      o.Keys,
+		elsewhere: o.Elsewhere,
+		log:       o.Log,
+		listed:    o.Listed,
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop

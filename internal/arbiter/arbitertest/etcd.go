@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 )
 
@@ -26,6 +28,7 @@ type Etcd struct {
 	running *embed.Etcd
 	// configure, if set, changes how it is started.
 	configure func(*Etcd, *embed.Config)
+	way       *Way // for clients: etcd waits for those that watch before it stops
 }
 
 // Start starts an etcd, which is stopped when the test ends.
@@ -46,6 +49,7 @@ func start(t testing.TB, configure func(*Etcd, *embed.Config)) *Etcd {
 func prepare(t testing.TB, configure func(*Etcd, *embed.Config)) *Etcd {
 	t.Helper()
 	e := &Etcd{t: t, dir: t.TempDir(), client: free(t), peer: free(t), configure: configure}
+	e.way = NewWay(t, e.client.String())
 	t.Cleanup(e.Stop)
 	return e
 }
@@ -69,7 +73,7 @@ func StartThree(t testing.TB) []*Etcd {
 }
 
 // URL is where clients find it.
-func (e *Etcd) URL() string { return e.client.String() }
+func (e *Etcd) URL() string { return e.client.Scheme + strings.TrimPrefix(e.way.URL(), "http") }
 
 // Begin starts it again after Stop, with the data that it had.
 func (e *Etcd) Begin() {
@@ -96,15 +100,65 @@ func (e *Etcd) Begin() {
 		e.t.Error("etcd does not start")
 	}
 	e.running = running
+	e.way.Mend()
 }
 
 // Stop stops it, if it runs.
 func (e *Etcd) Stop() {
 	if e.running != nil {
+		e.way.Cut()
 		e.running.Server.HardStop() // which does not wait for members that are away
 		e.running.Close()
 		e.running = nil
 	}
+}
+
+// Has reports whether a key has part in it.
+func (e *Etcd) Has(part string) bool {
+	e.t.Helper()
+	return len(e.keys(part)) > 0
+}
+
+// Holds reports whether a value has part in it.
+func (e *Etcd) Holds(part string) bool {
+	e.t.Helper()
+	all, err := v3client.New(e.running.Server).Get(e.t.Context(), "", clientv3.WithPrefix())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Value), part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Expire deletes the keys in which there is part, as their leases would when what keeps them
+// does not.
+func (e *Etcd) Expire(part string) {
+	e.t.Helper()
+	client := v3client.New(e.running.Server)
+	for _, key := range e.keys(part) {
+		if _, err := client.Delete(e.t.Context(), key); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
+// keys returns the keys in which there is part.
+func (e *Etcd) keys(part string) (keys []string) {
+	e.t.Helper()
+	all, err := v3client.New(e.running.Server).Get(e.t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Key), part) {
+			keys = append(keys, string(kv.Key))
+		}
+	}
+	return keys
 }
 
 // Empty gives it no data for the next Begin.

@@ -201,7 +201,11 @@ func add(t *reserve.Target, s reserve.Spot) {
 func (f *folder) spots(path string) []reserve.Spot {
 	spots := []reserve.Spot{{Place: reserve.Files, Path: path}}
 	if r := f.repository(path); r.common != "" {
-		spots = append(spots, reserve.Spot{Place: r.common, Path: "/" + strings.Trim(strings.TrimPrefix(path, r.top), "/")})
+		in := "/" + strings.Trim(strings.TrimPrefix(path, r.top), "/")
+		spots = append(spots, reserve.Spot{Place: r.common, Path: in})
+		if r.origin != "" {
+			spots = append(spots, reserve.Spot{Place: reserve.OriginPrefix + r.origin, Path: in})
+		}
 	}
 	return spots
 }

@@ -15,6 +15,9 @@ type repository struct {
 	// common is the directory that all worktrees of the repository share, which is how it
 	// is known; empty if there is no repository.
 	common string
+	// origin is where it was cloned from, which is the same for all of its clones; empty if
+	// that is not known.
+	origin string
 }
 
 // repository returns the one that a resolved path is in.
@@ -27,6 +30,8 @@ func (f *folder) repository(path string) repository {
 		r = f.repository(up)
 	} else if r.common == "" {
 		r.top = ""
+	} else {
+		r.origin = originOf(r.common)
 	}
 	f.repositories[path] = r
 	return r

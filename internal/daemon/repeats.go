@@ -1,0 +1,442 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/server"
+	"dibs/internal/arbiter"
+	"dibs/internal/claim"
+)
+
+const (
+	// repeatWait is for how long a request waits for the answer that another member is about
+	// to give.
+	repeatWait = 10 * time.Second
+	// maxPassedOn is how long an answer may be that the others are told, in bytes.
+	maxPassedOn = 64 << 10
+)
+
+// repeats are the requests with idempotency keys, as the members of a cluster share them:
+// what is begun at one is not done at another, and answered there as here.
+//
+// A key belongs to the agent in whose name a request is made, since users have other numbers
+// on other machines; where there is none, to a user by name. What is said in etcd follows
+// what is in this member's journal, which it goes by itself: what could not be said is said
+// later, also by the next run.
+type repeats struct {
+	member  *member
+	run     string
+	log     *slog.Logger
+	resolve func(ctx context.Context, uid int, key string) (*server.Answer, error)
+
+	mu   sync.Mutex
+	open map[flight]arbiter.RequestName // that are being worked on
+	owed map[arbiter.RequestName]owed
+	// looked is set once what an earlier run has begun is among what is owed.
+	looked bool
+}
+
+// flight is a request as this member knows it.
+type flight struct {
+	uid int
+	key string
+}
+
+// owed is what the others are to be told of a request: its answer, or else that it can be
+// made anew, or with left what becomes of it.
+type owed struct {
+	flight
+	fingerprint string
+	answer      *server.Answer
+	left        bool
+}
+
+var _ server.Elsewhere = (*repeats)(nil)
+
+func newRepeats(m *member, log *slog.Logger, resolve func(context.Context, int, string) (*server.Answer, error)) *repeats {
+	return &repeats{
+		member: m, run: rand.Text(), log: log, resolve: resolve,
+		open: make(map[flight]arbiter.RequestName), owed: make(map[arbiter.RequestName]owed),
+	}
+}
+
+// elsewhere is what the other members know of requests; nil without a cluster.
+func (d *Daemon) elsewhere() server.Elsewhere {
+	if d.member == nil {
+		return nil
+	}
+	return d.member.repeats
+}
+
+func nameOf(q server.SharedRequest) arbiter.RequestName {
+	if q.Agent != "" {
+		return arbiter.RequestName{Owner: arbiter.OfAgent(q.Agent), Key: q.Key}
+	}
+	name := "#" + strconv.Itoa(q.UID)
+	if u, err := user.LookupId(strconv.Itoa(q.UID)); err == nil {
+		name = u.Username
+	}
+	return arbiter.RequestName{Owner: "user " + name, Key: q.Key}
+}
+
+func flightOf(q server.SharedRequest) flight { return flight{q.UID, q.Key} }
+
+// Begin implements server.Elsewhere.
+func (r *repeats) Begin(ctx context.Context, q server.SharedRequest) (*server.Answer, error) {
+	n := nameOf(q)
+	if !r.enter(flightOf(q), n) {
+		return nil, &server.BusyError{Member: r.member.name}
+	}
+	answer, err := r.begin(ctx, n, q)
+	if answer != nil || err != nil {
+		r.leave(flightOf(q))
+	}
+	if failed, ok := errors.AsType[*claim.ArbiterError](err); ok {
+		r.mu.Lock()
+		r.owed[n] = owed{flight: flightOf(q), fingerprint: q.Fingerprint} // it may have been put
+		r.mu.Unlock()
+		switch q.Repeating {
+		case server.Claiming, server.Own, server.Again:
+			// Whoever decides about the claim knows the key; nobody else can do anything with a
+			// claim of this member's; or no harm comes of it.
+			r.enter(flightOf(q), n)
+			return nil, nil
+		}
+		return nil, &claim.ArbiterError{RetryAfter: failed.RetryAfter, Err: fmt.Errorf("it cannot be known whether this request, by its idempotency key, was made at another member of the cluster: %w", failed.Err)}
+	}
+	return answer, err
+}
+
+// enter notes that a request is being worked on, unless the same one of another user is.
+func (r *repeats) enter(f flight, n arbiter.RequestName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, m := range r.open {
+		if m == n && other != f {
+			return false
+		}
+	}
+	r.open[f] = n
+	return true
+}
+
+func (r *repeats) leave(f flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, f)
+}
+
+// begin begins a request in the cluster, after waiting for the answer of another member that
+// works on it.
+func (r *repeats) begin(ctx context.Context, n arbiter.RequestName, q server.SharedRequest) (*server.Answer, error) {
+	waiting, cancel := context.WithTimeout(ctx, repeatWait)
+	defer cancel()
+	for {
+		var answer *server.Answer
+		var since int64
+		err := r.member.ledger.Ask(ctx, func(ctx context.Context) (err error) {
+			answer, since, err = r.beginOnce(ctx, n, q)
+			return err
+		})
+		busy, _ := errors.AsType[*server.BusyError](err)
+		if busy == nil || busy.Gone || since == 0 || r.member.AwaitRequest(waiting, n, since) != nil {
+			return answer, err
+		}
+	}
+}
+
+// beginOnce begins a request in the cluster, if it is this member's to work on. since is as of
+// which revision that is not so, if the error is a *server.BusyError.
+func (r *repeats) beginOnce(ctx context.Context, n arbiter.RequestName, q server.SharedRequest) (answer *server.Answer, since int64, err error) {
+	mine := arbiter.Request{
+		Member: r.member.Member(), Name: r.member.name, Run: r.run, UID: q.UID,
+		Fingerprint: q.Fingerprint, Stays: q.Repeating == server.Never,
+	}
+	var at int64
+	var gone string
+	for {
+		put, now, err := r.member.PutRequest(ctx, n, mine, at, gone)
+		switch {
+		case err != nil || put:
+			return nil, 0, err
+		case now == nil: // it was forgotten meanwhile
+			at, gone, mine.Note = 0, "", ""
+			continue
+		case now.Fingerprint != "" && now.Fingerprint != q.Fingerprint:
+			return nil, 0, server.ErrKeyReused
+		case now.Status != 0 && now.Body == "":
+			return nil, 0, &claim.Denied{Code: claim.CodeHeld, Holder: q.Agent, Repeated: true, Detail: fmt.Sprintf("this request, by its idempotency key, was answered at member %s of the cluster, at a length that is not passed on: ask there", now.Name)}
+		case now.Status != 0:
+			return &server.Answer{Status: now.Status, Body: []byte(now.Body)}, 0, nil
+		case !r.mayTake(*now, q):
+			return nil, now.Revision, &server.BusyError{Member: now.Name, Gone: now.Gone}
+		}
+		at, gone, mine.Note = now.Revision, "", now.Note
+		if now.Gone && now.Member != "" {
+			gone = now.Member
+		}
+	}
+}
+
+// mayTake reports whether this member may go on with a request that another one, or an
+// earlier run of this one, has begun.
+func (r *repeats) mayTake(now arbiter.Remembered, q server.SharedRequest) bool {
+	switch {
+	case now.Member == "":
+		return true
+	case now.Member == r.member.Member():
+		return now.UID == q.UID // the journal knows of nothing that came of it
+	case !now.Gone:
+		return false
+	}
+	switch q.Repeating {
+	case server.Claiming:
+		return now.Claim == ""
+	case server.Making, server.Again:
+		return true
+	}
+	return false
+}
+
+// Answer implements server.Elsewhere.
+func (r *repeats) Answer(ctx context.Context, q server.SharedRequest, a server.Answer) {
+	r.settle(ctx, q, owed{answer: &a})
+}
+
+// Drop implements server.Elsewhere.
+func (r *repeats) Drop(ctx context.Context, q server.SharedRequest) { r.settle(ctx, q, owed{}) }
+
+// Leave implements server.Elsewhere.
+func (r *repeats) Leave(_ context.Context, q server.SharedRequest) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, flightOf(q))
+	r.owed[nameOf(q)] = owed{flight: flightOf(q), fingerprint: q.Fingerprint, left: true}
+}
+
+// settle tells the others what became of a request, or has tend do it.
+func (r *repeats) settle(ctx context.Context, q server.SharedRequest, o owed) {
+	n := nameOf(q)
+	o.flight, o.fingerprint = flightOf(q), q.Fingerprint
+	err := r.tell(ctx, n, o)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, o.flight)
+	if delete(r.owed, n); err != nil {
+		r.log.Debug("the cluster could not be told of a request; it is tried again", "key", q.Key, "error", err)
+		r.owed[n] = o
+	}
+}
+
+// tell tells the others what became of a request, unless it is no longer this member's.
+func (r *repeats) tell(ctx context.Context, n arbiter.RequestName, o owed) error {
+	return r.member.ledger.Ask(ctx, func(ctx context.Context) error {
+		now, err := r.remembered(ctx, n)
+		for err == nil {
+			var at int64
+			if now != nil {
+				at = now.Revision
+				if now.Member != r.member.Member() || now.Status != 0 {
+					return nil
+				}
+			}
+			next := arbiter.Request{Fingerprint: o.fingerprint}
+			switch {
+			case o.answer != nil:
+				next.Member, next.Name, next.UID = r.member.Member(), r.member.name, o.uid
+				next.Status = o.answer.Status
+				if len(o.answer.Body) <= maxPassedOn {
+					next.Body = string(o.answer.Body)
+				}
+			case now == nil:
+				return nil
+			case now.Note == "":
+				if now, err = r.member.ForgetRequest(ctx, n, at); now == nil {
+					return err
+				}
+				continue
+			default:
+				next.Note = now.Note
+			}
+			var put bool
+			if put, now, err = r.member.PutRequest(ctx, n, next, at, ""); put {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// remembered is what is remembered of a request; nil if nothing is.
+func (r *repeats) remembered(ctx context.Context, n arbiter.RequestName) (*arbiter.Remembered, error) {
+	if now, working := r.member.Working(n); working {
+		return &now, nil
+	}
+	return r.member.LookRequest(ctx, n)
+}
+
+// tend tells the others what they could not be told before, of this run's requests and of
+// those that an earlier one was cut off from.
+func (r *repeats) tend(ctx context.Context) error {
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	var errs []error
+	for n, o := range r.owing() {
+		if o.left {
+			answer, err := r.resolve(ctx, o.uid, o.key)
+			if _, open := errors.AsType[*api.Problem](err); open {
+				continue // what becomes of its claim is not known yet
+			}
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			o.answer = answer
+		}
+		if err := r.tell(ctx, n, o); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.mu.Lock()
+		if r.owed[n].flight == o.flight {
+			delete(r.owed, n)
+		}
+		r.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// owing is what the others are to be told now: not of what is being worked on again.
+func (r *repeats) owing() map[arbiter.RequestName]owed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[arbiter.RequestName]owed)
+	for n, o := range r.owed {
+		if _, open := r.open[o.flight]; !open {
+			out[n] = o
+		}
+	}
+	return out
+}
+
+// look finds what an earlier run has begun and not answered.
+func (r *repeats) look(ctx context.Context) error {
+	r.mu.Lock()
+	looked := r.looked
+	r.mu.Unlock()
+	if looked {
+		return nil
+	}
+	var names []arbiter.RequestName
+	err := r.member.ledger.Ask(ctx, func(ctx context.Context) (err error) {
+		names, err = r.member.BegunRequests(ctx)
+		return err
+	})
+	for _, n := range names {
+		if err == nil {
+			err = r.lookAt(ctx, n)
+		}
+	}
+	if err == nil {
+		r.mu.Lock()
+		r.looked = true
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// lookAt looks at a request that this member has begun.
+func (r *repeats) lookAt(ctx context.Context, n arbiter.RequestName) error {
+	var now *arbiter.Remembered
+	err := r.member.ledger.Ask(ctx, func(ctx context.Context) (err error) {
+		now, err = r.member.LookRequest(ctx, n)
+		return err
+	})
+	if err != nil || now == nil || now.Member != r.member.Member() || now.Run == r.run || now.Status != 0 {
+		return err
+	}
+	o := owed{flight: flight{now.UID, n.Key}, fingerprint: now.Fingerprint, left: true}
+	if now.Stays {
+		// Whether it was done is not known; it is done here, if at all. Only an answer is told.
+		o.answer, err = r.resolve(ctx, now.UID, n.Key)
+		if o.left = false; err != nil || o.answer == nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.owed[n]; !known {
+		r.owed[n] = o
+	}
+	return nil
+}
+
+// note is what the cluster remembers that was done for a request; working is false if this
+// member does not work on it in the cluster.
+func (r *repeats) note(uid int, key string) (note string, working bool) {
+	r.mu.Lock()
+	n, open := r.open[flight{uid, key}]
+	r.mu.Unlock()
+	if !open {
+		return "", false
+	}
+	now, working := r.member.Working(n)
+	return now.Note, working
+}
+
+// keep has the cluster remember something of a request that this member works on. The error
+// is a *claim.ArbiterError if it cannot, or does no longer.
+func (r *repeats) keep(ctx context.Context, uid int, key, note string) error {
+	r.mu.Lock()
+	n, open := r.open[flight{uid, key}]
+	r.mu.Unlock()
+	if !open {
+		return nil
+	}
+	return r.member.ledger.Ask(ctx, func(ctx context.Context) error {
+		now, working := r.member.Working(n)
+		put := false
+		if working {
+			next := now.Request
+			next.Note = note
+			var err error
+			if put, _, err = r.member.PutRequest(ctx, n, next, now.Revision, ""); err != nil {
+				return err
+			}
+		}
+		if !put {
+			return &claim.ArbiterError{RetryAfter: retrySoon, Err: errors.New("another member of the cluster goes on with this request, since this one seemed to be gone: ask again with the same key")}
+		}
+		return nil
+	})
+}
+
+// retrySoon is when to ask again for what another member goes on with.
+const retrySoon = 5 * time.Second
+
+// forget has the cluster forget what was noted of a creation that came to nothing.
+func (r *repeats) forget(ctx context.Context, creation string) {
+	r.mu.Lock()
+	var of []flight
+	for f := range r.open {
+		of = append(of, f)
+	}
+	r.mu.Unlock()
+	for _, f := range of {
+		if note, working := r.note(f.uid, f.key); working && isNoted(note, creation) {
+			if err := r.keep(ctx, f.uid, f.key, ""); err != nil {
+				r.log.Debug("the cluster goes on to remember a task that was not made", "error", err)
+			}
+		}
+	}
+}
