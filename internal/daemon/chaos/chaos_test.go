@@ -97,9 +97,17 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, s season, seed uint64) *chaos {
+	c := newBoard(t, s, seed, emulator.Options{StateFile: filepath.Join(t.TempDir(), "notion.json")})
+	for i := range 3 {
+		c.daemons = append(c.daemons, newProcess(c, i+1))
+	}
+	return c
+}
+
+// newBoard returns a run without daemons.
+func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 	t.Logf("-seed %d", seed)
-	state := filepath.Join(t.TempDir(), "notion.json")
-	notion, err := emulator.New(emulator.Options{StateFile: state})
+	notion, err := emulator.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +116,7 @@ func newChaos(t *testing.T, s season, seed uint64) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: state, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
+	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: o.StateFile, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
 	for i := range s.tasks {
 		if _, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": text("title", fmt.Sprint("Task ", i+1))}); err != nil {
 			t.Fatal(err)
@@ -121,9 +129,6 @@ func newChaos(t *testing.T, s season, seed uint64) *chaos {
 		defer mu.Unlock()
 		return time.Duration(slow.Int64N(int64(s.window / 4))), time.Duration(slow.Int64N(int64(s.window / 4)))
 	})
-	for i := range 3 {
-		c.daemons = append(c.daemons, newProcess(c, i+1))
-	}
 	return c
 }
 
@@ -225,10 +230,14 @@ func (c *chaos) run() {
 }
 
 // bindings are the claims that the agents were told of.
-func (h *history) bindings() []claim.ID {
+func (h *history) bindings() map[claim.ID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Values(h.keys))
+	told := make(map[claim.ID]bool)
+	for _, id := range h.keys {
+		told[id] = true
+	}
+	return told
 }
 
 // requestsTo tells what was written to a page, and what it was answered.
