@@ -249,6 +249,32 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
+// idle is a sender with nothing to do.
+type idle struct{}
+
+func (idle) SetShare(int, func() bool)     {}
+func (idle) Load() (counting, waiting int) { return 0, 0 }
+
+// Members that join at the same moment have a share at once, all of them.
+func TestBudgetsThatBeginTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := arbitersim.NewPool(arbiter.SlotTime)
+		var all sync.WaitGroup
+		for i := range uint64(14) {
+			b := arbiter.NewBudget(arbiter.BudgetConfig{
+				Sender: idle{}, Rate: func() float64 { return 3 },
+				Pool: arbitersim.FaultyPool(pool, arbitersim.Faults{Seed: i, Slow: 30 * time.Millisecond}),
+			})
+			all.Go(func() {
+				if err := b.Round(t.Context()); err != nil || b.Share() < 9 {
+					t.Errorf("member %d may send %d a minute, %v", i, b.Share(), err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // What is not needed by one is there for another, each has a share at once, and who has much
 // to do gets nearly all.
 func TestBudgetIsSharedByNeed(t *testing.T) {
