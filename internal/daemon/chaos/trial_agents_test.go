@@ -40,7 +40,7 @@ func (a *trialAgent) work(ctx context.Context) {
 
 // reopen has a person reopen what is finished, until ctx ends.
 func (tr *trial) reopen(ctx context.Context) {
-	for sleep(ctx, 200*time.Millisecond) {
+	for sleep(ctx, time.Second) {
 		for _, page := range tr.notion.Pages(tr.chaos.tasks) {
 			if s := page.Select("status"); s == "OPEN" || s == "IN_PROGRESS" {
 				continue

@@ -9,15 +9,30 @@ import (
 	"dibs/internal/claim"
 )
 
-// pageWrite is what a request writes to a page, as far as a claim goes.
+// pageWrite is what a request writes to a page: its properties go by their ids.
 type pageWrite struct {
-	Properties struct {
-		Token *struct {
-			Spans []struct {
-				Text struct{ Content string } `json:"text"`
-			} `json:"rich_text"`
-		} `json:"claim_token"`
+	Properties map[string]struct {
+		Text *[]struct {
+			Text struct{ Content string } `json:"text"`
+		} `json:"rich_text"`
 	} `json:"properties"`
+}
+
+// token is the claim token that is written, and whether what a page says of its claim is
+// written at all.
+func (w pageWrite) token() (token claim.Token, any bool) {
+	for _, p := range w.Properties {
+		if p.Text == nil {
+			continue
+		}
+		any = true
+		for _, span := range *p.Text {
+			if t := claim.ParseToken(span.Text.Content); t.ID != "" {
+				token = t
+			}
+		}
+	}
+	return token, any
 }
 
 // checkPages checks, by what Notion was asked to write, that no page showed a claim that was
@@ -37,14 +52,11 @@ func (tr *trial) checkPages() {
 		if err := json.Unmarshal(r.Body, &w); err != nil {
 			tr.Error(err)
 		}
-		if w.Properties.Token == nil {
+		token, any := w.token()
+		if !any {
 			continue
 		}
-		var said string
-		for _, s := range w.Properties.Token.Spans {
-			said += s.Text.Content
-		}
-		token, before := claim.ParseToken(said), pages[id]
+		before := pages[id]
 		switch {
 		case token.ID == "" || token.Void || token.Done: // it ends, or is withdrawn
 			delete(pages, id)

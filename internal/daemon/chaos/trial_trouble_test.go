@@ -16,15 +16,15 @@ type trouble struct {
 }
 
 // each has all troubles occur once, in some order, and again until ctx ends or enough was
-// granted.
+// granted. Between them some claims are granted, however long that takes here.
 func (tr *trial) each(ctx context.Context, random *rand.Rand, all []trouble) {
-	for round := 0; round == 0 || int(tr.made.Load()) < tr.claims; round++ {
+	enough := func() bool { return int(tr.made.Load()) >= tr.claims }
+	for round := 0; round == 0 || !enough(); round++ {
 		for _, i := range random.Perm(len(all)) {
-			if !sleep(ctx, tr.calm+time.Duration(random.Int64N(int64(2*tr.calm)))) {
-				return
-			}
-			if round > 0 && int(tr.made.Load()) >= tr.claims {
-				return
+			for next := tr.made.Load() + tr.between + random.Int64N(tr.between); tr.made.Load() < next; {
+				if !sleep(ctx, 20*time.Millisecond) || round > 0 && enough() {
+					return
+				}
 			}
 			tr.count(all[i].name)
 			all[i].do(ctx, random)
@@ -32,7 +32,7 @@ func (tr *trial) each(ctx context.Context, random *rand.Rand, all []trouble) {
 	}
 }
 
-// brief is a short time.
+// some is a short time.
 func (tr *trial) some(random *rand.Rand) time.Duration {
 	return time.Duration(random.Int64N(int64(tr.chaos.brief)))
 }
