@@ -1,6 +1,7 @@
 package arbitertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,6 +80,7 @@ type Member struct {
 	t        testing.TB
 	options  memberOptions
 	cmd, end *exec.Cmd // the member, and what kills it when this process is gone
+	said     *bytes.Buffer
 }
 
 // StartMembers starts an etcd of n members, each a process of its own, which are killed when
@@ -124,7 +126,8 @@ func (m *Member) begin() error {
 		m.cmd = exec.Command(os.Args[0])
 		m.cmd.Env = append(os.Environ(), memberEnv+"="+string(said))
 	}
-	m.cmd.Stderr = os.Stderr
+	m.said = new(bytes.Buffer)
+	m.cmd.Stderr = m.said
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
@@ -153,7 +156,8 @@ func (m *Member) ready() error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("a member of etcd does not start: %w", err)
+			m.Kill()
+			return fmt.Errorf("a member of etcd does not start: %w\n%s", err, m.said)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -24,7 +24,7 @@ func (a *trialAgent) work(ctx context.Context) {
 		}
 		cl, ok := a.ask(ctx, body)
 		if !ok {
-			sleep(ctx, a.upTo(300*time.Millisecond))
+			sleep(ctx, a.upTo(time.Second)) // whatever it is, it takes time
 			continue
 		}
 		a.trial.made.Add(1)
