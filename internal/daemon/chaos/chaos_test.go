@@ -36,6 +36,7 @@ type season struct {
 	peopleEvery                       time.Duration // at the most, between their edits
 	atWork                            time.Duration // that an agent works on a task, at the most
 	tasks                             int
+	aftermath                         time.Duration // what is owed is delivered in that time
 	// least is how many grants a run has that tests something. A short one has none on a
 	// machine that is busy enough.
 	least int
@@ -57,7 +58,7 @@ func TestChaos(t *testing.T) {
 	busy := season{
 		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
 		timeout: 4 * time.Second, window: 700 * time.Millisecond, settle: 800 * time.Millisecond, interval: 3 * time.Second,
-		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14,
+		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14, aftermath: 30 * time.Minute,
 	}
 	seasons := []season{busy}
 	if *long {

@@ -17,7 +17,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// afterwards kills the daemons, and gives the next ones half an hour, in virtual time. Then
+// afterwards kills the daemons, and gives the next ones some time, in virtual time. Then
 // all that was owed is delivered, and whatever was claimed is free again.
 func (c *chaos) afterwards() {
 	for _, p := range c.daemons {
@@ -43,7 +43,7 @@ func (c *chaos) afterwards() {
 		// Soon, what was given up is cleared away; after a while, all is.
 		time.Sleep(soon)
 		c.cleared(t, notion, nodes)
-		time.Sleep(30 * time.Minute)
+		time.Sleep(c.aftermath)
 		for _, n := range nodes {
 			if left := unquiet(t.Context(), n); len(left) > 0 {
 				t.Errorf("everything has come back, and yet:\n%s", strings.Join(left, "\n"))

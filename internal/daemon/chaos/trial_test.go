@@ -29,7 +29,7 @@ func TestTrial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a quarter of a minute")
 	}
-	o := trialOptions{claims: 300, agents: 64, tasks: 150, between: 12, limit: 15_000}
+	o := trialOptions{claims: 200, agents: 64, tasks: 100, between: 20, limit: 15_000}
 	if *long {
 		o.claims, o.tasks, o.between, o.limit, o.beyond = 10_000, 600, 60, 40_000, 75*time.Second
 	}
@@ -73,7 +73,7 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 	s := season{
 		name: "cluster", brief: 2 * time.Second,
 		timeout: 8 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 2 * time.Second,
-		atWork: time.Second, tasks: o.tasks,
+		atWork: time.Second, tasks: o.tasks, aftermath: 15 * time.Minute,
 	}
 	tr := &trial{chaos: newBoard(t, s, o.seed, emulator.Options{Limit: o.limit}), trialOptions: o}
 	tr.state = filepath.Join(t.TempDir(), "notion.json")
