@@ -158,15 +158,6 @@ func (g greedy) Take(ctx context.Context, r arbiter.Row, lasting time.Duration, 
 	return grant, err
 }
 
-// gullible is a table that lets a claim go on whose row is somebody else's by now: it does not
-// compare fences.
-type gullible struct{ arbiter.Table }
-
-func (g gullible) Keep(ctx context.Context, r arbiter.Row, fence int64, lasting time.Duration) (bool, *arbiter.Held, error) {
-	kept, now, err := g.Table.Keep(ctx, r, fence, lasting)
-	return kept || now != nil && err == nil, nil, err
-}
-
 // Each part of it is needed: without one, two agents have a task at the same time, or
 // something is left undone.
 func TestMutants(t *testing.T) {
@@ -180,11 +171,10 @@ func TestMutants(t *testing.T) {
 		scene   claimtest.Scene
 		from    uint64
 	}{
-		"a table each":                 {cluster: &cluster{table: func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table { return arbitersim.NewTable() }}},
-		"rows that are over too soon":  {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
-		"tasks for whoever asks":       {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
-		"fences that are not compared": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return gullible{t} }}, scene: claimtest.AtLeaseEnd},
-		"renewals that do not ask":     {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd, from: 8570},
+		"a table each":                {cluster: &cluster{table: func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table { return arbitersim.NewTable() }}},
+		"rows that are over too soon": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
+		"tasks for whoever asks":      {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
+		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd, from: 8570},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

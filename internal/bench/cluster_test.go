@@ -54,7 +54,7 @@ func startCluster(b *testing.B, notion *board, n int) (daemons []*daemon) {
 	b.Helper()
 	etcd := startEtcd(b)
 	for i := range n {
-		daemons = append(daemons, startDaemon(b, notion, "DIBS_CLUSTER_ETCD="+etcd, fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i), "DIBS_NOTION_RATE=10000"))
+		daemons = append(daemons, startDaemon(b, notion, "DIBS_CLUSTER_ETCD="+etcd, fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i)))
 	}
 	return daemons
 }
