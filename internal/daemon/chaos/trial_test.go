@@ -1,4 +1,4 @@
-package daemon_test
+package chaos_test
 
 import (
 	"context"
