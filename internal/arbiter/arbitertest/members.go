@@ -32,11 +32,8 @@ type memberOptions struct {
 // return then. Tests that use StartMembers call it first in their TestMain.
 func Main() {
 	if said := os.Getenv(memberEnv); said != "" {
-		if err := serveMember(said); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+		fmt.Fprintln(os.Stderr, serveMember(said))
+		os.Exit(1)
 	}
 }
 
@@ -54,7 +51,7 @@ func (o memberOptions) program() []string {
 	}
 }
 
-// serveMember runs a member until its standard input ends.
+// serveMember runs a member until it is killed, and returns why it does not.
 func serveMember(said string) error {
 	var o memberOptions
 	if err := json.Unmarshal([]byte(said), &o); err != nil {
