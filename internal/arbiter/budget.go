@@ -181,7 +181,10 @@ func (b *Budget) Round(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := b.round(ctx)
+	behind, err := b.round(ctx)
+	for behind && err == nil { // somebody had something: this comes to an end
+		behind, err = b.round(ctx)
+	}
 	switch {
 	case errors.Is(err, ErrOver), errors.Is(err, ErrForeign):
 		b.end(errors.Is(err, ErrForeign))
@@ -201,16 +204,17 @@ func (b *Budget) end(foreign bool) {
 	b.run, b.giving, b.told = "", nil, 0
 }
 
-func (b *Budget) round(ctx context.Context) error {
+// round is one look. Who has nothing, and came too late for what it wanted to take, is behind.
+func (b *Budget) round(ctx context.Context) (behind bool, err error) {
 	if b.run == "" {
 		run, err := b.Pool.Begin(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		b.run, b.kept, b.giving, b.told = run, b.Clocks(), make(map[int]Slot), 0
 	}
 	if err := b.keep(ctx); err != nil {
-		return err
+		return false, err
 	}
 	want := b.want()
 	target, short := b.target(want)
@@ -228,21 +232,21 @@ func (b *Budget) round(ctx context.Context) error {
 		change.Take = free[:min(target-len(mine), len(free))]
 	}
 	if want == b.told && len(change.Take) == 0 && len(change.Give) == 0 {
-		return nil
+		return false, nil
 	}
 	done, err := b.Pool.Change(ctx, b.run, change)
 	if err != nil || !done {
-		return err // somebody else took one of them: the next round sees
+		return len(mine) == 0, err // somebody else took one of them: the next round sees
 	}
 	b.told = want
 	if len(change.Take) == 0 {
-		return nil
+		return false, nil
 	}
 	if err := b.keep(ctx); err != nil {
-		return err
+		return false, err
 	}
 	b.use(len(b.mine()))
-	return nil
+	return false, nil
 }
 
 // keep makes the slots last, and sees how things stand.

@@ -16,6 +16,8 @@ import (
 	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitersim"
 	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/clock"
+	"dibs/internal/emulator"
 	"dibs/internal/notion/transport"
 	"dibs/internal/notion/transport/transporttest"
 )
@@ -73,8 +75,11 @@ type part struct {
 	counter
 	budget  *arbiter.Budget
 	carrier *transport.Transport
+	began   time.Time
 	load    atomic.Int64 // how many workers send as fast as they can
 	stopped atomic.Bool  // as by SIGSTOP
+	asleep  atomic.Bool  // with the machine, whose monotonic clock stands still
+	slept   atomic.Int64 // for how long it did
 	away    atomic.Bool  // cut off from etcd
 	kill    context.CancelFunc
 }
@@ -83,7 +88,17 @@ type part struct {
 func (p *part) paused() {
 	for p.stopped.Load() {
 		time.Sleep(100 * time.Millisecond)
+		if p.asleep.Load() {
+			p.slept.Add(int64(100 * time.Millisecond))
+		}
 	}
+}
+
+// clocks are those of its machine.
+func (p *part) clocks() clock.Instant {
+	i := clock.Local(p.began)
+	i.Mono -= time.Duration(p.slept.Load())
+	return i
 }
 
 // stoppable is a pool as a process that may be stopped sees it.
@@ -114,8 +129,10 @@ type budgetWorld struct {
 	burst  int
 	seed   uint64
 	faults arbitersim.Faults
+	notion http.RoundTripper // what answers; nil for nothing that could refuse
 	parts  []*part
 	wait   sync.WaitGroup
+	end    context.CancelFunc
 }
 
 const workers = 16
@@ -123,7 +140,7 @@ const workers = 16
 // begin begins a daemon.
 func (w *budgetWorld) begin() *part {
 	w.t.Helper()
-	p := new(part)
+	p := &part{began: time.Now()}
 	ctx, kill := context.WithCancel(w.ctx)
 	p.kill = kill
 	w.seed++
@@ -135,10 +152,13 @@ func (w *budgetWorld) begin() *part {
 		return time.Duration(random.Int64N(int64(d)))
 	}
 	var err error
-	p.carrier, err = transport.New(transport.Options{Rate: w.rate, Burst: w.burst, Transport: transporttest.Server(func(*http.Request) (*http.Response, error) {
+	p.carrier, err = transport.New(transport.Options{Rate: w.rate, Burst: w.burst, Transport: transporttest.Server(func(r *http.Request) (*http.Response, error) {
 		time.Sleep(some(time.Second))
 		w.all.arrived()
 		p.arrived()
+		if w.notion != nil {
+			return w.notion.RoundTrip(r)
+		}
 		return transporttest.Reply(200, "{}"), nil
 	})})
 	if err != nil {
@@ -148,6 +168,7 @@ func (w *budgetWorld) begin() *part {
 	faults.Seed, faults.Away = w.seed, p.away.Load
 	p.budget = arbiter.NewBudget(arbiter.BudgetConfig{
 		Sender: sender{p.carrier}, Pool: stoppable{arbitersim.FaultyPool(w.pool, faults), p}, Rate: func() float64 { return w.rate },
+		Clocks: p.clocks,
 	})
 	p.budget.Round(ctx)
 	w.wait.Go(func() { p.budget.Run(ctx) })
@@ -187,17 +208,23 @@ func (p *part) work(ctx context.Context, i int, some func(time.Duration) time.Du
 	}
 }
 
+// stop ends all daemons.
+func (w *budgetWorld) stop() {
+	for _, p := range w.parts {
+		p.stopped.Store(false)
+	}
+	w.end()
+	w.wait.Wait()
+}
+
 func inBudgetWorld(t *testing.T, seed uint64, faults arbitersim.Faults, test func(w *budgetWorld, random *rand.Rand)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &budgetWorld{t: t, ctx: ctx, pool: arbitersim.NewPool(arbiter.SlotTime), rate: 3, burst: 10, seed: seed * 1000, faults: faults}
+		w.end = cancel
 		test(w, rand.New(rand.NewPCG(seed, 1)))
-		for _, p := range w.parts {
-			p.stopped.Store(false)
-		}
-		cancel()
-		w.wait.Wait()
+		w.stop()
 		if most := w.all.most(); float64(most) > w.rate*60 {
 			t.Errorf("%d requests within a minute, want at most %v", most, w.rate*60)
 		}
@@ -219,10 +246,14 @@ func TestBudgetHolds(t *testing.T) {
 						w.begin()
 					}
 					p := w.parts[random.IntN(len(w.parts))]
-					switch random.IntN(9) {
+					switch random.IntN(10) {
 					case 0, 1, 2:
 						p.load.Store(int64(random.IntN(workers + 1)))
 					case 3:
+						p.asleep.Store(false)
+						p.stopped.Store(true)
+					case 9:
+						p.asleep.Store(true)
 						p.stopped.Store(true)
 					case 4:
 						p.stopped.Store(false)
@@ -247,6 +278,32 @@ func TestBudgetHolds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// idle is a sender with nothing to do.
+type idle struct{}
+
+func (idle) SetShare(int, func() bool)     {}
+func (idle) Load() (counting, waiting int) { return 0, 0 }
+
+// Members that join at the same moment have a share at once, all of them.
+func TestBudgetsThatBeginTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := arbitersim.NewPool(arbiter.SlotTime)
+		var all sync.WaitGroup
+		for i := range uint64(14) {
+			b := arbiter.NewBudget(arbiter.BudgetConfig{
+				Sender: idle{}, Rate: func() float64 { return 3 },
+				Pool: arbitersim.FaultyPool(pool, arbitersim.Faults{Seed: i, Slow: 30 * time.Millisecond}),
+			})
+			all.Go(func() {
+				if err := b.Round(t.Context()); err != nil || b.Share() < 9 {
+					t.Errorf("member %d may send %d a minute, %v", i, b.Share(), err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 // What is not needed by one is there for another, each has a share at once, and who has much
@@ -320,6 +377,79 @@ func TestBudgetOfOneCutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if _, err := a.carrier.Permit(w.ctx, 2); err != nil {
 			t.Errorf("a permit afterwards: %v", err)
+		}
+	})
+}
+
+// A server that counts in fixed minutes, as Notion does, never refuses a request, whatever
+// befalls daemons that want more than there is.
+func TestBudgetAtAServerThatCounts(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inBudgetWorld(t, seed, arbitersim.Faults{Slow: 300 * time.Millisecond, Lost: 3}, func(w *budgetWorld, random *rand.Rand) {
+				notion, err := emulator.New(emulator.Options{Limit: int(w.rate * 60)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer notion.Close()
+				w.notion, w.burst = notion.Client().Transport, 150
+				for range 4 {
+					w.begin().load.Store(workers)
+				}
+				for range 30 {
+					p := w.parts[random.IntN(len(w.parts))]
+					switch random.IntN(4) {
+					case 0:
+						p.load.Store(int64(random.IntN(2) * workers))
+					case 1:
+						p.stopped.Store(!p.stopped.Load())
+					case 2:
+						p.away.Store(!p.away.Load())
+					case 3:
+						p.kill()
+						p.stopped.Store(false)
+						w.parts = slices.DeleteFunc(w.parts, func(o *part) bool { return o == p })
+						w.begin().load.Store(workers)
+					}
+					time.Sleep(time.Duration(random.Int64N(int64(30 * time.Second))))
+				}
+				w.stop()
+				sent, most := notion.Requests(), 0
+				minutes := make(map[time.Duration]int)
+				for _, r := range sent {
+					if r.Status == http.StatusTooManyRequests {
+						t.Fatalf("request %v after the first was one too many", r.Time.Sub(sent[0].Time))
+					}
+					minutes[r.Time.Sub(sent[0].Time)/time.Minute]++
+				}
+				for _, n := range minutes {
+					most = max(most, n)
+				}
+				if most < 120 { // of 180
+					t.Errorf("no minute has more than %d requests: this tests nothing", most)
+				}
+			})
+		})
+	}
+}
+
+// A member whose run was over before its time, so that others may have its slots already, sends
+// nothing for as long as that could matter, and has its share again then.
+func TestBudgetThatIsOverTooEarly(t *testing.T) {
+	inBudgetWorld(t, 1, arbitersim.Faults{}, func(w *budgetWorld, _ *rand.Rand) {
+		a := w.begin()
+		a.load.Store(workers)
+		time.Sleep(2 * time.Minute)
+		w.pool.End()
+		time.Sleep(7 * time.Second) // until it has asked again
+		from := time.Now()
+		time.Sleep(85 * time.Second)
+		if n := a.since(from); n > 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+		time.Sleep(time.Minute)
+		if n := a.since(time.Now().Add(-30 * time.Second)); n == 0 {
+			t.Error("nothing was sent afterwards")
 		}
 	})
 }

@@ -37,13 +37,25 @@ func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duratio
 	for i := range agents {
 		agents[i] = d.agent()
 	}
-	d.delivered(b)
+	benchmarkAgents(b, notion, []*daemon{d}, agents, complete, long)
+}
+
+// benchmarkAgents measures agents of daemons.
+func benchmarkAgents(b *testing.B, notion *board, daemons []*daemon, agents []*client.Client, complete bool, long time.Duration) {
+	cpu := func() (used time.Duration) {
+		for _, d := range daemons {
+			d.delivered(b)
+			used += d.cpu()
+		}
+		return used
+	}
+	used := cpu()
 	notion.requests(b)
-	used, served := d.cpu(), notion.cpu()
+	served := notion.cpu()
 
 	grants := newGrants()
 	notion.far(b)
-	r := together(b, workers, long, func(i int) error {
+	r := together(b, len(agents), long, func(i int) error {
 		name := worker(i)
 		c, err := agents[i].Claim(b.Context(), api.ClaimRequest{Agent: name}, "")
 		if err != nil {
@@ -56,8 +68,7 @@ func benchmarkClaims(b *testing.B, workers int, complete bool, long time.Duratio
 		return err
 	})
 	notion.near(b)
-	d.delivered(b)
-	used, served = d.cpu()-used, notion.cpu()-served
+	used, served = cpu()-used, notion.cpu()-served
 	requests := notion.requests(b)
 
 	n := len(r.took)

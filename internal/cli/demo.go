@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+
 	"dibs/internal/demo"
 
 	"github.com/spf13/cobra"
@@ -8,21 +10,39 @@ import (
 
 func (a *app) demoCommand() *cobra.Command {
 	var keep bool
+	var machines int
+	var etcd string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See two agents and a person share a board, without an account",
 		Long: "Run a Notion-compatible server with some twenty tasks, a daemon, and two agents that claim and\n" +
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
 			"machine is touched, and no configuration is read. Exit code 1: a task was granted twice, or a\n" +
-			"log entry is missing or doubled.",
+			"log entry is missing or doubled.\n\n" +
+			"With --machines there are several daemons, each with two agents, as on machines of their own\n" +
+			"that form a cluster. One of them is killed on the way, and started again. An etcd is started for\n" +
+			"that, if the program is installed, and ends with the demo; --etcd names one that runs.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case machines < 1 || machines > demo.MostMachines:
+				return usagef("--machines %d: want a number from 1 to %d", machines, demo.MostMachines)
+			case etcd != "" && machines == 1:
+				return usagef("--etcd is for --machines 2 and more: one daemon needs none")
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
 			return demo.Run(cmd.Context(), demo.Options{
 				JSON: a.json, Keep: keep, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
+				Machines: machines, Program: program, Etcd: etcd,
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave daemon and server running, and say how to try claims by hand")
+	cmd.Flags().IntVar(&machines, "machines", 1, "how many daemons there are, which form a cluster")
+	cmd.Flags().StringVar(&etcd, "etcd", "", "the `URL` of an etcd that decides between them (default: one is started)")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 )
 
@@ -26,20 +27,23 @@ const personEdits = 6
 // until nothing has been ready for a while.
 func (d *demo) work(ctx context.Context, agent string) error {
 	for {
-		cl, err := d.client.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, "")
+		cl, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
+			return c.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, key)
+		})
 		var refused *api.Problem
 		switch {
 		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNothingReady):
 			d.print.line(agent, "goes home: nothing is ready")
 			return nil
-		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNotionUnavailable):
+		case errors.As(err, &refused) && (refused.Code == api.Code(claim.CodeNotionUnavailable) || refused.Code == api.Code(claim.CodeArbiterUnavailable)):
+			pause(ctx, workTime)
 			d.print.line(agent, "tries again: %s", refused.Detail)
 			continue
 		case err != nil:
 			return fmt.Errorf("%s: next: %w", agent, err)
 		}
 		d.granted(cl)
-		d.print.line(agent, "claimed    %s", describe(cl.Task))
+		d.print.line(agent, "claimed    %s%s", describe(cl.Task), d.where(agent, cl))
 		if err := d.interludes(ctx, agent, cl); err != nil {
 			return err
 		}
@@ -55,7 +59,9 @@ func (d *demo) work(ctx context.Context, agent string) error {
 
 // finish says that the work is done.
 func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
-	_, err := d.client.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, "")
+	_, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
+		return c.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, key)
+	})
 	var refused *api.Problem
 	switch {
 	case errors.As(err, &refused) && refused.Code == api.CodeClaimLost:
@@ -100,16 +106,13 @@ func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error
 	if edit {
 		return d.person(cl)
 	}
-	return nil
+	return d.mayKill(ctx, agent, cl)
 }
 
 // askForHeld has the other agent ask for a task that is held, which it is refused.
 func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
-	rival := "Oracle"
-	if holder == rival {
-		rival = "Sandman"
-	}
-	got, err := d.client.Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
+	rival := d.rival(holder)
+	got, err := d.clientOf(rival).Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
 	var refused *api.Problem
 	switch {
 	case err == nil:

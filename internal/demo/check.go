@@ -2,10 +2,13 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 )
@@ -16,14 +19,18 @@ const settleTime = 8 * time.Second
 // check compares the local record with what is on the board, and fills in the
 // summary. It returns what is wrong.
 func (d *demo) check(ctx context.Context) (problems []error) {
-	if err := d.delivered(ctx); err != nil {
-		problems = append(problems, err)
+	var entries []api.LogEntry
+	for _, c := range d.clients() {
+		if err := d.delivered(ctx, c); err != nil {
+			problems = append(problems, err)
+		}
+		record, err := c.Log(ctx, api.LogFilter{Limit: 1000})
+		if err != nil {
+			problems = append(problems, err)
+		}
+		entries = append(entries, record.Entries...)
 	}
-	record, err := d.client.Log(ctx, api.LogFilter{Limit: 1000})
-	if err != nil {
-		problems = append(problems, err)
-	}
-	return append(problems, d.audit(record.Entries)...)
+	return append(problems, d.audit(entries)...)
 }
 
 // audit is check, with everything delivered that will be.
@@ -35,6 +42,17 @@ func (d *demo) audit(record []api.LogEntry) (problems []error) {
 		if p.Select("status") == "COMPLETED" && p.Text("claimed_by") != "" {
 			s.Completed++
 		}
+	}
+	for _, r := range d.notion.Requests() {
+		if r.Status == http.StatusTooManyRequests {
+			s.TooMany++
+		}
+	}
+	if len(d.machines) > 0 && s.TooMany > 0 {
+		problems = append(problems, fmt.Errorf("%d request(s) were more than Notion allows", s.TooMany))
+	}
+	if len(d.machines) > 0 && s.Killed == 0 {
+		problems = append(problems, errors.New("no daemon was killed: this shows too little"))
 	}
 	if s.GrantedTwice > 0 {
 		problems = append(problems, fmt.Errorf("%d task(s) were granted twice", s.GrantedTwice))
@@ -55,10 +73,10 @@ func (d *demo) audit(record []api.LogEntry) (problems []error) {
 	return append(problems, compare("task log", owed[claim.TaskLog], tasks)...)
 }
 
-// delivered waits until the daemon owes Notion nothing more.
-func (d *demo) delivered(ctx context.Context) error {
+// delivered waits until a daemon owes Notion nothing more.
+func (d *demo) delivered(ctx context.Context, c *client.Client) error {
 	for deadline := time.Now().Add(settleTime); ; pause(ctx, 100*time.Millisecond) {
-		status, err := d.client.Status(ctx)
+		status, err := c.Status(ctx)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,11 @@ type Options struct {
 	JSON bool
 	// Keep leaves daemon and server running until the context ends.
 	Keep bool
+	// Machines, if greater than one, is how many daemons there are, each a process as on a
+	// machine of its own. Program is the dibs that they run, and Etcd the URL of what decides
+	// between them; empty starts one.
+	Machines      int
+	Program, Etcd string
 	// Version is shown by the daemon.
 	Version  string
 	Out, Err io.Writer
@@ -44,6 +49,9 @@ type Summary struct {
 	MeshLog      int     `json:"mesh_log_entries"`
 	TaskLog      int     `json:"task_log_entries"`
 	Seconds      float64 `json:"seconds"`
+	Machines     int     `json:"machines"`
+	Killed       int     `json:"killed_daemons"`
+	TooMany      int     `json:"too_many_requests"` // that Notion refused as more than it allows
 }
 
 // limit is what the demo lets itself run at: requests in a minute, that of a
@@ -73,6 +81,10 @@ type demo struct {
 	grantees map[task.ID][]string // the agents that each task was granted to, in turn
 	grants   int
 	edited   bool
+	asked    int // requests with a key
+
+	machines []*machine // empty with one daemon
+	killing  bool       // a daemon is killed, or was
 }
 
 // Run runs the demo. The error says what did not go as it must.
@@ -83,10 +95,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string)}
+	d := &demo{Options: o, began: time.Now(), grantees: make(map[task.ID][]string), summary: Summary{Machines: max(1, o.Machines)}}
 	d.print = newPrinter(o)
 
-	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Change: timing, Version: o.Version})
+	severally := o.Machines > 1
+	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Change: timing, Version: o.Version, NoDaemon: severally})
 	if err != nil {
 		return err
 	}
@@ -100,6 +113,13 @@ func Run(ctx context.Context, o Options) (err error) {
 		err = errors.Join(err, <-done)
 	}()
 
+	if severally {
+		stop, err := d.startMachines(ctx, dir)
+		defer stop()
+		if err != nil {
+			return err
+		}
+	}
 	if err := d.play(ctx); err != nil {
 		return err
 	}
@@ -117,10 +137,15 @@ func Run(ctx context.Context, o Options) (err error) {
 // play has the agents work until nothing is ready.
 func (d *demo) play(ctx context.Context) error {
 	d.summary.Tasks = len(d.notion.Pages(d.notion.Databases().Tasks))
-	d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
+	names := []string{"Sandman", "Oracle"}
+	if len(d.machines) == 0 {
+		d.print.line("demo", "a board of %d tasks at %s, a daemon on %s", d.summary.Tasks, d.url, d.config.Socket)
+	} else {
+		names = d.crew()
+	}
 	var agents sync.WaitGroup
-	errs := make([]error, 2)
-	for i, name := range []string{"Sandman", "Oracle"} {
+	errs := make([]error, len(names))
+	for i, name := range names {
 		agents.Go(func() { errs[i] = d.work(ctx, name) })
 	}
 	agents.Wait()
@@ -137,11 +162,16 @@ func (d *demo) report() {
 		enc.Encode(s)
 		return
 	}
+	agents, requests := "2 agents", ""
+	if len(d.machines) > 0 {
+		agents = fmt.Sprintf("%d agents of %d daemons, %d of which was killed", len(d.crew()), len(d.machines), s.Killed)
+		requests = fmt.Sprintf(" (%d too many)", s.TooMany)
+	}
 	fmt.Fprintf(d.Out, `
-%d tasks, %d completed by 2 agents, %d granted twice
+%d tasks, %d completed by %s, %d granted twice
 %d refused, %d taken back by a person, %d stale claim(s) swept
-%d requests to Notion, %d mesh-log entries, %d task-log entries, %.1f seconds
-`, s.Tasks, s.Completed, s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, s.MeshLog, s.TaskLog, s.Seconds)
+%d requests to Notion%s, %d mesh-log entries, %d task-log entries, %.1f seconds
+`, s.Tasks, s.Completed, agents, s.GrantedTwice, s.Refused, s.Lost, s.Swept, s.Requests, requests, s.MeshLog, s.TaskLog, s.Seconds)
 }
 
 // keep puts new tasks on the board and waits for people to try things.
@@ -155,6 +185,10 @@ func (d *demo) keep(ctx context.Context) error {
 	if d.JSON {
 		w = d.Err
 	}
+	socket := d.config.Socket
+	if len(d.machines) > 0 {
+		socket = d.machines[0].socket
+	}
 	fmt.Fprintf(w, `
 The daemon and the board go on until you press Ctrl-C. In another terminal:
 
@@ -167,7 +201,7 @@ The daemon and the board go on until you press Ctrl-C. In another terminal:
   curl --unix-socket %[1]s http://dibs/v1/status
 
 The board speaks Notion's API at %s (token %s).
-`, d.config.Socket, d.url, d.notion.Token())
+`, socket, d.url, d.notion.Token())
 	<-ctx.Done()
 	return nil
 }

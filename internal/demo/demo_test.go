@@ -134,6 +134,16 @@ func TestGrantsCounted(t *testing.T) {
 	}
 }
 
+// TestNoEtcd has no etcd for several machines.
+func TestNoEtcd(t *testing.T) {
+	t.Setenv("PATH", "")
+	var out strings.Builder
+	err := Run(t.Context(), Options{Machines: 3, Program: "/nowhere", Out: &out, Err: &out})
+	if err == nil || !strings.Contains(err.Error(), "apt-get install etcd-server") || strings.Contains(err.Error(), "\n") || out.Len() > 0 {
+		t.Errorf("%v, and %q", err, &out)
+	}
+}
+
 // granting is a daemon that grants Sandman these tasks one after the other, and
 // everybody else nothing.
 func granting(tasks []task.ID) http.Handler {

@@ -155,6 +155,15 @@ func (e *Emulator) save() error {
 	})
 }
 
+// WriteState writes what StateFile would have now to a file, for another emulator to go on
+// with.
+func (e *Emulator) WriteState(path string) error {
+	e.mu.Lock()
+	data := e.world.marshal()
+	e.mu.Unlock()
+	return replaceFile(path, data)
+}
+
 // SetBlockLimit sets how many blocks (pages, blocks, databases) can still be
 // made, as in a free workspace with more than one member: creating more is
 // refused, while properties can still be edited. A negative n lifts the limit.

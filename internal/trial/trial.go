@@ -27,6 +27,9 @@ type Options struct {
 	StateFile string
 	// Change, if set, may change the daemon's configuration.
 	Change func(*config.Config)
+	// NoDaemon leaves the daemon to whoever starts the trial: there is the board, and how
+	// one would be configured.
+	NoDaemon bool
 	// Version is shown by the daemon.
 	Version string
 	// Log gets what the daemon has to say; nil discards it.
@@ -79,6 +82,9 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	if err := t.Config.Validate(); err != nil {
 		return nil, err
 	}
+	if o.NoDaemon {
+		return t, nil
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -88,6 +94,10 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 
 // Run serves until ctx ends. The daemon goes down before the board does.
 func (t *Trial) Run(ctx context.Context) error {
+	if t.daemon == nil {
+		<-ctx.Done()
+		return t.close()
+	}
 	return errors.Join(t.daemon.Run(ctx), t.close())
 }
 

@@ -92,6 +92,15 @@ func (p *Pool) Change(_ context.Context, run string, c arbiter.Change) (bool, er
 	return true, nil
 }
 
+// End ends all runs at once, before their time, as an etcd does that loses its leases.
+func (p *Pool) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.until)
+	clear(p.standing.Wants)
+	clear(p.standing.Slots)
+}
+
 // FaultyPool is a pool on the way to which something goes wrong.
 func FaultyPool(p arbiter.Pool, f Faults) arbiter.Pool {
 	return &faultyPool{p, &faulty{Faults: f, rand: rand.New(rand.NewPCG(f.Seed, 78))}}

@@ -1,5 +1,5 @@
-// Package arbitertest has an etcd for tests, inside of the test's process, and a way to it
-// that can be cut.
+// Package arbitertest has an etcd for tests, inside of the test's process or of several
+// processes, and a way to it that can be cut.
 package arbitertest
 
 import (
@@ -265,8 +265,14 @@ func (w *Way) carry(near net.Conn) {
 	}
 	defer far.Close()
 	w.mu.Lock()
-	w.open[near], w.open[far] = true, true
+	cut = w.cut // meanwhile, perhaps
+	if !cut {
+		w.open[near], w.open[far] = true, true
+	}
 	w.mu.Unlock()
+	if cut {
+		return
+	}
 	go func() { io.Copy(far, near); far.Close(); near.Close() }()
 	io.Copy(near, far)
 	w.mu.Lock()

@@ -150,8 +150,8 @@ func (x *explorer) times() ([]time.Duration, bool) {
 
 // Run lets real claimers race for the task in the order of the schedule, under
 // the policy that it was made for, and returns the claims that were granted and
-// what the page shows then.
-func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy) (granted []claim.Claim, page task.Task) {
+// what the page shows then. Each of mutate may change what each daemon is made of.
+func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*claimsim.Register, *claimsim.DaemonOptions)) (granted []claim.Claim, page task.Task) {
 	register := claimsim.NewRegister(first)
 	points := make(map[step]time.Duration)
 	claimers := 0
@@ -165,14 +165,18 @@ func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy) (gra
 		read, write, verify := points[step{c, pointRead}], points[step{c, pointWrite}], points[step{c, pointVerify}]
 		// Reads are sent at the moment of their effect, and answers take no time.
 		before := []time.Duration{0, write - read, verify - write - p.Settle}
-		d := register.Daemon(claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{
+		o := claimsim.DaemonOptions{Policy: p, StoreOptions: claimsim.StoreOptions{
 			Name: fmt.Sprint(c),
 			Latency: func(*rand.Rand) claimsim.Delay {
 				d := claimsim.Delay{Before: before[0]}
 				before = before[1:]
 				return d
 			},
-		}})
+		}}
+		for _, f := range mutate {
+			f(register, &o)
+		}
+		d := register.Daemon(o)
 		wg.Go(func() {
 			defer d.Close()
 			time.Sleep(read)

@@ -87,6 +87,11 @@ func (a *chaosAgent) claim(ctx context.Context) (api.Claim, bool) {
 	default:
 		body.WaitSeconds = a.upTo(2 * time.Second).Seconds()
 	}
+	return a.ask(ctx, body)
+}
+
+// ask asks for what body says until the agent is told that it has it, or has not.
+func (a *chaosAgent) ask(ctx context.Context, body api.ClaimRequest) (api.Claim, bool) {
 	key, call := a.key(), a.now()
 	cl, err := persist(a, func(ctx context.Context) (api.Claim, error) { return a.client.Claim(ctx, body, key) }, func() bool {
 		return ctx.Err() == nil && a.chance(70) // Notion does not answer: the key may be used once more

@@ -36,6 +36,7 @@ type season struct {
 	peopleEvery                       time.Duration // at the most, between their edits
 	atWork                            time.Duration // that an agent works on a task, at the most
 	tasks                             int
+	aftermath                         time.Duration // what is owed is delivered in that time
 	// least is how many grants a run has that tests something. A short one has none on a
 	// machine that is busy enough.
 	least int
@@ -57,7 +58,7 @@ func TestChaos(t *testing.T) {
 	busy := season{
 		name: "busy", length: 35 * time.Second, calm: 2 * time.Second, brief: 2500 * time.Millisecond,
 		timeout: 4 * time.Second, window: 700 * time.Millisecond, settle: 800 * time.Millisecond, interval: 3 * time.Second,
-		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14,
+		peopleEvery: 2 * time.Second, atWork: 4 * time.Second, tasks: 14, aftermath: 30 * time.Minute,
 	}
 	seasons := []season{busy}
 	if *long {
@@ -97,9 +98,17 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, s season, seed uint64) *chaos {
+	c := newBoard(t, s, seed, emulator.Options{StateFile: filepath.Join(t.TempDir(), "notion.json")})
+	for i := range 3 {
+		c.daemons = append(c.daemons, newProcess(c, i+1))
+	}
+	return c
+}
+
+// newBoard returns a run without daemons.
+func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 	t.Logf("-seed %d", seed)
-	state := filepath.Join(t.TempDir(), "notion.json")
-	notion, err := emulator.New(emulator.Options{StateFile: state})
+	notion, err := emulator.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +117,7 @@ func newChaos(t *testing.T, s season, seed uint64) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: state, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
+	c := &chaos{T: t, season: s, history: newHistory(), seed: seed, state: o.StateFile, notion: notion, tasks: dbs.Tasks, counts: make(map[string]int)}
 	for i := range s.tasks {
 		if _, err := notion.CreatePage(dbs.Tasks, map[string]any{"Name": text("title", fmt.Sprint("Task ", i+1))}); err != nil {
 			t.Fatal(err)
@@ -121,9 +130,6 @@ func newChaos(t *testing.T, s season, seed uint64) *chaos {
 		defer mu.Unlock()
 		return time.Duration(slow.Int64N(int64(s.window / 4))), time.Duration(slow.Int64N(int64(s.window / 4)))
 	})
-	for i := range 3 {
-		c.daemons = append(c.daemons, newProcess(c, i+1))
-	}
 	return c
 }
 
@@ -225,10 +231,14 @@ func (c *chaos) run() {
 }
 
 // bindings are the claims that the agents were told of.
-func (h *history) bindings() []claim.ID {
+func (h *history) bindings() map[claim.ID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Values(h.keys))
+	told := make(map[claim.ID]bool)
+	for _, id := range h.keys {
+		told[id] = true
+	}
+	return told
 }
 
 // requestsTo tells what was written to a page, and what it was answered.

@@ -71,8 +71,9 @@ type process struct {
 	wall, mono time.Duration // what its clocks are off by
 }
 
-// newProcess makes a daemon on c's board, which start starts.
-func newProcess(c *chaos, number int) *process {
+// newProcess makes a daemon on c's board, which start starts. settings are added to its
+// environment.
+func newProcess(c *chaos, number int, settings ...string) *process {
 	c.Helper()
 	server := httptest.NewServer(c.notion)
 	c.Cleanup(func() {
@@ -101,6 +102,7 @@ func newProcess(c *chaos, number int) *process {
 		"DIBS_NOTION_TIMEOUT="+c.timeout.String(), "DIBS_CLAIM_TIMEOUT="+chaosLease.String(),
 		"DIBS_CLAIM_WRITE_WINDOW="+c.window.String(), "DIBS_CLAIM_SETTLE="+c.settle.String(),
 		"DIBS_SYNC_INTERVAL="+c.interval.String(), "DIBS_SCHEDULE_SWEEP=@every 5s", "DIBS_SCHEDULE_FULL_SYNC=@every 20s")
+	p.env = append(p.env, settings...)
 	c.Cleanup(func() {
 		p.kill()
 		log.Close()

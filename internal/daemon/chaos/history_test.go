@@ -38,6 +38,7 @@ type hold struct {
 	id          claim.ID
 	task, agent string
 	daemon      int
+	fence       int64         // 0 outside of a cluster
 	call, told  time.Duration // when the agent asked first, and was answered
 	expires     time.Duration // as it was told last
 	ends        []end
@@ -98,7 +99,7 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	minted := ulid.Time(ulid.MustParse(string(cl.ID)).Time()).Sub(h.began)
 	minted = min(max(minted, call), h.now())
 	h.holds[cl.ID] = &hold{
-		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number,
+		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number, fence: cl.Fence,
 		call: call, told: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
 	}
 }
@@ -185,19 +186,27 @@ func (h *history) over(hd *hold) end {
 // lockStep is one operation of the lock that a task is.
 type lockStep struct {
 	claim claim.ID
+	fence int64 // 0 for none
 	ends  bool
 }
 
+// locked is who has a lock, and the greatest fence that came with it.
+type locked struct {
+	claim claim.ID
+	fence int64
+}
+
 // lock is a task as those who hold it see it: it can be taken while nobody has it, and
-// whoever has it has it until he stops trusting that, or somewhat longer.
+// whoever has it has it until he stops trusting that, or somewhat longer. Whoever is next
+// has a greater fence, where there are fences.
 var lock = porcupine.Model{
-	Init: func() any { return claim.ID("") },
+	Init: func() any { return locked{} },
 	Step: func(state, input, _ any) (bool, any) {
-		holder, op := state.(claim.ID), input.(lockStep)
+		was, op := state.(locked), input.(lockStep)
 		if op.ends {
-			return holder == op.claim, claim.ID("")
+			return was.claim == op.claim, locked{fence: was.fence}
 		}
-		return holder == "", op.claim
+		return was.claim == "" && (op.fence == 0 || op.fence > was.fence), locked{op.claim, max(op.fence, was.fence)}
 	},
 }
 
@@ -225,7 +234,7 @@ func (h *history) check() (stories map[string]string, excused int) {
 		var ops []porcupine.Operation
 		for i, hd := range holds {
 			ops = append(ops,
-				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id}, Call: int64(hd.call), Return: int64(hd.told)},
+				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, fence: hd.fence}, Call: int64(hd.call), Return: int64(hd.told)},
 				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, ends: true}, Call: int64(max(h.over(hd).at, hd.call)), Return: math.MaxInt64})
 		}
 		if porcupine.CheckOperations(lock, ops) {
@@ -260,7 +269,7 @@ func (h *history) tell(task string, holds []*hold) string {
 		over := h.over(hd)
 		lines = append(lines,
 			line{hd.call, fmt.Sprintf("%s asks, at daemon %d, for %s", hd.agent, hd.daemon, hd.id)},
-			line{hd.told, fmt.Sprintf("%s is told of %s, until %v", hd.agent, hd.id, hd.expires)},
+			line{hd.told, fmt.Sprintf("%s is told of %s, fence %d, until %v", hd.agent, hd.id, hd.fence, hd.expires)},
 			line{over.at, fmt.Sprintf("%s trusts %s no longer: %s", hd.agent, hd.id, over.why)})
 	}
 	for _, at := range h.takings[task] {

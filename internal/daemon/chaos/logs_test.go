@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// afterwards kills the daemons, and gives the next ones half an hour, in virtual time. Then
+// afterwards kills the daemons, and gives the next ones some time, in virtual time. Then
 // all that was owed is delivered, and whatever was claimed is free again.
 func (c *chaos) afterwards() {
 	for _, p := range c.daemons {
@@ -44,7 +43,7 @@ func (c *chaos) afterwards() {
 		// Soon, what was given up is cleared away; after a while, all is.
 		time.Sleep(soon)
 		c.cleared(t, notion, nodes)
-		time.Sleep(30 * time.Minute)
+		time.Sleep(c.aftermath)
 		for _, n := range nodes {
 			if left := unquiet(t.Context(), n); len(left) > 0 {
 				t.Errorf("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
@@ -168,8 +167,9 @@ func (c *chaos) checkLogs() {
 		}
 	}
 	c.counts["log entries"] += len(rows)
+	told := c.bindings()
 	for id := range granted {
-		if !slices.ContainsFunc(c.bindings(), func(known claim.ID) bool { return known == id }) {
+		if !told[id] {
 			c.Errorf("claim %s was granted, and nobody was told", id)
 		}
 	}

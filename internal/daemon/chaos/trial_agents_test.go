@@ -1,0 +1,53 @@
+package chaos_test
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/api"
+)
+
+// trialAgent is an agent that claims and finishes tasks as fast as it can.
+type trialAgent struct {
+	*chaosAgent
+	trial *trial
+}
+
+// hot is how many tasks many agents want at the same time, at all daemons.
+const hot = 8
+
+func (a *trialAgent) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		body := api.ClaimRequest{Agent: a.name}
+		if a.chance(20) {
+			body.Task = a.trial.ids[a.random.IntN(hot)]
+		}
+		cl, ok := a.ask(ctx, body)
+		if !ok {
+			sleep(ctx, a.upTo(time.Second)) // whatever it is, it takes time
+			continue
+		}
+		a.trial.made.Add(1)
+		switch {
+		case a.chance(3):
+			a.hold(ctx, cl)
+		default:
+			sleep(ctx, a.upTo(20*time.Millisecond))
+		}
+		a.end(cl)
+	}
+}
+
+// reopen has a person reopen what is finished, until ctx ends.
+func (tr *trial) reopen(ctx context.Context) {
+	for sleep(ctx, time.Second) {
+		for _, page := range tr.notion.Pages(tr.chaos.tasks) {
+			if s := page.Select("status"); s == "OPEN" || s == "IN_PROGRESS" {
+				continue
+			}
+			if err := tr.notion.EditPage(page.ID, opened); err != nil {
+				tr.Error(err)
+			}
+		}
+	}
+}

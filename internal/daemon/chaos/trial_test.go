@@ -1,0 +1,186 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/emulator"
+)
+
+// TestTrial has a cluster work on one board: four daemons and the three members of an etcd,
+// each a process of its own, while they are killed, stand still, and are cut off from each
+// other and from Notion, which lets all daemons together send no more in a minute than it
+// should. No two agents may ever trust that they have the same task, each grant of a task has
+// a greater fence than those before it, and no page may show a grant covered by another;
+// when all is over, the journals are sound, every log entry is there once, nothing is left on
+// the board, and Notion has refused no request as one too many.
+func TestTrial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a quarter of a minute")
+	}
+	o := trialOptions{claims: 200, agents: 64, tasks: 100, between: 20, limit: 15_000}
+	if *long {
+		o.claims, o.tasks, o.between, o.limit, o.beyond = 10_000, 600, 60, 40_000, 75*time.Second
+	}
+	o.seed = *chaosSeed
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	newTrial(t, o).run()
+}
+
+// trialOptions say what a trial is like.
+type trialOptions struct {
+	seed   uint64
+	claims int // how many are granted at least
+	agents int
+	tasks  int
+	limit  int // of requests to Notion in a minute
+	// between is how many claims at least are granted between one trouble and the next.
+	between int64
+	// beyond is for how long a daemon stands still that is to lose what it has; 0 for never.
+	beyond time.Duration
+}
+
+// trial is one run.
+type trial struct {
+	*chaos
+	trialOptions
+	members []*arbitertest.Member
+	ways    [][]*arbitertest.Way // from each daemon to each member
+	ids     []string             // of the tasks
+	made    atomic.Int64         // grants
+
+	mu      sync.Mutex
+	minutes []span // in which etcd had no majority
+}
+
+// span is a time in a run.
+type span struct{ from, to time.Duration }
+
+func newTrial(t *testing.T, o trialOptions) *trial {
+	s := season{
+		name: "cluster", brief: 2 * time.Second,
+		timeout: 8 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 2 * time.Second,
+		atWork: time.Second, tasks: o.tasks, aftermath: 15 * time.Minute,
+	}
+	tr := &trial{chaos: newBoard(t, s, o.seed, emulator.Options{Limit: o.limit}), trialOptions: o}
+	tr.state = filepath.Join(t.TempDir(), "notion.json")
+	tr.notion.SetLatency(nil)
+	for _, p := range tr.notion.Pages(tr.chaos.tasks) {
+		tr.ids = append(tr.ids, p.ID)
+	}
+	tr.members = arbitertest.StartMembers(t, 3)
+	for i := range 4 {
+		var ways []*arbitertest.Way
+		var urls []string
+		for _, m := range tr.members {
+			way := arbitertest.NewWay(t, m.URL())
+			ways, urls = append(ways, way), append(urls, way.URL())
+		}
+		tr.ways = append(tr.ways, ways)
+		tr.daemons = append(tr.daemons, newProcess(tr.chaos, i+1, "DIBS_CLUSTER_ETCD="+strings.Join(urls, ","),
+			fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i+1), fmt.Sprint("DIBS_NOTION_RATE=", o.limit/60), fmt.Sprint("DIBS_NOTION_BURST=", o.limit/60),
+			"DIBS_SCHEDULE_FULL_SYNC=@every 1h"))
+	}
+	return tr
+}
+
+// run lets everything happen, and then looks at what came of it.
+func (tr *trial) run() {
+	var coming sync.WaitGroup
+	for _, p := range tr.daemons {
+		coming.Go(func() { p.start(tr) })
+	}
+	coming.Wait()
+	if tr.Failed() {
+		return
+	}
+	began := time.Now()
+	working, stopWork := context.WithCancel(tr.Context())
+	defer stopWork()
+	var troubles, workers sync.WaitGroup
+	for i := range tr.agents {
+		a := &trialAgent{newAgent(tr.chaos, tr.daemons[i%len(tr.daemons)], i/len(tr.daemons)), tr}
+		workers.Go(func() { a.work(working) })
+	}
+	workers.Go(func() { tr.reopen(working) })
+	troubles.Go(func() { tr.daemonTroubles(working) })
+	troubles.Go(func() { tr.etcdTroubles(working) })
+	if tr.beyond > 0 {
+		troubles.Go(func() { tr.beyondLeases(working) })
+	}
+	for int(tr.made.Load()) < tr.claims && !tr.Failed() {
+		if !sleep(tr.Context(), 50*time.Millisecond) || time.Since(began) > time.Hour {
+			break
+		}
+	}
+	took := time.Since(began)
+	tr.Logf("%d grants, %.0f a second", tr.made.Load(), float64(tr.made.Load())/took.Seconds())
+	troubles.Wait()
+	tr.counting.Lock()
+	tr.over = time.Now()
+	tr.counting.Unlock()
+	stopWork()
+	workers.Wait()
+	tr.Logf("after %.0f s all have stopped", time.Since(began).Seconds())
+	for _, p := range tr.daemons {
+		p.kill()
+	}
+	tr.requests = tr.notion.Requests()
+	if err := tr.notion.WriteState(tr.state); err != nil {
+		tr.Fatal(err)
+	}
+	tr.interval = 15 * time.Second
+	tr.afterwards() // as daemons that have left the cluster
+	tr.look()
+	tr.Logf("after %.0f s all was looked at, and %d requests were sent to Notion", time.Since(began).Seconds(), len(tr.requests))
+}
+
+// look looks at what came of it all.
+func (tr *trial) look() {
+	tr.checkLogs()
+	stories, _ := tr.check()
+	for task, story := range stories {
+		tr.Errorf("the history of task %s is not that of a lock with fences:\n%s%s", task, story, tr.requestsTo(task))
+	}
+	tr.checkPages()
+	for _, hd := range tr.holds {
+		for _, m := range tr.minutes {
+			if hd.call > m.from && hd.told < m.to {
+				tr.Errorf("%s was granted %s while etcd had no majority: asked at %v, told at %v, and none from %v to %v", hd.agent, hd.id, hd.call, hd.told, m.from, m.to)
+			}
+		}
+		if hd.fence <= 0 {
+			tr.Errorf("claim %s has no fence", hd.id)
+		}
+	}
+	for _, r := range tr.requests {
+		if r.Status == http.StatusTooManyRequests {
+			tr.Errorf("Notion refused a request at %v as one too many", r.Time.Sub(tr.began))
+			break
+		}
+	}
+	for _, what := range tr.bad {
+		tr.Error(what)
+	}
+	var did []string
+	for _, what := range slices.Sorted(maps.Keys(tr.counts)) {
+		did = append(did, fmt.Sprint(tr.counts[what], " ", what))
+	}
+	tr.Logf("%s", strings.Join(did, ", "))
+	if n := len(tr.holds); n < tr.claims {
+		tr.Errorf("%d claims were granted, want %d", n, tr.claims)
+	}
+}
