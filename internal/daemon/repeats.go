@@ -58,6 +58,8 @@ type owed struct {
 	fingerprint string
 	answer      *server.Answer
 	left        bool
+	// own is set if only this member can have done it, whoever was asked as well.
+	own bool
 }
 
 var _ server.Elsewhere = (*repeats)(nil)
@@ -226,7 +228,7 @@ func (r *repeats) Leave(_ context.Context, q server.SharedRequest) {
 // settle tells the others what became of a request, or has tend do it.
 func (r *repeats) settle(ctx context.Context, q server.SharedRequest, o owed) {
 	n := nameOf(q)
-	o.flight, o.fingerprint = flightOf(q), q.Fingerprint
+	o.flight, o.fingerprint, o.own = flightOf(q), q.Fingerprint, q.Repeating == server.Own
 	err := r.tell(ctx, n, o)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +239,9 @@ func (r *repeats) settle(ctx context.Context, q server.SharedRequest, o owed) {
 	}
 }
 
-// tell tells the others what became of a request, unless it is no longer this member's.
+// tell tells the others what became of a request, unless it is no longer this member's. What
+// only this member can have done is its own, although another one may be working on it at the
+// moment, which can only refuse it.
 func (r *repeats) tell(ctx context.Context, n arbiter.RequestName, o owed) error {
 	return r.member.ledger.Ask(ctx, func(ctx context.Context) error {
 		now, err := r.remembered(ctx, n)
@@ -245,7 +249,7 @@ func (r *repeats) tell(ctx context.Context, n arbiter.RequestName, o owed) error
 			var at int64
 			if now != nil {
 				at = now.Revision
-				if now.Member != r.member.Member() || now.Status != 0 {
+				if now.Member != r.member.Member() && !(o.own && o.answer != nil) || now.Status != 0 {
 					return nil
 				}
 			}
