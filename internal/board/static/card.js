@@ -41,7 +41,8 @@ export function showCard(li, c) {
     meta.append(notion);
   }
   li.replaceChildren(heading, meta);
-  if (c.agent) {
+  if (c.agent && c.status === 'OPEN') meta.insertBefore(agent(c.agent, c.hue), meta.querySelector('.notion'));
+  else if (c.agent) {
     const who = element('p', 'who');
     who.append(agent(c.agent, c.hue));
     if (c.until) who.append(element('span', 'left'));
@@ -53,7 +54,7 @@ export function showCard(li, c) {
     li.append(bar);
   }
   if (c.why) li.append(element('p', 'why', c.why));
-  else if (c.note) li.append(element('p', 'note', c.note));
+  else if (c.note && !c.from) li.append(element('p', 'note', c.note));
   tick(li);
   if (focused) li.querySelector('.' + focused.split(' ')[0])?.focus({ preventScroll: true });
 }

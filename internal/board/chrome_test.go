@@ -1,0 +1,161 @@
+package board_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// chrome is a tab of a real browser.
+type chrome struct {
+	t   *testing.T
+	ctx context.Context
+	// trouble is what the page complained about: errors of scripts, what its policy
+	// forbade, and requests for other hosts.
+	trouble *lines
+}
+
+// lacks leaves a test out where something is not installed; in CI, it fails.
+func lacks(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("there is no %s, which .ci/run installs", what)
+	}
+	t.Skipf("there is no %s: .ci/run installs it", what)
+}
+
+// browserPath finds a browser.
+func browserPath(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if file, err := exec.LookPath(name); err == nil {
+			return file
+		}
+	}
+	lacks(t, "chromium")
+	return ""
+}
+
+func newChrome(t *testing.T) *chrome {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(browserPath(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute))
+	allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocated)
+	t.Cleanup(cancelTab)
+	c := &chrome{t: t, ctx: ctx, trouble: new(lines)}
+	chromedp.ListenTarget(ctx, func(ev any) {
+		switch e := ev.(type) {
+		case *runtime.EventExceptionThrown:
+			fmt.Fprintln(c.trouble, "exception:", e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+				fmt.Fprintln(c.trouble, "console:", fmt.Sprint(e.Args))
+			}
+		case *page.EventJavascriptDialogOpening:
+			fmt.Fprintln(c.trouble, "a dialog of a script:", e.Message)
+		}
+	})
+	c.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		// What the policy forbids, and what is asked of others, is noted from the first line on.
+		_, err := page.AddScriptToEvaluateOnNewDocument(`
+			window.forbidden = [];
+			document.addEventListener('securitypolicyviolation', (e) => window.forbidden.push(e.violatedDirective + ' ' + e.blockedURI));
+			window.longTasks = [];
+			new PerformanceObserver((l) => { for (const e of l.getEntries()) window.longTasks.push(e.duration); }).observe({ type: 'longtask', buffered: true });`).Do(ctx)
+		return err
+	}))
+	return c
+}
+
+// do does something in the tab, within a minute.
+func (c *chrome) do(actions ...chromedp.Action) {
+	c.t.Helper()
+	// The tab itself must not end with the time limit of one action.
+	done := make(chan error, 1)
+	go func() { done <- chromedp.Run(c.ctx, actions...) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			c.t.Fatalf("in the browser: %v\n%s", err, c.trouble)
+		}
+	case <-time.After(time.Minute):
+		c.t.Fatalf("in the browser: not done within a minute\n%s", c.trouble)
+	}
+}
+
+// eval returns what an expression comes to.
+func eval[T any](c *chrome, expression string) T {
+	c.t.Helper()
+	var out T
+	c.do(chromedp.Evaluate(expression, &out, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return out
+}
+
+// until waits, a bounded number of times, for an expression to be true.
+func (c *chrome) until(expression string) {
+	c.t.Helper()
+	for range 600 {
+		if eval[bool](c, "Boolean("+expression+")") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.t.Fatalf("not within thirty seconds: %s\nthe page says:\n%s\n%s", expression, eval[string](c, "document.body.innerText"), c.trouble)
+}
+
+// open opens the board by its link.
+func (c *chrome) open(m *mesh) {
+	c.t.Helper()
+	c.do(chromedp.Navigate(m.link))
+	c.until(`location.pathname === '/' && document.querySelector('#link')?.textContent === 'live'`)
+}
+
+// visit goes to another page of the board.
+func (c *chrome) visit(path string) {
+	c.t.Helper()
+	base := eval[string](c, "location.origin")
+	c.do(chromedp.Navigate(base + path))
+}
+
+// size makes the window that large, in pixels, with a scheme of colours.
+func (c *chrome) size(width, height int64, scheme string) {
+	c.t.Helper()
+	c.do(emulation.SetDeviceMetricsOverride(width, height, 1, false),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}))
+}
+
+// calm fails the test if the page had anything to complain about.
+func (c *chrome) calm() {
+	c.t.Helper()
+	if said := c.trouble.String(); said != "" {
+		c.t.Errorf("the page complained:\n%s", said)
+	}
+	if forbidden := eval[[]string](c, "window.forbidden"); len(forbidden) > 0 {
+		c.t.Errorf("the policy forbade what the page wanted: %s", strings.Join(forbidden, "; "))
+	}
+	origin := eval[string](c, "location.origin")
+	for _, asked := range eval[[]string](c, "performance.getEntriesByType('resource').map((e) => e.name)") {
+		if !strings.HasPrefix(asked, origin+"/") {
+			c.t.Errorf("the page asked for %s", asked)
+		}
+	}
+}
+
+// columnOf is the status of the column in which a card with that title is.
+func columnOf(title string) string {
+	quoted, _ := json.Marshal(title)
+	return fmt.Sprintf(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === %s)?.closest('.column').dataset.status`, quoted)
+}
