@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -121,10 +122,13 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) error {
-	why := b.signed(q.action, q.Said)
+	why := b.signed(q.Said)
 	var err error
 	switch q.Verb {
 	case "release":
+		if claim == "" || claim != string(t.ClaimID) {
+			return errors.New("the claim that this was about is over: nothing was done; look at the task as it is now")
+		}
 		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{Reason: why}, q.Key)
 	case "reopen":
 		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why}, q.Key)
@@ -142,12 +146,11 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) er
 }
 
 // signed is a reason, with who gave it.
-func (b *Board) signed(a action, reason string) string {
-	by := fmt.Sprintf("%s on the board", b.User)
+func (b *Board) signed(reason string) string {
 	if reason == "" {
-		return map[string]string{"release": "released by ", "reopen": "reopened by ", "decline": "declined by "}[a.Verb] + by
+		return fmt.Sprintf("by %s on the board", b.User)
 	}
-	return fmt.Sprintf("%s (%s)", reason, by)
+	return fmt.Sprintf("%s (%s on the board)", reason, b.User)
 }
 
 func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "See two agents and a person share a board, without an account",
 		Long: "Run a Notion-compatible server with some twenty tasks, a daemon, and two agents that claim and\n" +
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
-			"machine is touched, and no configuration is read. The board in the browser shows it meanwhile. Exit code 1: a task was granted twice, or a\n" +
-			"log entry is missing or doubled.",
+			"machine is touched, and no configuration is read. A link shows all of it in the browser. Exit code 1:\n" +
+			"a task was granted twice, or a log entry is missing or doubled.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -41,42 +41,52 @@ export async function refresh(selector, url) {
   } catch { /* the line above the page says that nothing answers */ }
 }
 
-let shown = '';
+let shown = ''; // the address of what the dialog shows
+let wanted = null; // what it is to show as soon as that is there
+
+function leave() {
+  wanted = null;
+  dialog.close();
+}
+
 async function show(url, form) {
-  shown = url;
+  const mine = wanted = { url };
   try {
     const page = await read(url, form);
     const part = page.querySelector('main > *, main');
-    if (shown !== url) return;
+    if (wanted !== mine) return;
+    shown = url;
     const close = document.createElement('button');
     close.className = 'button close';
     close.textContent = 'Close';
-    close.addEventListener('click', () => dialog.close());
+    close.addEventListener('click', leave);
     const own = adopt(part);
     own.removeAttribute('id');
     body.replaceChildren(close, own);
     dialog.setAttribute('aria-label', own.querySelector('h1')?.textContent || 'Task');
   } catch {
+    if (wanted !== mine) return;
     const said = document.createElement('p');
     said.className = 'problem';
     said.setAttribute('role', 'alert');
     said.textContent = 'The board does not answer. Try again in a moment.';
     body.prepend(said);
   }
+  wanted = null;
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
 }
 
 // again has an open dialog that shows a task show it as it is now.
 export function again(id) {
-  if (dialog.open && shown === '/tasks/' + id && !body.querySelector('form')) show(shown);
+  if (dialog.open && !wanted && shown === '/tasks/' + id && !body.querySelector('form')) show(shown);
 }
 
 export function begin() {
   document.addEventListener('click', (e) => {
     const link = e.target.closest('a');
     if (!link || e.button || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
-    if (link.dataset.close !== undefined && dialog.open) { e.preventDefault(); dialog.close(); return; }
+    if (link.dataset.close !== undefined && dialog.open) { e.preventDefault(); leave(); return; }
     if (link.dataset.dialog === undefined && !dialog.contains(link)) return;
     if (link.target === '_blank' || link.origin !== location.origin) return;
     e.preventDefault();
@@ -88,6 +98,7 @@ export function begin() {
     for (const b of e.target.querySelectorAll('button')) b.disabled = true;
     show(new URL(e.target.action).pathname, new FormData(e.target));
   });
-  dialog.addEventListener('click', (e) => { if (e.target === dialog) dialog.close(); });
-  dialog.addEventListener('close', () => { shown = ''; body.replaceChildren(); });
+  dialog.addEventListener('click', (e) => { if (e.target === dialog) leave(); });
+  dialog.addEventListener('cancel', () => { wanted = null; });
+  dialog.addEventListener('close', () => { if (!dialog.open && !wanted) { shown = ''; body.replaceChildren(); } });
 }

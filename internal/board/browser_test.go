@@ -1,0 +1,267 @@
+package board_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestCardsMove looks on while agents and a person work, and the daemon is killed.
+func TestCardsMove(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	first := m.add("Sew a button on", nil)
+	second := m.add("Mend the fence", nil)
+	sync := func() {
+		t.Helper()
+		if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync()
+	c := newChrome(t)
+	c.size(1600, 900, "light")
+	c.open(m)
+	in := func(title, status string) { t.Helper(); c.until(columnOf(title) + fmt.Sprintf(" === %q", status)) }
+	in("Sew a button on", "OPEN")
+
+	held := m.claim("Sandman", first)
+	in("Sew a button on", "IN_PROGRESS")
+	c.until(`document.querySelector('.card .agent').textContent === 'Sandman'`)
+	c.until(`/^(30|29) min left$/.test(document.querySelector('.card .left').textContent)`)
+	c.until(`document.querySelector('.card progress').value > 0.9 * document.querySelector('.card progress').max`)
+	c.until(`document.querySelector('[data-vital=held]').textContent === '1'`)
+	if _, err := m.client.Complete(t.Context(), string(held.ID), api.CompleteRequest{Summary: "It holds."}, ""); err != nil {
+		t.Fatal(err)
+	}
+	in("Sew a button on", "COMPLETED")
+
+	// A claim is lost, to a person.
+	m.claim("Oracle", second)
+	in("Mend the fence", "IN_PROGRESS")
+	if err := m.notion.EditPage(second, status("CANCELLED")); err != nil {
+		t.Fatal(err)
+	}
+	in("Mend the fence", "CANCELLED")
+	c.until(`document.querySelector('#rail').innerText.includes('claim lost')`)
+
+	// The daemon is killed, and nobody is told that all is well.
+	m.kill()
+	c.until(`!document.querySelector('#trouble').hidden && /^The daemon does not answer since \d\d:\d\d: trying again/.test(document.querySelector('#trouble').textContent)`)
+	c.until(`document.querySelector('#link').textContent === 'down'`)
+	in("Mend the fence", "CANCELLED") // what was known is still shown
+	m.add("Paint the gate", nil)
+	m.serve()
+	c.until(`document.querySelector('#trouble').hidden && document.querySelector('#link').textContent === 'live'`)
+	in("Paint the gate", "OPEN")
+	if n := eval[int](c, `document.querySelectorAll('#rail li').length`); n < 5 {
+		t.Errorf("%d events are shown after the daemon came back", n)
+	}
+	c.calm()
+}
+
+// press clicks on what a selector finds in the dialog.
+func (c *chrome) press(selector string) {
+	c.t.Helper()
+	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
+}
+
+// TestActions does on the board what a person may do there.
+func TestActions(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	first, second, third := m.add("Sew a button on", nil), m.add("Mend the fence", nil), m.add("Paint the gate", status("BLOCKED"))
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	held := m.claim("Sandman", first)
+	if _, err := m.client.Offer(t.Context(), task.ID(second), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	c := newChrome(t)
+	c.open(m)
+	open := func(title string) {
+		t.Helper()
+		c.until(columnOf(title))
+		c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, map[string]string{"Sew a button on": first, "Mend the fence": second, "Paint the gate": third}[title]))
+		c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, title))
+	}
+
+	open("Sew a button on")
+	c.until(`document.querySelector('dialog .history').innerText.includes('granted')`)
+	c.press(`dialog a[href$="/release"]`)
+	c.until(`document.querySelector('dialog form')`)
+	if said := eval[string](c, `document.querySelector('dialog').innerText`); !strings.Contains(said, "Take the task from Sandman") || !strings.Contains(said, "logged as done by maria") {
+		t.Errorf("asked to confirm, the board says %q", said)
+	}
+	c.do(chromedp.SetValue(`dialog input[name=reason]`, "It is needed elsewhere", chromedp.ByQuery))
+	c.press(`dialog form button`)
+	c.until(`document.querySelector('dialog .done')?.textContent === 'The task was released.'`)
+	ended, err := m.client.Lookup(t.Context(), string(held.ID), "")
+	if err != nil || ended.Outcome != claim.EndReleased {
+		t.Errorf("the claim is %+v, %v; want it released", ended, err)
+	}
+	record, err := m.client.Log(t.Context(), api.LogFilter{Task: task.ID(first)})
+	if err != nil || !strings.Contains(fmt.Sprintf("%+v", record), "It is needed elsewhere (maria on the board)") {
+		t.Errorf("the record does not say who released it and why: %+v, %v", record, err)
+	}
+	if !m.log.has(`user=maria action=release`) {
+		t.Errorf("the board did not log the release:\n%s", m.log)
+	}
+	c.press(`dialog .close`)
+
+	open("Mend the fence")
+	c.press(`dialog a[href$="/decline"]`)
+	c.until(`document.querySelector('dialog form')`)
+	c.press(`dialog form button`)
+	c.until(`document.querySelector('dialog .done')?.textContent === 'The offer was declined.'`)
+	c.press(`dialog .close`)
+
+	open("Paint the gate")
+	c.press(`dialog a[href$="/reopen"]`)
+	c.until(`document.querySelector('dialog form')`)
+	c.press(`dialog form button`)
+	c.until(`document.querySelector('dialog .done')?.textContent === 'The task is open again.'`)
+	c.press(`dialog .close`)
+	c.until(columnOf("Paint the gate") + ` === 'OPEN'`)
+
+	c.press(`a[href="/sweep"]`)
+	c.until(`document.querySelector('dialog form')`)
+	c.press(`dialog form button`)
+	c.until(`document.querySelector('dialog').innerText.includes('No claim was stale.')`)
+	c.calm()
+}
+
+// TestOldFormDoesNothing sends a form about a claim that is over by now: the claim that came
+// after it is left alone.
+func TestOldFormDoesNothing(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	id := m.add("Sew a button on", nil)
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	old := m.claim("Sandman", id)
+	c := newChrome(t)
+	c.open(m)
+	c.visit("/tasks/" + id + "/release")
+	c.until(`document.querySelector('main form')`)
+	if _, err := m.client.Release(t.Context(), string(old.ID), api.StopRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	held := m.claim("Oracle", id)
+	c.press(`main form button`)
+	c.until(`document.querySelector('main .problem')`)
+	if now, err := m.client.Lookup(t.Context(), string(held.ID), ""); err != nil || now.State != claim.Held {
+		t.Errorf("the later claim is %+v, %v; want it held", now, err)
+	}
+}
+
+// hostile are texts that would do something if they were markup, code or an address.
+var hostile = []string{
+	`<img src=x onerror="window.hit=1">`, `</title></script><script>window.hit=1</script>`, `"><svg onload=window.hit=1>`,
+	`{{.}} ${window.hit=1} <!-- `, "javascript:window.hit=1", "a \u202e b \x1b[31m c", `<a href="javascript:window.hit=1">x</a>`,
+}
+
+func TestHostileTexts(t *testing.T) {
+	m := newMesh(t, "empty", 0)
+	for _, text := range hostile {
+		m.add(text, map[string]any{"note": richText(text)})
+	}
+	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, agent := range []string{`<b onclick=x>`, `"onload="x`} {
+		c := m.claim(agent, "")
+		if _, err := m.client.Block(t.Context(), string(c.ID), api.BlockRequest{Reason: hostile[0]}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newChrome(t)
+	c.size(1800, 1000, "light")
+	c.open(m)
+	c.until(fmt.Sprintf(`document.querySelectorAll('.card').length === %d`, len(hostile)))
+	titles := eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.textContent)`)
+	for _, text := range hostile[:5] {
+		if !strings.Contains(strings.Join(titles, "\n"), strings.Join(strings.Fields(text), " ")) {
+			t.Errorf("no card has the title %q", text)
+		}
+	}
+	paths := []string{"/", "/events", "/list?status=OPEN", "/health", "/?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
+	for _, href := range eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`) {
+		paths = append(paths, href)
+	}
+	for _, path := range paths {
+		c.visit(path)
+		c.until(`document.querySelector('#link')?.textContent === 'live'`)
+		if eval[bool](c, `'hit' in window || document.querySelectorAll('main img, main script, main [onload], main [onclick], a[href^="javascript"]').length > 0`) {
+			t.Errorf("%s: what somebody wrote became markup", path)
+		}
+		c.calm()
+	}
+}
+
+// TestWithoutScript reads the board in a browser that runs none.
+func TestWithoutScript(t *testing.T) {
+	m := newMesh(t, "demo", 300)
+	c := newChrome(t)
+	c.do(emulation.SetScriptExecutionDisabled(true))
+	c.do(chromedp.Navigate(m.link))
+	m.until("the lists", func() bool { return eval[int](c, `document.querySelectorAll('.card').length`) > 50 })
+	if n := eval[int](c, `document.querySelectorAll('.column[data-status=OPEN] .card').length`); n != 50 {
+		t.Errorf("the first page has %d open tasks, want 50", n)
+	}
+	more := eval[string](c, `document.querySelector('.column[data-status=OPEN] .more a').getAttribute('href')`)
+	c.visit(more)
+	if n := eval[int](c, `document.querySelectorAll('.card').length`); n != 200 {
+		t.Errorf("the second page has %d open tasks, want 200", n)
+	}
+	for _, path := range []string{"/events", "/health"} {
+		c.visit(path)
+		if eval[bool](c, `document.querySelector('h1') === null`) {
+			t.Errorf("%s shows nothing", path)
+		}
+	}
+}
+
+// TestKeyboard finds its way without a mouse.
+func TestKeyboard(t *testing.T) {
+	m := newMesh(t, "demo", 100)
+	c := newChrome(t)
+	c.size(1400, 800, "light")
+	c.open(m)
+	c.until(`document.querySelectorAll('.card').length > 5`)
+	focus := func() string { return eval[string](c, `document.activeElement.textContent`) }
+	posinset := `Number(document.activeElement.closest('li')?.getAttribute('aria-posinset'))`
+	c.do(chromedp.Focus(`.column[data-status=OPEN] .scroll`, chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown))
+	c.until(posinset + ` === 1`)
+	for range 40 {
+		c.do(chromedp.KeyEvent(kb.ArrowDown))
+	}
+	c.until(posinset + ` === 41`)
+	if !eval[bool](c, `(() => { const a = document.activeElement.getBoundingClientRect(); return a.top >= 0 && a.bottom <= innerHeight; })()`) {
+		t.Error("the card with the focus is out of sight")
+	}
+	c.do(chromedp.KeyEvent(kb.End))
+	c.until(posinset + ` === Number(document.activeElement.closest('li').getAttribute('aria-setsize'))`)
+	c.do(chromedp.KeyEvent(kb.Home))
+	c.until(posinset + ` === 1`)
+	c.do(chromedp.KeyEvent(kb.ArrowRight))
+	c.until(`document.activeElement.closest('.column')?.dataset.status === 'IN_PROGRESS'`)
+	title := focus()
+	c.do(chromedp.KeyEvent(kb.Enter))
+	c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, title))
+	c.do(chromedp.KeyEvent(kb.Escape))
+	c.until(`!document.querySelector('dialog[open]')`)
+	c.until(fmt.Sprintf(`document.activeElement.textContent === %q`, title)) // back where it was
+	c.do(chromedp.KeyEvent("/"))
+	c.until(`document.activeElement.id === 'words'`)
+	c.do(chromedp.KeyEvent("certificates"))
+	c.until(`document.querySelectorAll('.card').length === 1`)
+	c.calm()
+}

@@ -1,0 +1,141 @@
+package board_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"dibs/internal/api"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+)
+
+// axe is the checker of accessibility, which .ci/task axe puts there.
+func axe(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "axe", "axe.min.js"))
+	if err != nil {
+		lacks(t, "axe-core")
+	}
+	return string(data)
+}
+
+// sizes are the windows that pages have to fit.
+var sizes = []struct {
+	width, height int64
+	scheme        string
+}{{360, 740, "light"}, {1366, 768, "dark"}, {2560, 1440, "light"}, {360, 740, "dark"}}
+
+// TestAccessible has axe look at every page in every size, and looks itself whether a page
+// is wider than its window.
+func TestAccessible(t *testing.T) {
+	checker := axe(t)
+	m := newMesh(t, "demo", 0)
+	busy(m)
+	c := newChrome(t)
+	c.open(m)
+	c.until(`document.querySelectorAll('.card').length > 5`)
+	detail := eval[string](c, `document.querySelector('.column[data-status=COMPLETED] .title').getAttribute('href')`)
+	held := eval[string](c, `document.querySelector('.column[data-status=IN_PROGRESS] .card:last-child .title').getAttribute('href')`)
+	c.do(page.SetBypassCSP(true)) // for the checker, whose code is no module of the board's
+	for _, path := range []string{"/", "/agents", "/events", "/charts", "/health", detail, held + "/release", "/sweep", "/list?status=OPEN", "/nowhere"} {
+		for _, s := range sizes {
+			c.size(s.width, s.height, s.scheme)
+			c.visit(path)
+			c.until(`document.readyState === 'complete'`)
+			if path != "/nowhere" {
+				c.until(`document.querySelector('#link')?.textContent === 'live'`)
+			}
+			if wide := eval[int](c, `document.documentElement.scrollWidth`); int64(wide) > s.width {
+				t.Errorf("%s is %d pixels wide in a window of %d", path, wide, s.width)
+			}
+			c.do(chromedp.Evaluate(checker, nil))
+			found := eval[[]string](c, `axe.run().then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+				.flatMap((v) => v.nodes.map((n) => v.id + ': ' + n.html.slice(0, 200) + ' ' + n.any.map((a) => a.message).join(' '))))`)
+			for _, f := range found {
+				t.Errorf("%s, %d pixels, %s: %s", path, s.width, s.scheme, f)
+			}
+		}
+	}
+}
+
+// What a large board may cost the page.
+const (
+	manyTasks  = 10_000
+	manyClaims = 200
+	mostNodes  = 3000     // elements of the page
+	mostHeap   = 60 << 20 // bytes of the modules, after a collection
+	mostBlock  = 200      // milliseconds that the page does not answer, once it is there
+)
+
+// TestManyTasks shows a large board, on which a lot happens.
+func TestManyTasks(t *testing.T) {
+	m := newMesh(t, "empty", manyTasks)
+	var agents sync.WaitGroup
+	for i := range 10 {
+		agents.Go(func() {
+			for range manyClaims / 10 {
+				if _, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: fmt.Sprintf("agent-%d", i)}, ""); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	agents.Wait()
+	c := newChrome(t)
+	c.size(1920, 1080, "light")
+	c.do(performance.Enable())
+	c.open(m)
+	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=OPEN] .count').textContent === '%d'`, manyTasks-manyClaims))
+	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=IN_PROGRESS] .count').textContent === '%d'`, manyClaims))
+	began := eval[[]float64](c, `window.longTasks`)
+
+	// Things happen while somebody scrolls and searches.
+	eval[bool](c, `(window.longTasks = [], true)`)
+	agents.Go(func() {
+		for range 40 {
+			held, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: "agent-x"}, "")
+			if err == nil {
+				_, err = m.client.Complete(t.Context(), string(held.ID), api.CompleteRequest{}, "")
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	eval[bool](c, `(async () => {
+		const scroll = document.querySelector('.column[data-status=OPEN] .scroll');
+		for (let i = 0; i < 120; i++) { scroll.scrollTop += i % 40 === 0 ? 100000 : 900; await new Promise(requestAnimationFrame); }
+		return true;
+	})()`)
+	agents.Wait()
+	c.until(`document.querySelector('.column[data-status=COMPLETED] .count').textContent === '40'`)
+	c.do(chromedp.SendKeys("#words", "99", chromedp.ByQuery))
+	c.until(`/ of \d+ tasks$/.test(document.querySelector('#found').textContent)`)
+
+	nodes := eval[int](c, `document.querySelectorAll('*').length`)
+	cards := eval[int](c, `document.querySelectorAll('.card').length`)
+	later := eval[[]float64](c, `window.longTasks`)
+	heap := eval[float64](c, `performance.memory.usedJSHeapSize`)
+	said, _ := json.Marshal(map[string]any{"nodes": nodes, "cards": cards, "heap MB": heap / (1 << 20), "long tasks at the beginning, ms": began, "later": later})
+	t.Logf("%s", said)
+	if nodes > mostNodes {
+		t.Errorf("the page has %d elements, want at most %d", nodes, mostNodes)
+	}
+	if heap > mostHeap {
+		t.Errorf("the page takes %.0f MB, want at most %d", heap/(1<<20), mostHeap>>20)
+	}
+	for _, ms := range later {
+		if ms > mostBlock {
+			t.Errorf("the page did not answer for %.0f ms, want at most %d", ms, mostBlock)
+		}
+	}
+	c.calm()
+}
