@@ -113,17 +113,36 @@ func (f *follower) listen(ctx context.Context) error {
 
 func (f *follower) take(e api.Event) error {
 	f.board.state.note(eventOf(e))
-	f.mu.Lock()
-	if e.Task != nil {
-		f.dirty[e.Task.ID] = true
+	if e.Kind == feed.Gap {
+		f.mu.Lock()
+		f.all = true
+		f.mu.Unlock()
+		f.wake()
 	}
-	f.all = f.all || e.Kind == feed.Gap
+	if e.Task != nil {
+		f.mark(e.Task.ID)
+	}
+	return nil
+}
+
+// mark has tasks be read again.
+func (f *follower) mark(ids ...task.ID) {
+	if len(ids) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for _, id := range ids {
+		f.dirty[id] = true
+	}
 	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *follower) wake() {
 	select {
 	case f.woken <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // refresh reads again what something happened to.
@@ -220,7 +239,7 @@ func (f *follower) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.board.state.renew(claims.Claims)
+	f.mark(f.board.state.renew(claims.Claims)...)
 	f.board.state.feel(healthOf(status))
 	return nil
 }

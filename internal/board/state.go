@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -144,26 +145,38 @@ func (s *state) drop(id task.ID) {
 	}
 }
 
-// renew takes in what claims are held, whose leases grow without an event.
-func (s *state) renew(claims []api.Claim) {
+// renew takes in what claims are held, whose leases grow without an event. It returns the
+// tasks whose cards say something else than the claims do, and are to be read again.
+func (s *state) renew(claims []api.Claim) (doubted []task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var said tasksNews
-	for _, held := range claims {
-		c, ok := s.cards[held.Task.ID]
-		if !ok || held.ExpiresAt.IsZero() || c.Claim != "" && c.Claim != held.ID || c.Status != task.InProgress {
+	held := make(map[task.ID]bool, len(claims))
+	for _, a := range claims {
+		held[a.Task.ID] = true
+		c, ok := s.cards[a.Task.ID]
+		if !ok || a.State != claim.Held || c.Status != task.InProgress || c.Claim != a.ID {
+			if a.State == claim.Held {
+				doubted = append(doubted, a.Task.ID)
+			}
 			continue
 		}
 		next := c
-		next.Claim, next.From, next.Until = held.ID, milliseconds(held.ClaimedAt), milliseconds(held.ExpiresAt)
+		next.From, next.Until = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt)
 		if next != c {
 			s.cards[c.ID] = next
 			said.Set = append(said.Set, next)
 		}
 	}
+	for id, c := range s.cards {
+		if c.Claim != "" && !held[id] {
+			doubted = append(doubted, id)
+		}
+	}
 	if len(said.Set) > 0 {
 		s.tell("tasks", said)
 	}
+	return doubted
 }
 
 // note takes an event in, unless it has been.
