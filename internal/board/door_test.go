@@ -1,0 +1,207 @@
+package board_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"dibs/internal/api/client"
+	"dibs/internal/board"
+)
+
+// nowhere is a daemon that cannot be reached.
+func nowhere() *client.Client {
+	return client.Over("/nowhere/dibs.sock", func(context.Context) (net.Conn, error) { return nil, errors.New("nobody is there") })
+}
+
+// visitor asks a board for pages, as a browser would.
+type visitor struct {
+	t      *testing.T
+	server *httptest.Server
+	cookie *http.Cookie
+}
+
+// ask sends a request with headers, each as NAME: VALUE, and returns the answer and its
+// body.
+func (v *visitor) ask(method, path string, header ...string) (*http.Response, string) {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.server.URL+path, nil)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	if v.cookie != nil {
+		r.AddCookie(v.cookie)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r) // which follows nothing
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func newVisitor(t *testing.T, o board.Options) (*board.Board, *visitor) {
+	t.Helper()
+	o.Daemon, o.User = nowhere(), "maria"
+	b := board.New(o)
+	server := httptest.NewServer(b.Handler())
+	t.Cleanup(server.Close)
+	return b, &visitor{t: t, server: server}
+}
+
+// enter opens the board by its link.
+func (v *visitor) enter(b *board.Board) {
+	v.t.Helper()
+	resp, _ := v.ask("GET", strings.TrimPrefix(b.Link(v.server.URL), v.server.URL))
+	cookies := resp.Cookies()
+	if resp.StatusCode != 200 || len(cookies) != 1 {
+		v.t.Fatalf("the link is answered with %s and the cookies %v", resp.Status, cookies)
+	}
+	v.cookie = cookies[0]
+}
+
+func TestLinkOpensOnce(t *testing.T) {
+	entered := 0
+	b, v := newVisitor(t, board.Options{Entered: func() { entered++ }})
+	for _, path := range []string{"/", "/board.json", "/live", "/tasks/x", "/enter", "/enter?token=", "/enter?token=AAAA"} {
+		resp, body := v.ask("GET", path)
+		if resp.StatusCode != 401 && resp.StatusCode != 403 || len(resp.Cookies()) > 0 || !strings.Contains(body, "link") {
+			t.Errorf("without a link, %s is answered with %s: %s", path, resp.Status, body)
+		}
+	}
+	first := b.Link(v.server.URL)
+	if b.Link(v.server.URL) != first {
+		t.Error("a link that was not used has changed")
+	}
+	v.enter(b)
+	if !v.cookie.HttpOnly || v.cookie.SameSite != http.SameSiteStrictMode || v.cookie.Path != "/" || entered != 1 {
+		t.Errorf("the cookie is %v, entered %d times", v.cookie, entered)
+	}
+	if resp, _ := v.ask("GET", "/"); resp.StatusCode != 200 {
+		t.Errorf("with the cookie, the board is answered with %s", resp.Status)
+	}
+	stranger := &visitor{t: t, server: v.server}
+	if resp, _ := stranger.ask("GET", strings.TrimPrefix(first, v.server.URL)); resp.StatusCode != 403 || len(resp.Cookies()) > 0 {
+		t.Errorf("a used link is answered with %s and %v", resp.Status, resp.Cookies())
+	}
+	if b.Link(v.server.URL) == first {
+		t.Error("the next link is the one that was used")
+	}
+	stranger.cookie = &http.Cookie{Name: v.cookie.Name, Value: v.cookie.Value + "x"}
+	if resp, _ := stranger.ask("GET", "/"); resp.StatusCode != 401 {
+		t.Errorf("a wrong cookie is answered with %s", resp.Status)
+	}
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	b, v := newVisitor(t, board.Options{Hosts: []string{"wall.example"}})
+	v.enter(b)
+	own := v.server.URL
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(own, "http://"))
+	for _, tt := range []struct {
+		method, path string
+		header       []string
+		want         int
+	}{
+		{"GET", "/", nil, 200},
+		{"GET", "/", []string{"Host: localhost:" + port}, 200},
+		{"GET", "/", []string{"Host: [::1]:" + port}, 200},
+		{"GET", "/", []string{"Host: wall.example:" + port}, 200},
+		{"GET", "/", []string{"Host: evil.example:" + port}, 421}, // a name that somebody had point here
+		{"GET", "/", []string{"Host: localhost.evil.example"}, 421},
+		{"GET", "/", []string{"Host: 127.0.0.1.evil.example"}, 421},
+		{"GET", "/static/board.css", []string{"Host: evil.example"}, 421},
+		{"GET", "/board.json", []string{"Origin: https://evil.example"}, 403},
+		{"GET", "/board.json", []string{"Origin: null"}, 403},
+		{"GET", "/board.json", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"}, 403},
+		{"GET", "/live", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"}, 403}, // another port of this host
+		{"GET", "/", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200},
+		{"GET", "/", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 403},
+		{"POST", "/sweep", nil, 403}, // browsers say where a change comes from
+		{"POST", "/sweep", []string{"Origin: null"}, 403},
+		{"POST", "/sweep", []string{"Origin: http://127.0.0.1:1"}, 403},
+		{"POST", "/sweep", []string{"Origin: https://evil.example"}, 403},
+		{"POST", "/sweep", []string{"Origin: " + own}, 502}, // let in, and there is no daemon
+	} {
+		if tt.header == nil {
+			tt.header = []string{"Accept: */*"}
+		}
+		// A cookie goes by the port, not by the name; a browser would have one of each.
+		resp, _ := v.ask(tt.method, tt.path, tt.header...)
+		if got := resp.StatusCode; got != tt.want && !(tt.want == 200 && strings.Contains(tt.header[0], "Host") && got == 200) {
+			t.Errorf("%s %s %q: %d, want %d", tt.method, tt.path, tt.header, got, tt.want)
+		}
+		policy := resp.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+			t.Errorf("%s %s: the policy is %q", tt.method, tt.path, policy)
+		}
+		if resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: the header lacks nosniff", tt.method, tt.path)
+		}
+	}
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	b, v := newVisitor(t, board.Options{ReadOnly: true})
+	v.enter(b)
+	for _, path := range []string{"/sweep", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f/release"} {
+		for _, method := range []string{"GET", "POST"} {
+			if resp, _ := v.ask(method, path, "Origin: "+v.server.URL); resp.StatusCode != 404 {
+				t.Errorf("%s %s is answered with %s", method, path, resp.Status)
+			}
+		}
+	}
+	if _, body := v.ask("GET", "/"); strings.Contains(body, "weep") {
+		t.Error("the page of a board that changes nothing offers to sweep")
+	}
+}
+
+// TestNoDaemon asks for every page while there is no daemon.
+func TestNoDaemon(t *testing.T) {
+	b, v := newVisitor(t, board.Options{})
+	v.enter(b)
+	for path, want := range map[string]int{
+		"/": 200, "/events": 200, "/list?status=OPEN": 200, "/list?status=LOST": 404, "/list?status=OPEN&from=-1": 404,
+		"/agents": 502, "/charts": 502, "/charts?hours=5": 404, "/health": 502,
+		"/tasks/nothing": 404, "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f": 502, "/nowhere": 404, "/static/": 404, "/static/nothing": 404,
+	} {
+		resp, body := v.ask("GET", path)
+		if resp.StatusCode != want {
+			t.Errorf("%s is answered with %s, want %d", path, resp.Status, want)
+		}
+		if want == 502 && !strings.Contains(body, "nobody is there") {
+			t.Errorf("%s does not say why: %s", path, body)
+		}
+	}
+}
+
+// TestNothingInline looks for code and styles in the pages that the policy would forbid.
+func TestNothingInline(t *testing.T) {
+	b, v := newVisitor(t, board.Options{})
+	v.enter(b)
+	for _, path := range []string{"/", "/events", "/agents", "/nowhere", "/sweep"} {
+		_, body := v.ask("GET", path)
+		for _, forbidden := range []string{" style=", "<style", "<script>", " onclick=", "javascript:", "http://", "https://"} {
+			if strings.Contains(body, forbidden) {
+				t.Errorf("%s has %q", path, forbidden)
+			}
+		}
+	}
+}
