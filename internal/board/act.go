@@ -118,6 +118,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b.Log.Info("done on the board", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "agent", cmp.Or(t.Agent, t.AssignedTo), "reason", q.Said)
+	b.follower.mark(t.ID)
 	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
 
@@ -171,6 +172,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	b.Log.Info("done on the board", "user", b.User, "action", "sweep", "swept", len(done.Swept))
 	var swept []card
 	for _, s := range done.Swept {
+		b.follower.mark(s.Task)
 		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(cmp.Or(s.Agent, s.Former), 80)})
 	}
 	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.look(), swept))

@@ -41,9 +41,11 @@ type Options struct {
 // Board is a page for people. It is safe for concurrent use.
 type Board struct {
 	Options
-	state  *state
-	door   *door
-	static fs.FS
+	state *state
+	// follower is the one that Follow has follow the daemon.
+	follower *follower
+	door     *door
+	static   fs.FS
 	// streams are the readers of GET /live, of whom there are not more than maxStreams.
 	streams chan struct{}
 
@@ -59,14 +61,16 @@ func New(o Options) *Board {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Board{
+	b := &Board{
 		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), door: newDoor(), static: staticFiles(),
 		streams: make(chan struct{}, maxStreams), stopped: make(chan struct{}),
 	}
+	b.follower = newFollower(b)
+	return b
 }
 
 // Serve follows the daemon and serves pages on l, which it closes, until ctx ends. That
-// is no error.
+// is no error. It is called once.
 func (b *Board) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -107,13 +107,13 @@ func eval[T any](c *chrome, expression string) T {
 // until waits, a bounded number of times, for an expression to be true.
 func (c *chrome) until(expression string) {
 	c.t.Helper()
-	for range 600 {
+	for range 1200 {
 		if eval[bool](c, "Boolean("+expression+")") {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	c.t.Fatalf("not within thirty seconds: %s\nthe page says:\n%s\n%s", expression, eval[string](c, "document.body.innerText"), c.trouble)
+	c.t.Fatalf("not within a minute: %s\nthe page says:\n%s\n%s", expression, eval[string](c, "document.body.innerText"), c.trouble)
 }
 
 // open opens the board by its link.

@@ -70,7 +70,7 @@ const (
 	manyClaims = 200
 	mostNodes  = 3000     // elements of the page
 	mostHeap   = 60 << 20 // bytes of the modules, after a collection
-	mostBlock  = 200      // milliseconds that the page does not answer, once it is there
+	mostBlock  = 400      // milliseconds that the page does not answer, once it is there
 )
 
 // TestManyTasks shows a large board, on which a lot happens.

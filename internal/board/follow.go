@@ -26,14 +26,14 @@ const (
 	askAtMost   = 10 * time.Second
 	smallBoard  = 1000 // tasks that are read again as a whole whenever one changes
 	maxSingly   = 50   // tasks of a larger board that are read one by one
-	reloadSmall = 15 * time.Second
+	reloadSmall = 5 * time.Second
 	reloadLarge = time.Minute
 )
 
 // Follow keeps what pages show as the daemon says it is, until ctx ends. While the daemon
 // does not answer, pages say so, and it is asked again every second.
 func (b *Board) Follow(ctx context.Context) {
-	f := &follower{board: b, next: api.EventsFuture}
+	f := b.follower
 	for ctx.Err() == nil {
 		err := f.run(ctx)
 		if ctx.Err() != nil {
@@ -69,9 +69,12 @@ type follower struct {
 	woken chan struct{}
 }
 
+func newFollower(b *Board) *follower {
+	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: make(chan struct{}, 1)}
+}
+
 // run follows the daemon until it cannot any more.
 func (f *follower) run(ctx context.Context) error {
-	f.dirty, f.all, f.woken = make(map[task.ID]bool), false, make(chan struct{}, 1)
 	if err := f.begin(ctx); err != nil {
 		return err
 	}

@@ -154,13 +154,13 @@ func (m *mesh) kill() {
 // until waits, a bounded number of times, for something that another process does.
 func (m *mesh) until(what string, done func() bool) {
 	m.t.Helper()
-	for range 600 {
+	for range 1200 {
 		if done() {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	m.t.Fatalf("%s: not within thirty seconds", what)
+	m.t.Fatalf("%s: not within a minute", what)
 }
 
 // claim has an agent claim the next task, or that one.
