@@ -40,6 +40,7 @@ func (b *Board) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	connection := http.NewResponseController(w)
+	connection.SetReadDeadline(time.Time{}) // nothing more is to be read, and no time limit for it
 	w.Header().Set("Content-Type", "text/event-stream")
 	at := parsePlace(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")))
 	var out bytes.Buffer

@@ -23,7 +23,7 @@ export function makeCard() {
 // show has a card show a task. What has the focus keeps it.
 export function showCard(li, c) {
   const focused = li.contains(document.activeElement) ? document.activeElement.className : '';
-  li.className = 'card' + (c.ready ? ' ready' : '') + (c.why ? ' waits' : '') + (c.fresh ? ' fresh' : '');
+  li.className = 'card' + (c.ready ? ' ready' : '') + (c.why ? ' waits' : '') + (Date.now() - c.fresh < 1500 ? ' fresh' : '');
   const heading = element('h3');
   const title = element('a', 'title', c.title);
   title.href = '/tasks/' + encodeURIComponent(c.id);

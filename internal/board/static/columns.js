@@ -55,7 +55,7 @@ function apply({ set = [], gone = [] }) {
   for (const c of set) {
     const old = cards.get(c.id);
     if (old) dirty.add(old.status);
-    c.fresh = settled && (!old || old.status !== c.status);
+    c.fresh = settled && (!old || old.status !== c.status) ? Date.now() : 0;
     cards.set(c.id, c);
     dirty.add(c.status);
   }

@@ -9,6 +9,8 @@ import * as stream from './stream.js';
 const { view } = document.body.dataset;
 let healthy = true;
 let reached = 'ok';
+let away = 0; // since when it is not
+let asked = 0; // when it was asked last whether it still lets this page in
 let health = null;
 
 function vital(name, text, bad) {
@@ -21,12 +23,17 @@ function vital(name, text, bad) {
 function standing() {
   const line = document.getElementById('link'), trouble = document.getElementById('trouble');
   let said = '';
-  if (reached !== 'ok') said = 'The board does not answer: trying again. It may have been stopped where it was started.';
+  if (reached !== 'ok' && Date.now() - away > 2500) said = 'The board does not answer: trying again. It may have been stopped where it was started.';
   else if (health && !health.up) said = `The daemon does not answer since ${clock.moment(health.since)}: trying again. What is shown may be old. (${health.error})`;
   line.className = 'link ' + (said ? 'bad' : 'ok');
   line.textContent = said ? 'down' : 'live';
   if (trouble.textContent !== said) trouble.textContent = said;
   trouble.hidden = !said;
+  // A board that was started anew wants another link: its page says so.
+  if (said && reached !== 'ok' && Date.now() - asked > 5000) {
+    asked = Date.now();
+    fetch('/events', { method: 'HEAD' }).then((a) => { if (a.status === 401) location.reload(); }).catch(() => {});
+  }
   if (!health) return;
   vital('ready', String(health.ready));
   vital('held', String(health.held));
@@ -59,6 +66,7 @@ async function load() {
     if (view === 'events') stream.restart(snapshot);
     live.connect();
   } catch {
+    if (reached === 'ok') away = Date.now();
     reached = 'wait';
     standing();
     setTimeout(load, 1000);
@@ -69,7 +77,12 @@ document.body.classList.add('scripted');
 clock.set(Number(document.body.dataset.now));
 clock.localize(document);
 swap.begin();
-live.on('link', (l) => { if (reached !== l) { reached = l; standing(); } });
+live.on('link', (l) => {
+  if (reached === l) return;
+  reached = l;
+  away = Date.now(); // a moment is nothing to speak of
+  standing();
+});
 live.on('health', feel);
 live.on('reset', load);
 

@@ -34,10 +34,12 @@ export async function refresh(selector, url) {
     const part = page.querySelector('main #live');
     if (!part) return;
     const open = [...here.querySelectorAll('details')].map((d) => d.open);
-    if (here.contains(document.activeElement) && document.activeElement !== document.body) return; // not under somebody's hands
     const own = adopt(part);
     own.querySelectorAll('details').forEach((d, i) => { d.open = open[i]; });
+    // What has the focus keeps it, by its place.
+    const at = [...here.querySelectorAll('a, summary, button')].indexOf(document.activeElement);
     here.replaceWith(own);
+    if (at >= 0) own.querySelectorAll('a, summary, button')[at]?.focus({ preventScroll: true });
   } catch { /* the line above the page says that nothing answers */ }
 }
 
