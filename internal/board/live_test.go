@@ -116,5 +116,7 @@ func TestNewsGoesOn(t *testing.T) {
 	m.kill()
 	v.listen(last.id, func(e heard) bool { return e.kind == "health" && strings.Contains(e.data, `"up":false`) })
 	m.serve()
-	v.listen(last.id, func(e heard) bool { return e.kind == "hello" && strings.Contains(e.data, `"up":true`) || e.kind == "health" && strings.Contains(e.data, `"up":true`) })
+	v.listen(last.id, func(e heard) bool {
+		return e.kind == "hello" && strings.Contains(e.data, `"up":true`) || e.kind == "health" && strings.Contains(e.data, `"up":true`)
+	})
 }
