@@ -193,9 +193,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	paths := []string{"/", "/events", "/list?status=OPEN", "/health", "/?q=" + "%3Cimg%20src%3Dx%20onerror%3D%22window.hit%3D1%22%3E"}
-	for _, href := range eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`) {
-		paths = append(paths, href)
-	}
+	paths = append(paths, eval[[]string](c, `[...document.querySelectorAll('.card .title')].map((a) => a.getAttribute('href'))`)...)
 	for _, path := range paths {
 		c.visit(path)
 		c.until(`document.querySelector('#link')?.textContent === 'live'`)

@@ -262,14 +262,6 @@ func (s *state) look() glance {
 	return g
 }
 
-// card returns the card of a task.
-func (s *state) card(id task.ID) (card, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, ok := s.cards[id]
-	return c, ok
-}
-
 // pulse is how the daemon does, and where the news is.
 func (s *state) pulse() (health, place) {
 	s.mu.Lock()
