@@ -16,6 +16,7 @@ import (
 
 // TestCardsMove looks on while agents and a person work, and the daemon is killed.
 func TestCardsMove(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	first := m.add("Sew a button on", nil)
 	second := m.add("Mend the fence", nil)
@@ -75,6 +76,7 @@ func (c *chrome) press(selector string) {
 
 // TestActions does on the board what a person may do there.
 func TestActions(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	first, second, third := m.add("Sew a button on", nil), m.add("Mend the fence", nil), m.add("Paint the gate", status("BLOCKED"))
 	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
@@ -141,6 +143,7 @@ func TestActions(t *testing.T) {
 // TestOldFormDoesNothing sends a form about a claim that is over by now: the claim that came
 // after it is left alone.
 func TestOldFormDoesNothing(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	id := m.add("Sew a button on", nil)
 	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
@@ -169,6 +172,7 @@ var hostile = []string{
 }
 
 func TestHostileTexts(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
 	for _, text := range hostile {
 		m.add(text, map[string]any{"note": richText(text)})
@@ -206,6 +210,7 @@ func TestHostileTexts(t *testing.T) {
 
 // TestWithoutScript reads the board in a browser that runs none.
 func TestWithoutScript(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "demo", 300)
 	c := newChrome(t)
 	c.do(emulation.SetScriptExecutionDisabled(true))
@@ -229,6 +234,7 @@ func TestWithoutScript(t *testing.T) {
 
 // TestKeyboard finds its way without a mouse.
 func TestKeyboard(t *testing.T) {
+	needsBrowser(t)
 	m := newMesh(t, "demo", 100)
 	c := newChrome(t)
 	c.size(1400, 800, "light")

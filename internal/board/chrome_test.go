@@ -7,12 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 )
 
@@ -26,35 +29,81 @@ type chrome struct {
 }
 
 // lacks leaves a test out where something is not installed; in CI, it fails.
-func lacks(t *testing.T, what string) {
+func lacks(t *testing.T, what, how string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
-		t.Fatalf("there is no %s, which .ci/run installs", what)
+		t.Fatalf("there is no %s, which .ci/run installs: %s", what, how)
 	}
-	t.Skipf("there is no %s: .ci/run installs it", what)
+	t.Skipf("there is no %s: %s", what, how)
 }
 
-// browserPath finds a browser.
-func browserPath(t *testing.T) string {
-	t.Helper()
+// browserPath finds a browser; empty if there is none.
+func browserPath() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if file, err := exec.LookPath(name); err == nil {
 			return file
 		}
 	}
-	lacks(t, "chromium")
 	return ""
 }
 
+// browser starts the browser, once for all tests, and closeBrowser ends it.
+var (
+	browser = sync.OnceValues(func() (context.Context, error) {
+		file := browserPath()
+		options := append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(file), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+			chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute))
+		allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+		ctx, cancelBrowser := chromedp.NewContext(allocated, chromedp.WithErrorf(discard))
+		closeBrowser = func() {
+			cancelBrowser()
+			cancel()
+		}
+		return ctx, chromedp.Run(ctx)
+	})
+	closeBrowser = func() {}
+)
+
+// discard is for what chromedp has to say of events that it does not know.
+func discard(string, ...any) {}
+
+// needsBrowser leaves a test out where there is none, and has it run beside the others.
+func needsBrowser(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: left out with -short")
+	}
+	if browserPath() == "" {
+		lacks(t, "chromium", "apt-get install chromium")
+	}
+	t.Parallel()
+}
+
+// newTab opens a window of its own, with cookies of its own: a page that is behind another
+// draws nothing.
+func newTab(shared context.Context) (target.ID, error) {
+	ctx := cdp.WithExecutor(shared, chromedp.FromContext(shared).Browser)
+	own, err := target.CreateBrowserContext().WithDisposeOnDetach(true).Do(ctx)
+	if err != nil {
+		return "", err
+	}
+	return target.CreateTarget("about:blank").WithBrowserContextID(own).WithNewWindow(true).Do(ctx)
+}
+
+// newChrome opens a tab that shares nothing with those of other tests.
 func newChrome(t *testing.T) *chrome {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browserPath(t)), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.WSURLReadTimeout(time.Minute))
-	allocated, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancelTab := chromedp.NewContext(allocated)
-	t.Cleanup(cancelTab)
+	shared, err := browser()
+	if err != nil {
+		t.Fatalf("%s does not start: %v", browserPath(), err)
+	}
+	tab, err := newTab(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, closeTab := chromedp.NewContext(shared, chromedp.WithTargetID(tab))
+	t.Cleanup(closeTab)
 	c := &chrome{t: t, ctx: ctx, trouble: new(lines)}
 	chromedp.ListenTarget(ctx, func(ev any) {
 		switch e := ev.(type) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/board"
 )
 
 // heard is one server-sent event.
@@ -58,21 +57,14 @@ func (v *visitor) listen(after string, enough func(heard) bool) []heard {
 
 // TestNewsGoesOn reads the news, goes away, and comes back.
 func TestNewsGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: left out with -short")
+	}
+	t.Parallel()
 	m := newMesh(t, "empty", 3)
-	b := board.New(board.Options{Daemon: m.client, User: "maria"})
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		b.Follow(ctx)
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-stopped
-	})
-	v := &visitor{t: t, server: httptest.NewServer(b.Handler())}
+	v := &visitor{t: t, server: httptest.NewServer(m.board.Handler())}
 	t.Cleanup(v.server.Close)
-	v.enter(b)
+	v.enter(m.board)
 	var now struct {
 		Place string
 		Cards []struct{ ID string }

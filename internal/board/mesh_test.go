@@ -3,21 +3,26 @@ package board_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/board"
 	"dibs/internal/emulator"
 )
 
@@ -37,17 +42,18 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if file, err := program(); err == nil && built {
+	if file, err := program(); err == nil && built.Load() {
 		os.RemoveAll(filepath.Dir(file))
 	}
+	closeBrowser()
 	os.Exit(code)
 }
 
 // built is set once program was called.
-var built bool
+var built atomic.Bool
 
-// mesh is a board in Notion, a daemon that is a process of its own, and a board in the
-// browser that is another.
+// mesh is a board in Notion, a daemon that is a process of its own, and the board in the
+// browser that shows them.
 type mesh struct {
 	t      *testing.T
 	dir    string // a short path, for the socket
@@ -55,16 +61,14 @@ type mesh struct {
 	url    string
 	daemon *exec.Cmd
 	client *client.Client
+	board  *board.Board
 	link   string // opens the board, once
-	log    *lines // what dibs board says to people
+	log    *lines // what the board logs
 }
 
 // newMesh starts all of it.
-func newMesh(t *testing.T, seed string, tasks int, args ...string) *mesh {
+func newMesh(t *testing.T, seed string, tasks int) *mesh {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes seconds: left out with -short")
-	}
 	dir, err := os.MkdirTemp("", "dibs-b-")
 	if err != nil {
 		t.Fatal(err)
@@ -90,16 +94,34 @@ func newMesh(t *testing.T, seed string, tasks int, args ...string) *mesh {
 	m.url = server.URL
 	m.client = client.New(filepath.Join(dir, "dibs.sock"))
 	m.serve()
-	var where struct{ URL string }
-	m.start(m.log, &where, append([]string{"board", "--json", "--as", "maria"}, args...)...)
-	m.link = where.URL
+	m.show()
 	return m
+}
+
+// show serves the board.
+func (m *mesh) show() {
+	m.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.board = board.New(board.Options{Daemon: m.client, User: "maria", Log: slog.New(slog.NewTextHandler(m.log, nil))})
+	m.link = m.board.Link("http://" + l.Addr().String())
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- m.board.Serve(ctx, l) }()
+	m.t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			m.t.Errorf("the board ended with %v", err)
+		}
+	})
 }
 
 // start starts dibs and reads the line that it prints once it serves.
 func (m *mesh) start(log io.Writer, where any, args ...string) *exec.Cmd {
 	m.t.Helper()
-	built = true
+	built.Store(true)
 	file, err := program()
 	if err != nil {
 		m.t.Fatal(err)

@@ -26,6 +26,7 @@ func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("takes pictures: .ci/task shots does it")
 	}
+	needsBrowser(t)
 	m := newMesh(t, "demo", 0)
 	busy(m)
 	c := newChrome(t)
