@@ -138,7 +138,7 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) er
 			return fmt.Errorf("the offer to %s is no longer there: it was answered, or taken back", claim)
 		}
 		if q.Verb == "accept" {
-			_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: claim}, q.Key)
+			_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: claim, Note: "accepted " + b.signed("")}, q.Key)
 		} else {
 			_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: claim, Reason: why}, q.Key)
 		}
@@ -163,7 +163,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	if api.ValidateKey(key) != nil {
 		key = ""
 	}
-	done, err := b.Daemon.Sweep(r.Context(), key)
+	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, key)
 	if err != nil {
 		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", "sweep", "error", err)
 		b.refuse(w, r, "health", "Sweep", err)

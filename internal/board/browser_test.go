@@ -2,6 +2,7 @@ package board_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,69 +75,87 @@ func (c *chrome) press(selector string) {
 	c.do(chromedp.Evaluate(fmt.Sprintf("document.querySelector(%q).click()", selector), nil))
 }
 
-// TestActions does on the board what a person may do there.
+// TestActions does on the board what a person may do there, and finds all of it in the
+// record and in the log in Notion, with that person's name.
 func TestActions(t *testing.T) {
 	needsBrowser(t)
 	m := newMesh(t, "empty", 0)
-	first, second, third := m.add("Sew a button on", nil), m.add("Mend the fence", nil), m.add("Paint the gate", status("BLOCKED"))
+	stale := status("IN_PROGRESS")
+	stale["claimed_by"], stale["claimed_at"] = richText("Ghost"), map[string]any{"date": map[string]any{"start": "2026-01-01T12:00:00.000Z"}}
+	ids := map[string]string{
+		"Sew a button on": m.add("Sew a button on", nil), "Mend the fence": m.add("Mend the fence", nil), "Oil the hinges": m.add("Oil the hinges", nil),
+		"Paint the gate": m.add("Paint the gate", status("BLOCKED")), "Water the plants": m.add("Water the plants", stale),
+	}
 	if _, err := m.client.Sync(t.Context(), api.SyncRequest{}, ""); err != nil {
 		t.Fatal(err)
 	}
-	held := m.claim("Sandman", first)
-	if _, err := m.client.Offer(t.Context(), task.ID(second), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
-		t.Fatal(err)
+	held := m.claim("Sandman", ids["Sew a button on"])
+	for _, title := range []string{"Mend the fence", "Oil the hinges"} {
+		if _, err := m.client.Offer(t.Context(), task.ID(ids[title]), api.OfferRequest{Agent: "Sandman", To: "Oracle"}, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c := newChrome(t)
 	c.open(m)
-	open := func(title string) {
-		t.Helper()
-		c.until(columnOf(title))
-		c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, map[string]string{"Sew a button on": first, "Mend the fence": second, "Paint the gate": third}[title]))
-		c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, title))
+	for _, act := range []struct{ title, verb, asked, done string }{
+		{"Sew a button on", "release", "Take the task from Sandman", "The task was released."},
+		{"Mend the fence", "decline", "in the place of Oracle", "The offer was declined."},
+		{"Oil the hinges", "accept", "Accept the offer for Oracle", "The offer was accepted."},
+		{"Paint the gate", "reopen", "Put the task back to OPEN", "The task is open again."},
+	} {
+		c.until(columnOf(act.title))
+		c.press(fmt.Sprintf(`.card .title[href="/tasks/%s"]`, ids[act.title]))
+		c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, act.title))
+		c.press(fmt.Sprintf(`dialog a[href$="/%s"]`, act.verb))
+		c.until(`document.querySelector('dialog form')`)
+		if said := eval[string](c, `document.querySelector('dialog').innerText`); !strings.Contains(said, act.asked) || !strings.Contains(said, "logged as done by maria") {
+			t.Errorf("asked to confirm, the board says %q", said)
+		}
+		if act.verb == "release" {
+			c.do(chromedp.SetValue(`dialog input[name=reason]`, "It is needed elsewhere", chromedp.ByQuery))
+		}
+		c.press(`dialog form button`)
+		c.until(fmt.Sprintf(`document.querySelector('dialog .done')?.textContent === %q`, act.done))
+		c.press(`dialog .close`)
+		if !m.log.has("user=maria action=" + act.verb) {
+			t.Errorf("the board did not log that somebody did %s:\n%s", act.verb, m.log)
+		}
 	}
-
-	open("Sew a button on")
-	c.until(`document.querySelector('dialog .history').innerText.includes('granted')`)
-	c.press(`dialog a[href$="/release"]`)
-	c.until(`document.querySelector('dialog form')`)
-	if said := eval[string](c, `document.querySelector('dialog').innerText`); !strings.Contains(said, "Take the task from Sandman") || !strings.Contains(said, "logged as done by maria") {
-		t.Errorf("asked to confirm, the board says %q", said)
-	}
-	c.do(chromedp.SetValue(`dialog input[name=reason]`, "It is needed elsewhere", chromedp.ByQuery))
-	c.press(`dialog form button`)
-	c.until(`document.querySelector('dialog .done')?.textContent === 'The task was released.'`)
 	ended, err := m.client.Lookup(t.Context(), string(held.ID), "")
 	if err != nil || ended.Outcome != claim.EndReleased {
 		t.Errorf("the claim is %+v, %v; want it released", ended, err)
 	}
-	record, err := m.client.Log(t.Context(), api.LogFilter{Task: task.ID(first)})
-	if err != nil || !strings.Contains(fmt.Sprintf("%+v", record), "It is needed elsewhere (maria on the board)") {
-		t.Errorf("the record does not say who released it and why: %+v, %v", record, err)
-	}
-	if !m.log.has(`user=maria action=release`) {
-		t.Errorf("the board did not log the release:\n%s", m.log)
-	}
-	c.press(`dialog .close`)
-
-	open("Mend the fence")
-	c.press(`dialog a[href$="/decline"]`)
-	c.until(`document.querySelector('dialog form')`)
-	c.press(`dialog form button`)
-	c.until(`document.querySelector('dialog .done')?.textContent === 'The offer was declined.'`)
-	c.press(`dialog .close`)
-
-	open("Paint the gate")
-	c.press(`dialog a[href$="/reopen"]`)
-	c.until(`document.querySelector('dialog form')`)
-	c.press(`dialog form button`)
-	c.until(`document.querySelector('dialog .done')?.textContent === 'The task is open again.'`)
-	c.press(`dialog .close`)
 	c.until(columnOf("Paint the gate") + ` === 'OPEN'`)
+	c.until(columnOf("Oil the hinges") + ` === 'IN_PROGRESS'`)
 
-	c.press(`a[href="/sweep"]`)
-	c.until(`document.querySelector('dialog form')`)
-	c.press(`dialog form button`)
-	c.until(`document.querySelector('dialog').innerText.includes('No claim was stale.')`)
+	for _, want := range []string{"Water the plants", "No claim was stale."} {
+		c.press(`a[href="/sweep"]`)
+		c.until(`document.querySelector('dialog form')`)
+		c.press(`dialog form button`)
+		c.until(fmt.Sprintf(`document.querySelector('dialog').innerText.includes(%q)`, want))
+		c.press(`dialog [data-close]`)
+		c.until(`!document.querySelector('dialog[open]')`)
+	}
+
+	record, err := m.client.Log(t.Context(), api.LogFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []claim.Kind{claim.KindReleased, claim.KindGranted, claim.KindReopened, claim.KindSwept} {
+		if !slices.ContainsFunc(record.Entries, func(e api.LogEntry) bool {
+			return e.Kind == kind && strings.Contains(e.Summary+e.Detail, "maria on the board")
+		}) {
+			t.Errorf("the record does not say who is behind %s: %+v", kind, record.Entries)
+		}
+	}
+	m.until("the log in Notion says who did it", func() bool {
+		var said strings.Builder
+		for _, p := range m.notion.Pages(m.notion.Databases().MeshLog) {
+			fmt.Fprintln(&said, p)
+		}
+		return strings.Contains(said.String(), "It is needed elsewhere (maria on the board)") && strings.Contains(said.String(), "accepted by maria on the board") &&
+			strings.Contains(said.String(), "swept by maria on the board") && strings.Count(said.String(), "maria on the board") >= 5
+	})
 	c.calm()
 }
 
