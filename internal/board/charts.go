@@ -66,7 +66,7 @@ func figuresOf(h api.History) []figure {
 		draw(h, "Claims", "granted", chart.Chart{Bars: []chart.Series{counted("granted", "tone1", h.Granted)}}),
 		draw(h, "Finished work", "finished", chart.Chart{Bars: []chart.Series{counted("completed", "tone2", h.Completed), counted("failed", "tone6", h.Failed)}}),
 		draw(h, "Refusals", "refused", chart.Chart{Bars: refused}),
-		draw(h, "Lost races", "lost", chart.Chart{Bars: []chart.Series{counted("lost race", "tone5", h.Denied["lost_race"])}}),
+		draw(h, "Lost races", "lost", chart.Chart{Bars: []chart.Series{counted("lost", "tone5", h.Denied["lost_race"])}}),
 		draw(h, "Claims that ended otherwise", "ended", chart.Chart{Bars: []chart.Series{counted("lost", "tone6", h.Lost), counted("swept", "tone4", h.Swept)}}),
 		draw(h, "Waiting time of tasks", "", chart.Chart{
 			Lines:  []chart.Series{{Name: "median", Class: "tone1", Values: seconds(h.WaitP50)}, {Name: "nine of ten", Class: "tone3", Values: seconds(h.WaitP90)}},
@@ -82,7 +82,7 @@ func draw(h api.History, title, did string, c chart.Chart) figure {
 	f := figure{Title: title, Drawing: c.Draw(), Legend: slices.Concat(c.Bars, c.Lines)}
 	write := c.Format
 	if write == nil {
-		write = func(v float64) string { return strconv.Itoa(int(v)) }
+		write = func(v float64) string { return grouped(int(v)) }
 	}
 	var says []string
 	steps := 0
@@ -120,6 +120,15 @@ func draw(h api.History, title, did string, c chart.Chart) figure {
 		}
 	}
 	return f
+}
+
+// grouped writes a number with its thousands set apart.
+func grouped(n int) string {
+	out := strconv.Itoa(n)
+	for i := len(out) - 3; i > 0; i -= 3 {
+		out = out[:i] + "," + out[i:]
+	}
+	return out
 }
 
 func floats(of []int) []float64 {

@@ -73,7 +73,10 @@ func (b *Board) enter(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther) // again in the same browser
 		return
 	}
-	secret := b.door.enter(r.URL.Query().Get("token"))
+	secret := ""
+	if r.Method == http.MethodGet { // to ask for the head of the page is not to open it
+		secret = b.door.enter(r.URL.Query().Get("token"))
+	}
 	if secret == "" {
 		b.say(w, http.StatusForbidden, "This link opens nothing any more",
 			"A link to the board works once. The program that serves the board shows another one in its terminal.")

@@ -53,7 +53,7 @@ var errStopped = errors.New("it has stopped")
 // reason says why the daemon does not answer, without what a page says anyway.
 func reason(err error) string {
 	if gone, ok := errors.AsType[*client.UnreachableError](err); ok {
-		return gone.Err.Error()
+		return fmt.Sprintf("%s: %v", gone.Socket, gone.Err)
 	}
 	return err.Error()
 }
@@ -267,6 +267,9 @@ func eventOf(e api.Event) event {
 		out.Task, out.Title = e.Task.ID, cmp.Or(text(e.Task.Title, maxTitle), "Untitled")
 	}
 	said := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
+	if strings.Contains(said[2], said[1]) {
+		said[1] = ""
+	}
 	if e.Holder != "" && !strings.Contains(said[2], e.Holder) {
 		said = append(said, fmt.Sprintf("now has it: %s", e.Holder))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -38,9 +39,14 @@ func (b *Board) page(view, title string, g glance, body any) page {
 	return page{view, title, g.Place, g.Now, g.Health, b.ReadOnly, b.User, body}
 }
 
-// say answers with a page that has something to say, and nothing else.
+// say answers with a page that has something to say, and nothing else; to who is let in,
+// with a way back.
 func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
-	render(w, status, "notice.html", struct{ Title, Text string }{title, text})
+	inside := status == http.StatusNotFound || status == http.StatusBadRequest
+	render(w, status, "notice.html", struct {
+		Title, Text string
+		Inside      bool
+	}{title, text, inside})
 }
 
 // refuse says why the daemon did not do or tell something.
@@ -267,7 +273,7 @@ func entryOf(e api.LogEntry) entry {
 	out := entry{At: e.At, Kind: string(e.Kind), Agent: text(e.Agent, 80)}
 	out.Hue = hue(out.Agent)
 	parts := []string{string(e.Code), e.Detail, e.Summary}
-	if e.Holder != "" {
+	if e.Holder != "" && !strings.Contains(e.Detail, e.Holder) {
 		parts = append(parts, "other party: "+e.Holder)
 	}
 	if e.Count > 1 {

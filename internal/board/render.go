@@ -17,15 +17,16 @@ import (
 var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"moment": moment,
-	"time":   func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
-	"spoken": func(d time.Duration) string { return spoken(d.Seconds()) },
-	"lower":  func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
-	"line":   func(s string) string { return text(s, 2*maxLine) },
-	"minus":  func(a, b int) int { return a - b },
-	"left":   func(c card, now time.Time) int { return c.Left(now) },
-	"over":   func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
-	"pair":   func(a, b any) [2]any { return [2]any{a, b} },
+	"moment":  moment,
+	"time":    func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
+	"spoken":  func(d time.Duration) string { return spoken(d.Seconds()) },
+	"seconds": spoken,
+	"lower":   func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
+	"line":    func(s string) string { return text(s, 2*maxLine) },
+	"minus":   func(a, b int) int { return a - b },
+	"left":    func(c card, now time.Time) int { return c.Left(now) },
+	"over":    func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
+	"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 }).ParseFS(files, "templates/*.html"))
 
 // moment is a time as an element of a page; modules write it in the browser's zone.

@@ -97,7 +97,7 @@ func (c Chart) Draw() Drawing {
 	x := func(i float64) float64 { return left + plotWidth*i/float64(steps) }
 
 	for v := 0.0; v <= ceiling*1.0001; v += unit {
-		d.Rows = append(d.Rows, Tick{Y: round(y(v)), Label: c.format(v)})
+		d.Rows = append(d.Rows, Tick{Y: round(y(v)), Label: c.label(v)})
 	}
 	if c.Limit > 0 && c.Limit <= ceiling {
 		d.LimitY = round(y(c.Limit))
@@ -131,6 +131,14 @@ func (c Chart) format(v float64) string {
 		return c.Format(v)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// label writes a value of the axis, where there is not much room.
+func (c Chart) label(v float64) string {
+	if c.Format == nil && v >= 10_000 {
+		return c.format(v/1000) + "k"
+	}
+	return c.format(v)
 }
 
 // times are round moments, some wantTimes of them.

@@ -45,6 +45,13 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+func TestLargeNumbersFitTheAxis(t *testing.T) {
+	d := chart.Chart{Step: time.Minute, Bars: []chart.Series{{Name: "requests", Values: []float64{25_000, 3}}}}.Draw()
+	if last := d.Rows[len(d.Rows)-1]; last.Label != "30k" || d.Bars[0].Tip != "00:00 requests: 25000" {
+		t.Errorf("the axis ends with %q, and a bar says %q", last.Label, d.Bars[0].Tip)
+	}
+}
+
 func TestNothingToDraw(t *testing.T) {
 	for _, c := range []chart.Chart{{}, {Step: time.Minute, Bars: []chart.Series{{Values: []float64{0, 0}}}}, {Step: time.Minute, Lines: []chart.Series{{Values: []float64{math.NaN()}}}}} {
 		if !c.Draw().Empty {

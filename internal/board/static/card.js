@@ -20,7 +20,20 @@ export function makeCard() {
   return li;
 }
 
-// show has a card show a task. What has the focus keeps it.
+const over = new Set(['COMPLETED', 'CANCELLED']);
+
+// shape says which lines a card has, beside its title and the one below that.
+export function shape(c) {
+  const brief = over.has(c.status);
+  return {
+    brief, // a title that is one line, and no note
+    who: Number(Boolean(c.agent && c.status !== 'OPEN')),
+    bar: Number(Boolean(c.from && c.until)),
+    more: Number(Boolean(c.why || c.note && !c.from && !brief)),
+  };
+}
+
+// showCard has a card show a task. What has the focus keeps it.
 export function showCard(li, c) {
   const focused = li.contains(document.activeElement) ? document.activeElement.className : '';
   li.className = 'card' + (c.ready ? ' ready' : '') + (c.why ? ' waits' : '') + (Date.now() - c.fresh < 1500 ? ' fresh' : '');
@@ -41,20 +54,21 @@ export function showCard(li, c) {
     meta.append(notion);
   }
   li.replaceChildren(heading, meta);
+  const lines = shape(c);
   if (c.agent && c.status === 'OPEN') meta.insertBefore(agent(c.agent, c.hue), meta.querySelector('.notion'));
-  else if (c.agent) {
+  else if (lines.who) {
     const who = element('p', 'who');
     who.append(agent(c.agent, c.hue));
     if (c.until) who.append(element('span', 'left'));
     li.append(who);
   }
-  if (c.from && c.until) {
+  if (lines.bar) {
     const bar = element('progress', 'lease');
     bar.max = c.until - c.from;
     li.append(bar);
   }
   if (c.why) li.append(element('p', 'why', c.why));
-  else if (c.note && !c.from) li.append(element('p', 'note', c.note));
+  else if (lines.more) li.append(element('p', 'note', c.note));
   tick(li);
   if (focused) li.querySelector('.' + focused.split(' ')[0])?.focus({ preventScroll: true });
 }

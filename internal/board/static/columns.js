@@ -2,7 +2,7 @@
 
 import * as live from './live.js';
 import { Windowed } from './windowed.js';
-import { makeCard, showCard, tick, makeEvent, showEvent, matches } from './card.js';
+import { makeCard, showCard, shape, tick, makeEvent, showEvent, matches } from './card.js';
 
 const cards = new Map();
 const columns = new Map();
@@ -10,8 +10,14 @@ const always = new Set(['OPEN', 'IN_PROGRESS', 'BLOCKED', 'COMPLETED']);
 const words = document.getElementById('words');
 const found = document.getElementById('found');
 const rail = document.getElementById('rail');
+const quiet = document.getElementById('quiet');
 const dirty = new Set();
 let settled = false; // what was there when the page came is not fresh
+
+// How wide a title is on one line, in rem. The style sheet sets titles in this size.
+const pen = document.createElement('canvas').getContext('2d');
+pen.font = `600 15px ${getComputedStyle(document.body).fontFamily}`;
+function wide(c) { return (c.wide ??= pen.measureText(c.title).width / 16); }
 
 class Column {
   constructor(section) {
@@ -21,8 +27,17 @@ class Column {
     const list = section.querySelector('.cards');
     list.replaceChildren();
     section.querySelector('.more')?.remove();
-    const step = parseFloat(getComputedStyle(section).getPropertyValue('--step'));
-    this.view = new Windowed(section.querySelector('.scroll'), list, step, { make: makeCard, update: showCard });
+    const style = getComputedStyle(section);
+    this.sizes = Object.fromEntries(['edge', 'title', 'line', 'bar', 'between'].map((part) => [part, parseFloat(style.getPropertyValue('--high-' + part))]));
+    this.view = new Windowed(section.querySelector('.scroll'), list, { height: (c) => this.height(c), gap: this.sizes.between, make: makeCard, update: showCard });
+  }
+
+  // height is how high a card is: that of the lines that it has.
+  height(c) {
+    const { edge, title, line, bar, between } = this.sizes;
+    const room = this.view.width / this.view.unit() - 1.6; // what is left of it inside, and a little less
+    const lines = shape(c);
+    return edge + title * (lines.brief || wide(c) <= room ? 1 : 2) + line * (1 + lines.who + lines.more) + bar * lines.bar + between;
   }
 
   gather() {
@@ -96,6 +111,7 @@ function tell(e) {
   const li = makeEvent();
   showEvent(li, e);
   rail.prepend(li);
+  quiet.hidden = true;
   while (rail.children.length > 60) rail.lastChild.remove();
 }
 
@@ -106,6 +122,7 @@ export function take(snapshot) {
   apply({ set: snapshot.cards });
   settled = true;
   rail.replaceChildren();
+  quiet.hidden = false;
   for (const e of snapshot.events.slice(-60)) tell(e);
 }
 

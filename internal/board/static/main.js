@@ -29,6 +29,7 @@ function standing() {
   line.textContent = said ? 'down' : 'live';
   if (trouble.textContent !== said) trouble.textContent = said;
   trouble.hidden = !said;
+  document.querySelector('.vitals').classList.toggle('old', Boolean(said));
   // A board that was started anew wants another link: its page says so.
   if (said && reached !== 'ok' && Date.now() - asked > 5000) {
     asked = Date.now();

@@ -17,11 +17,13 @@ function selected() {
 
 function show() {
   const items = selected();
-  scroll.querySelector('.empty').hidden = items.length > 0;
+  const empty = scroll.querySelector('.empty');
+  empty.hidden = items.length > 0;
+  empty.textContent = events.length ? 'Nothing of that kind has happened lately.' : 'Nothing has happened yet.';
   // Who reads further down stays where he is while new ones come on top.
   const was = view.items.length && scroll.scrollTop > 0 ? items.findIndex((e) => e.id === view.items[0].id) : 0;
   view.show(items);
-  if (was > 0) scroll.scrollTop += was * view.height();
+  if (was > 0) scroll.scrollTop += view.tops[was] * view.unit();
 }
 
 function choose(select, value, text) {
@@ -39,7 +41,10 @@ function take(e) {
 export function begin() {
   const list = scroll.querySelector('.events');
   list.replaceChildren();
-  view = new Windowed(scroll, list, parseFloat(getComputedStyle(scroll).getPropertyValue('--row')), { make: makeEvent, update: showEvent });
+  const row = () => parseFloat(getComputedStyle(scroll).getPropertyValue('--row'));
+  let height = row();
+  view = new Windowed(scroll, list, { height: () => height, make: makeEvent, update: showEvent });
+  new ResizeObserver(() => { height = row(); view.measure(); view.later(); }).observe(scroll);
   live.on('event', (e) => { take(e); show(); });
   form.addEventListener('submit', (e) => e.preventDefault());
   form.addEventListener('input', () => {
