@@ -3,6 +3,7 @@ package board_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -132,16 +133,22 @@ func newChrome(t *testing.T) *chrome {
 // do does something in the tab, within a minute.
 func (c *chrome) do(actions ...chromedp.Action) {
 	c.t.Helper()
+	if err := c.try(actions...); err != nil {
+		c.t.Fatalf("in the browser: %v\n%s", err, c.trouble)
+	}
+}
+
+// try is do for what may fail.
+func (c *chrome) try(actions ...chromedp.Action) error {
+	c.t.Helper()
 	// The tab itself must not end with the time limit of one action.
 	done := make(chan error, 1)
 	go func() { done <- chromedp.Run(c.ctx, actions...) }()
 	select {
 	case err := <-done:
-		if err != nil {
-			c.t.Fatalf("in the browser: %v\n%s", err, c.trouble)
-		}
+		return err
 	case <-time.After(time.Minute):
-		c.t.Fatalf("in the browser: not done within a minute\n%s", c.trouble)
+		return errors.New("not done within a minute")
 	}
 }
 
@@ -156,13 +163,16 @@ func eval[T any](c *chrome, expression string) T {
 // until waits, a bounded number of times, for an expression to be true.
 func (c *chrome) until(expression string) {
 	c.t.Helper()
+	var err error
 	for range 1200 {
-		if eval[bool](c, "Boolean("+expression+")") {
+		var is bool
+		// A page that goes on to another one meanwhile has no answer.
+		if err = c.try(chromedp.Evaluate("Boolean("+expression+")", &is)); is {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	c.t.Fatalf("not within a minute: %s\nthe page says:\n%s\n%s", expression, eval[string](c, "document.body.innerText"), c.trouble)
+	c.t.Fatalf("not within a minute: %s (%v)\nthe page says:\n%s\n%s", expression, err, eval[string](c, "document.body.innerText"), c.trouble)
 }
 
 // open opens the board by its link.
