@@ -109,7 +109,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	}
 	// What is done is done to the claim or the offer that the person saw.
 	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim")); err != nil {
-		if r.Context().Err() != nil {
+		if gone(r) {
 			return
 		}
 		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""

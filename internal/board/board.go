@@ -126,6 +126,6 @@ func (b *Board) Handler() http.Handler {
 	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for tasks, agents, events, charts and health; this is none of them.")
 	})
-	mux.Handle("/", b.admitted(inside))
+	mux.Handle("/", b.admitted(patient(inside)))
 	return b.guarded(mux)
 }

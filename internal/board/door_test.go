@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"dibs/internal/api/client"
 	"dibs/internal/board"
@@ -69,7 +71,9 @@ func newVisitor(t *testing.T, o board.Options) (*board.Board, *visitor) {
 // enter opens the board by its link.
 func (v *visitor) enter(b *board.Board) {
 	v.t.Helper()
-	resp, _ := v.ask("GET", strings.TrimPrefix(b.Link(v.server.URL), v.server.URL))
+	link := strings.TrimPrefix(b.Link(v.server.URL), v.server.URL)
+	v.ask("HEAD", link) // which uses nothing up
+	resp, _ := v.ask("GET", link)
 	cookies := resp.Cookies()
 	if resp.StatusCode != 200 || len(cookies) != 1 {
 		v.t.Fatalf("the link is answered with %s and the cookies %v", resp.Status, cookies)
@@ -189,6 +193,35 @@ func TestNoDaemon(t *testing.T) {
 			t.Errorf("%s does not say why: %s", path, body)
 		}
 	}
+}
+
+// TestSilentDaemon asks for a page while the daemon hears and does not answer.
+func TestSilentDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := board.New(board.Options{User: "maria", Daemon: client.Over("/silent/dibs.sock", func(context.Context) (net.Conn, error) {
+			here, there := net.Pipe()
+			go io.Copy(io.Discard, there)
+			return here, nil
+		})})
+		ask := func(path string, cookies ...*http.Cookie) *http.Response {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost"+path, nil)
+			for _, c := range cookies {
+				r.AddCookie(c)
+			}
+			w := httptest.NewRecorder()
+			b.Handler().ServeHTTP(w, r)
+			return w.Result()
+		}
+		cookie := ask(strings.TrimPrefix(b.Link("http://localhost"), "http://localhost")).Cookies()[0]
+		for _, path := range []string{"/health", "/agents", "/charts", "/tasks/2f835e81-2bbb-81b6-9700-e18108a40b1f"} {
+			began := time.Now()
+			resp := ask(path, cookie)
+			body, _ := io.ReadAll(resp.Body)
+			if took := time.Since(began); resp.StatusCode != 502 || took > 10*time.Second || !strings.Contains(string(body), "the daemon takes too long to answer") {
+				t.Errorf("%s is answered with %s after %v: %s", path, resp.Status, took, body)
+			}
+		}
+	})
 }
 
 // TestNothingInline looks for code and styles in the pages that the policy would forbid.

@@ -42,8 +42,10 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if file, err := program(); err == nil && built.Load() {
-		os.RemoveAll(filepath.Dir(file))
+	if built.Load() {
+		if file, err := program(); err == nil {
+			os.RemoveAll(filepath.Dir(file))
+		}
 	}
 	closeBrowser()
 	os.Exit(code)

@@ -3,6 +3,7 @@ package board
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,6 +40,32 @@ func (b *Board) page(view, title string, g glance, body any) page {
 	return page{view, title, g.Place, g.Now, g.Health, b.ReadOnly, b.User, body}
 }
 
+// How long a page waits for the daemon, and an action: a claim takes a settle wait.
+const (
+	pageAtMost   = 5 * time.Second
+	actionAtMost = 45 * time.Second
+)
+
+// patient bounds how long requests wait for the daemon, but for the stream.
+func patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/live" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		limit := pageAtMost
+		if r.Method == http.MethodPost {
+			limit = actionAtMost
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errors.New("the daemon takes too long to answer"))
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// gone reports whether nobody waits for the answer any more.
+func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
+
 // say answers with a page that has something to say, and nothing else; to who is let in,
 // with a way back.
 func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
@@ -51,7 +78,7 @@ func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
 
 // refuse says why the daemon did not do or tell something.
 func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title string, err error) {
-	if r.Context().Err() != nil {
+	if gone(r) {
 		return
 	}
 	status, said := http.StatusBadGateway, err.Error()
