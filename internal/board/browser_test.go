@@ -69,6 +69,18 @@ func TestCardsMove(t *testing.T) {
 	c.calm()
 }
 
+// TestDemoIsShown looks on while the demo runs: agents work, and one loses a claim to a
+// person.
+func TestDemoIsShown(t *testing.T) {
+	needsBrowser(t)
+	c := newChrome(t)
+	c.do(chromedp.Navigate(demo(t)))
+	c.until(`Number(document.querySelector('.column[data-status=COMPLETED] .count')?.textContent) >= 5`)
+	c.until(`document.querySelector('#rail').textContent.includes('claim lost')`)
+	c.until(columnOf("Backfill account time zones") + ` === 'CANCELLED'`)
+	c.calm()
+}
+
 // press clicks on what a selector finds in the dialog.
 func (c *chrome) press(selector string) {
 	c.t.Helper()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,13 +179,40 @@ func (m *mesh) kill() {
 // until waits, a bounded number of times, for something that another process does.
 func (m *mesh) until(what string, done func() bool) {
 	m.t.Helper()
+	until(m.t, what, done)
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
 	for range 1200 {
 		if done() {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	m.t.Fatalf("%s: not within a minute", what)
+	t.Fatalf("%s: not within a minute", what)
+}
+
+// demo runs dibs demo and returns the link to its board.
+func demo(t *testing.T) string {
+	t.Helper()
+	built.Store(true)
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := exec.Command(file, "demo", "--board"), new(lines)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	link := regexp.MustCompile(`in the browser: (http://\S+)`)
+	until(t, "a link to the demo's board", func() bool { return link.MatchString(out.String()) })
+	return link.FindStringSubmatch(out.String())[1]
 }
 
 // claim has an agent claim the next task, or that one.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"syscall"
 	"testing"
 
 	"dibs/internal/api"
@@ -54,32 +51,11 @@ func TestShots(t *testing.T) {
 	c.take("task")
 
 	// The demo, when much of it is done.
-	demo := m.demo()
+	demo := demo(t)
 	c.do(chromedp.Navigate(demo))
 	c.until(`Number(document.querySelector('.column[data-status=COMPLETED] .count')?.textContent) >= 7`)
 	c.until(`Number(document.querySelector('.column[data-status=IN_PROGRESS] .count')?.textContent) >= 2`)
 	c.take("demo")
-}
-
-// demo runs dibs demo and returns the link to its board.
-func (m *mesh) demo() string {
-	m.t.Helper()
-	file, err := program()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	cmd, out := exec.Command(file, "demo", "--board"), new(lines)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	m.t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-	})
-	link := regexp.MustCompile(`in the browser: (http://\S+)`)
-	m.until("a link to the demo's board", func() bool { return link.MatchString(out.String()) })
-	return link.FindStringSubmatch(out.String())[1]
 }
 
 // take puts a picture of the page into the folder.
