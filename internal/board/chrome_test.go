@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
 )
 
@@ -122,9 +124,7 @@ func newChrome(t *testing.T) *chrome {
 		// What the policy forbids, and what is asked of others, is noted from the first line on.
 		_, err := page.AddScriptToEvaluateOnNewDocument(`
 			window.forbidden = [];
-			document.addEventListener('securitypolicyviolation', (e) => window.forbidden.push(e.violatedDirective + ' ' + e.blockedURI));
-			window.longTasks = [];
-			new PerformanceObserver((l) => { for (const e of l.getEntries()) window.longTasks.push(e.duration); }).observe({ type: 'longtask', buffered: true });`).Do(ctx)
+			document.addEventListener('securitypolicyviolation', (e) => window.forbidden.push(e.violatedDirective + ' ' + e.blockedURI));`).Do(ctx)
 		return err
 	}))
 	return c
@@ -210,6 +210,58 @@ func (c *chrome) calm() {
 		if !strings.HasPrefix(asked, origin+"/") {
 			c.t.Errorf("the page asked for %s", asked)
 		}
+	}
+}
+
+// busy notes the tasks of the page's main thread from now on. The function that it returns
+// ends that, and returns how much of the processor each took, in milliseconds: other than
+// how long it was, that does not depend on what else the machine does.
+func (c *chrome) busy() (done func() []float64) {
+	c.t.Helper()
+	type entry struct {
+		Name     string
+		Pid, Tid int
+		Thread   float64 `json:"tdur"` // microseconds
+	}
+	var entries []entry
+	complete := make(chan struct{})
+	ctx, cancel := context.WithCancel(c.ctx)
+	chromedp.ListenTarget(ctx, func(ev any) {
+		switch e := ev.(type) {
+		case *tracing.EventDataCollected:
+			for _, value := range e.Value {
+				var one entry
+				if json.Unmarshal(value, &one) == nil {
+					entries = append(entries, one)
+				}
+			}
+		case *tracing.EventTracingComplete:
+			close(complete)
+		}
+	})
+	c.do(tracing.Start().WithTraceConfig(&tracing.TraceConfig{IncludedCategories: []string{"disabled-by-default-devtools.timeline", "blink.user_timing"}}))
+	return func() []float64 {
+		c.t.Helper()
+		defer cancel()
+		// Which thread it is, this tells.
+		c.do(chromedp.Evaluate(`performance.mark('the page of the test')`, nil), tracing.End())
+		select {
+		case <-complete:
+		case <-time.After(time.Minute):
+			c.t.Fatal("the browser does not hand over what it noted")
+		}
+		at := slices.IndexFunc(entries, func(e entry) bool { return e.Name == "the page of the test" })
+		if at < 0 {
+			c.t.Fatalf("the page is not among %d entries", len(entries))
+		}
+		var out []float64
+		for _, e := range entries {
+			if e.Name == "RunTask" && e.Pid == entries[at].Pid && e.Tid == entries[at].Tid {
+				out = append(out, e.Thread/1000)
+			}
+		}
+		slices.Sort(out)
+		return out
 	}
 }
 

@@ -77,7 +77,7 @@ const (
 	manyClaims = 200
 	mostNodes  = 3000     // elements of the page
 	mostHeap   = 60 << 20 // bytes of the modules, after a collection
-	mostBlock  = 400      // milliseconds that the page does not answer, once it is there
+	mostBlock  = 200      // milliseconds of the processor for one task of the page, while it does not answer
 )
 
 // TestManyTasks shows a large board, on which a lot happens.
@@ -111,10 +111,9 @@ func TestManyTasks(t *testing.T) {
 	c.open(m)
 	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=OPEN] .count').textContent === '%d'`, manyTasks-manyClaims))
 	c.until(fmt.Sprintf(`document.querySelector('.column[data-status=IN_PROGRESS] .count').textContent === '%d'`, manyClaims))
-	began := eval[[]float64](c, `window.longTasks`)
 
 	// Things happen while somebody scrolls and searches.
-	eval[bool](c, `(window.longTasks = [], true)`)
+	done := c.busy()
 	agents.Go(func() {
 		for range 40 {
 			held, err := m.client.Claim(t.Context(), api.ClaimRequest{Agent: "agent-x"}, "")
@@ -134,14 +133,18 @@ func TestManyTasks(t *testing.T) {
 	})()`)
 	agents.Wait()
 	c.until(`document.querySelector('.column[data-status=COMPLETED] .count').textContent === '40'`)
+	nodes := eval[int](c, `document.querySelectorAll('*').length`)
+	cards := eval[int](c, `document.querySelectorAll('.card').length`)
 	c.do(chromedp.SendKeys("#words", "99", chromedp.ByQuery))
 	c.until(`/ of \d+ tasks$/.test(document.querySelector('#found').textContent)`)
 
-	nodes := eval[int](c, `document.querySelectorAll('*').length`)
-	cards := eval[int](c, `document.querySelectorAll('.card').length`)
-	later := eval[[]float64](c, `window.longTasks`)
+	tasks := done()
+	if len(tasks) == 0 || tasks[len(tasks)-1] == 0 {
+		t.Fatalf("the browser noted %d tasks, and not how long they took", len(tasks))
+	}
+	longest := tasks[len(tasks)-1]
 	heap := eval[float64](c, `performance.memory.usedJSHeapSize`)
-	said, _ := json.Marshal(map[string]any{"nodes": nodes, "cards": cards, "heap MB": heap / (1 << 20), "long tasks at the beginning, ms": began, "later": later})
+	said, _ := json.Marshal(map[string]any{"nodes": nodes, "cards": cards, "heap MB": heap / (1 << 20), "longest tasks, ms of the processor": tasks[max(0, len(tasks)-5):]})
 	t.Logf("%s", said)
 	if nodes > mostNodes {
 		t.Errorf("the page has %d elements, want at most %d", nodes, mostNodes)
@@ -149,10 +152,8 @@ func TestManyTasks(t *testing.T) {
 	if heap > mostHeap {
 		t.Errorf("the page takes %.0f MB, want at most %d", heap/(1<<20), mostHeap>>20)
 	}
-	for _, ms := range later {
-		if ms > mostBlock {
-			t.Errorf("the page did not answer for %.0f ms, want at most %d", ms, mostBlock)
-		}
+	if longest > mostBlock {
+		t.Errorf("a task of the page took %.0f ms, want at most %d", longest, mostBlock)
 	}
 	c.calm()
 }

@@ -46,7 +46,7 @@ func TestShots(t *testing.T) {
 	c.size(1440, 860, "light")
 	c.visit("/")
 	c.until(columnOf("Fix login redirect loop on Safari"))
-	c.press(`.column[data-status=COMPLETED] .card:last-child .title`)
+	c.do(chromedp.Evaluate(`[...document.querySelectorAll('.card .title')].find((a) => a.textContent === 'Fix login redirect loop on Safari').click()`, nil))
 	c.until(`document.querySelector('dialog[open] .history')`)
 	c.take("task")
 

@@ -113,8 +113,13 @@ export function makeEvent() {
   return li;
 }
 
-// matches is what a search finds; the server does the same without script.
-export function matches(words, ...texts) {
-  const inside = texts.filter(Boolean).join('\n').toLowerCase();
-  return words.toLowerCase().split(/\s+/).every((word) => inside.includes(word));
+// matching says what a search for words finds, in the texts that an item has; the server
+// does the same without script.
+export function matching(words, texts) {
+  const all = words.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!all.length) return () => true;
+  return (item) => {
+    item.inside ??= texts(item).filter(Boolean).join('\n').toLowerCase();
+    return all.every((word) => item.inside.includes(word));
+  };
 }

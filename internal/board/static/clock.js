@@ -14,11 +14,11 @@ export function moment(ms) {
   return (at.toDateString() === new Date(now()).toDateString() ? hours : days).format(at);
 }
 
-// length writes how long something lasts, rounded up, in its largest units.
+// length writes about how long something lasts, in its largest units.
 export function length(ms) {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.ceil(seconds / 60);
+  const minutes = Math.round(seconds / 60);
   if (minutes < 60) return `${minutes} min`;
   const h = Math.floor(minutes / 60);
   if (h < 24) return minutes % 60 ? `${h} h ${minutes % 60} min` : `${h} h`;

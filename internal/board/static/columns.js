@@ -2,7 +2,7 @@
 
 import * as live from './live.js';
 import { Windowed } from './windowed.js';
-import { makeCard, showCard, shape, tick, makeEvent, showEvent, matches } from './card.js';
+import { makeCard, showCard, shape, tick, makeEvent, showEvent, matching } from './card.js';
 
 const cards = new Map();
 const columns = new Map();
@@ -29,21 +29,22 @@ class Column {
     section.querySelector('.more')?.remove();
     const style = getComputedStyle(section);
     this.sizes = Object.fromEntries(['edge', 'title', 'line', 'bar', 'between'].map((part) => [part, parseFloat(style.getPropertyValue('--high-' + part))]));
-    this.view = new Windowed(section.querySelector('.scroll'), list, { height: (c) => this.height(c), gap: this.sizes.between, make: makeCard, update: showCard });
+    this.view = new Windowed(section.querySelector('.scroll'), list, { height: (c, room) => this.height(c, room), gap: this.sizes.between, make: makeCard, update: showCard });
   }
 
   // height is how high a card is: that of the lines that it has.
-  height(c) {
+  height(c, room) {
     const { edge, title, line, bar, between } = this.sizes;
-    const room = this.view.width / this.view.unit() - 1.6; // what is left of it inside, and a little less
     const lines = shape(c);
-    return edge + title * (lines.brief || wide(c) <= room ? 1 : 2) + line * (1 + lines.who + lines.more) + bar * lines.bar + between;
+    const inside = room - 1.52; // its edges take 1.5
+    return edge + title * (lines.brief || wide(c) <= inside ? 1 : 2) + line * (1 + lines.who + lines.more) + bar * lines.bar + between;
   }
 
   gather() {
+    const select = matching(words.value, (c) => [c.title, c.key, c.agent, c.priority, c.why, c.note]);
     this.items = [];
     for (const c of cards.values()) {
-      if (c.status === this.status && matches(words.value, c.title, c.key, c.agent, c.priority, c.why, c.note)) this.items.push(c);
+      if (c.status === this.status && select(c)) this.items.push(c);
     }
     this.items.sort((a, b) => (a.rank < b.rank ? -1 : a.rank > b.rank ? 1 : 0));
     this.section.querySelector('.count').textContent = this.items.length;

@@ -2,7 +2,7 @@
 
 import * as live from './live.js';
 import { Windowed } from './windowed.js';
-import { makeEvent, showEvent, matches } from './card.js';
+import { makeEvent, showEvent, matching } from './card.js';
 
 const most = 5000;
 let events = []; // the newest first
@@ -12,7 +12,8 @@ let view;
 
 function selected() {
   const { kind, agent, q } = form.elements;
-  return events.filter((e) => (!kind.value || kind.value === e.kind) && (!agent.value || agent.value === e.agent) && matches(q.value, e.title, e.agent, e.kind, e.text));
+  const select = matching(q.value, (e) => [e.title, e.agent, e.kind, e.text]);
+  return events.filter((e) => (!kind.value || kind.value === e.kind) && (!agent.value || agent.value === e.agent) && select(e));
 }
 
 function show() {

@@ -4,9 +4,10 @@
 const beyond = 4; // rows kept above and below what is seen
 
 export class Windowed {
-  // scroll is what scrolls, list the element for the rows; height(item) is how high a row
-  // is, in rem, with what is between it and the next; make(item) makes a row, and
-  // update(row, item) has it show another one, or the same one as it is now.
+  // scroll is what scrolls, list the element for the rows; height(item, room) is how high
+  // a row is in a list that is room wide, in rem, with the gap between it and the next;
+  // make(item) makes a row, and update(row, item) has it show another item, or the same
+  // one as it is now.
   constructor(scroll, list, { height, gap = 0, make, update }) {
     Object.assign(this, { scroll, list, height, gap, make, update, items: [], tops: new Float64Array(1), rows: new Map(), drawn: false, width: 0 });
     list.classList.add('windowed');
@@ -24,7 +25,8 @@ export class Windowed {
   // measure works out where rows begin, in rem.
   measure() {
     this.tops = new Float64Array(this.items.length + 1);
-    this.items.forEach((item, i) => { this.tops[i + 1] = this.tops[i] + this.height(item); });
+    const room = this.width / this.unit();
+    this.items.forEach((item, i) => { this.tops[i + 1] = this.tops[i] + this.height(item, room); });
   }
 
   resize() {
