@@ -2,6 +2,7 @@ package board_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/board"
 )
@@ -222,6 +224,47 @@ func TestSilentDaemon(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClusterIsShown looks at the health of a daemon that is a member of a cluster, also
+// while the cluster cannot be asked.
+func TestClusterIsShown(t *testing.T) {
+	asked := 0
+	daemon := http.NewServeMux()
+	daemon.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(api.Status{Cluster: &api.ClusterStatus{Name: "north", Etcd: []string{"http://etcd-1:2379"}}})
+	})
+	daemon.HandleFunc("GET /v1/cluster", func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 1 {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(503)
+			json.NewEncoder(w).Encode(api.Problem{Status: 503, Code: "arbiter_unavailable", Detail: "etcd cannot be reached"})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(api.Cluster{Members: []api.Member{
+			{Name: "north", Leader: true, Self: true, RequestsPerMinute: 12, Share: 90}, {Name: "<b>south", RequestsPerMinute: 3},
+		}})
+	})
+	server := httptest.NewServer(daemon)
+	t.Cleanup(server.Close)
+	b := board.New(board.Options{User: "maria", Daemon: client.Over("/cluster/dibs.sock", func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", server.Listener.Addr().String())
+	})})
+	pages := httptest.NewServer(b.Handler())
+	t.Cleanup(pages.Close)
+	v := &visitor{t: t, server: pages}
+	v.enter(b)
+	_, body := v.ask("GET", "/health")
+	for _, want := range []string{"http://etcd-1:2379", "<strong>north</strong> leader (this daemon)", "12 of 90 requests a minute", "&lt;b&gt;south", "3 requests a minute"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "etcd cannot be reached") {
+		t.Errorf("while the cluster cannot be asked, the page is %s: %s", resp.Status, body)
+	}
 }
 
 // TestNothingInline looks for code and styles in the pages that the policy would forbid.

@@ -226,7 +226,22 @@ func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
 		b.refuse(w, r, "health", "Health", err)
 		return
 	}
-	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.look(), status))
+	how := condition{Status: status}
+	if status.Cluster != nil {
+		// A cluster that cannot be asked is no reason to show nothing of the daemon.
+		cluster, err := b.Daemon.Cluster(r.Context())
+		if how.Members = cluster.Members; err != nil {
+			how.NoMembers = text(err.Error(), 2*maxLine)
+		}
+	}
+	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.look(), how))
+}
+
+// condition is how the daemon does, and the cluster that it is a member of, if it is.
+type condition struct {
+	api.Status
+	Members   []api.Member
+	NoMembers string // why they cannot be shown
 }
 
 // details is a task with all that is on record of it.
