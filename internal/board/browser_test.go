@@ -294,6 +294,8 @@ func TestKeyboard(t *testing.T) {
 	title := focus()
 	c.do(chromedp.KeyEvent(kb.Enter))
 	c.until(fmt.Sprintf(`document.querySelector('dialog[open] h1')?.textContent === %q`, title))
+	// Meanwhile the card that opened it is drawn anew.
+	c.do(chromedp.Evaluate(`document.querySelectorAll('.columns .title').forEach((a) => a.replaceWith(a.cloneNode(true)))`, nil))
 	c.do(chromedp.KeyEvent(kb.Escape))
 	c.until(`!document.querySelector('dialog[open]')`)
 	c.until(fmt.Sprintf(`document.activeElement.textContent === %q`, title)) // back where it was

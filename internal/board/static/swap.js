@@ -45,6 +45,7 @@ export async function refresh(selector, url) {
 
 let shown = ''; // the address of what the dialog shows
 let wanted = null; // what it is to show as soon as that is there
+let opener = ''; // where the link leads that opened it
 
 function leave() {
   wanted = null;
@@ -92,6 +93,7 @@ export function begin() {
     if (link.dataset.dialog === undefined && !dialog.contains(link)) return;
     if (link.target === '_blank' || link.origin !== location.origin) return;
     e.preventDefault();
+    if (!dialog.open) opener = link.getAttribute('href');
     show(link.pathname + link.search);
   });
   document.addEventListener('submit', (e) => {
@@ -102,5 +104,11 @@ export function begin() {
   });
   dialog.addEventListener('click', (e) => { if (e.target === dialog) leave(); });
   dialog.addEventListener('cancel', () => { wanted = null; });
-  dialog.addEventListener('close', () => { if (!dialog.open && !wanted) { shown = ''; body.replaceChildren(); } });
+  dialog.addEventListener('close', () => {
+    if (dialog.open || wanted) return;
+    shown = '';
+    body.replaceChildren();
+    // The link that opened it may have been drawn anew, and has not the focus again then.
+    if (document.activeElement === document.body) document.querySelector(`main a[href="${CSS.escape(opener)}"]`)?.focus({ preventScroll: true });
+  });
 }
