@@ -81,8 +81,12 @@ var allowed = map[string][]string{
 	},
 	"internal/trial": {"config", "internal/daemon", "internal/emulator", "internal/ownfile"},
 	"internal/demo": {
-		"config", "internal/api", "internal/api/client", "internal/claim", "internal/emulator", "internal/task", "internal/trial",
+		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/emulator", "internal/task", "internal/trial",
 	},
+
+	"internal/board":       {"internal/api", "internal/api/client", "internal/board/chart", "internal/claim", "internal/feed", "internal/task"},
+	"internal/board/chart": {},
+
 	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/task"},
 	"internal/hook":     {},
 	"internal/connect":  {},
@@ -90,7 +94,7 @@ var allowed = map[string][]string{
 	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/inbox", "internal/task"},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
-		"config", "internal/api", "internal/api/client", "internal/claim", "internal/connect", "internal/daemon", "internal/demo",
+		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/connect", "internal/daemon", "internal/demo",
 		"internal/doctor", "internal/emulator", "internal/hook", "internal/mcp", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 		"packaging",
 	},

@@ -91,6 +91,7 @@ type Offered struct {
 type AcceptRequest struct {
 	Agent          string `json:"agent" minLength:"1" doc:"Who accepts"`
 	TimeoutMinutes int    `json:"timeout_minutes,omitempty" minimum:"1" maximum:"525600" doc:"How long the lease lasts; without it, as the task or the daemon says"`
+	Note           string `json:"note,omitempty" doc:"For the record: who accepts in the agent's place, say"`
 }
 
 // DeclineRequest gives a task back that is offered to an agent.

@@ -63,6 +63,11 @@ type ReopenRequest struct {
 	Note  string `json:"note,omitempty" doc:"Why"`
 }
 
+// SweepRequest asks for tasks whose claim is stale to be reopened.
+type SweepRequest struct {
+	Note string `json:"note,omitempty" doc:"Why, or who asks, for the record"`
+}
+
 // Reopened answers a ReopenRequest.
 type Reopened struct {
 	Task TaskRef     `json:"task"`

@@ -40,6 +40,8 @@ type Request struct {
 	UID int
 	// Keeper, if its process is one, keeps the claim alive.
 	Keeper alive.Keeper
+	// Note is for the record, if the claim is granted.
+	Note string
 }
 
 // Ref names a claim: by its id, by its task's id, or, if Claim is empty, as the

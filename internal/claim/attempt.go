@@ -38,6 +38,9 @@ type Request struct {
 	// Limit is how many tasks the agent may have at a time, 0 for any number; nil means
 	// Policy.MaxPerAgent.
 	Limit *int
+	// Note is for the record, if the claim is granted: who asked for it in the agent's
+	// place, say.
+	Note string
 }
 
 // attempt is one run of the protocol, from the reservation to a verdict.
@@ -47,6 +50,7 @@ type attempt struct {
 	keep     bool
 	quiet    bool
 	unwanted func(task.Task) string
+	note     string
 	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
@@ -78,7 +82,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	c.keep(cl)
-	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted}
+	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, note: r.Note}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Detail: "gave up waiting for its turn on the task; try again", Err: err}, false)
@@ -265,11 +269,14 @@ func (a *attempt) overruling(t task.Task) *Denied {
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.event(KindGranted, a.store.Now())
-	granted.Remote, granted.Settings = true, a.Settings().String()
+	granted.Remote, granted.Settings, granted.Detail = true, a.Settings().String(), a.note
 	events := []Event{granted}
 	if a.cl.Former != "" {
 		events[0].Holder = a.cl.Former
 		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
+		if a.note != "" {
+			events[0].Detail += "; " + a.note
+		}
 		over := a.cl.event(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		if a.stale {

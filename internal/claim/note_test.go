@@ -8,6 +8,8 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/task"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The note says what became of the task, in the write that sets the status.
@@ -37,6 +39,33 @@ func TestNote(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who asked for a claim or a sweep in the place of others is in the record.
+func TestWhoAskedIsRecorded(t *testing.T) {
+	inWorld(t, staleTask(), func(w *world) {
+		d := w.daemon("a")
+		_, swept, err := d.SweepFor(w.ctx, page, "swept by Maria")
+		if w.ok(err); !swept {
+			t.Fatal("not swept")
+		}
+		_, err = d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: w.Page(page), Note: "accepted by Maria"})
+		w.ok(err)
+		time.Sleep(2 * time.Hour)
+		_, err = d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: w.Page(page), Note: "accepted by Tom"})
+		w.ok(err)
+		details := map[claim.Kind][]string{}
+		for _, e := range d.Ledger.Events() {
+			details[e.Kind] = append(details[e.Kind], e.Detail)
+		}
+		if got := details[claim.KindSwept]; len(got) != 1 || !strings.Contains(got[0], "; swept by Maria; ") {
+			t.Errorf("the sweep says %q", got)
+		}
+		want := []string{"accepted by Maria", "overrides the stale claim of Sandman; accepted by Tom"}
+		if diff := cmp.Diff(want, details[claim.KindGranted]); diff != "" {
+			t.Errorf("what was granted (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // The next agent finds why the task is open again; what it says itself takes its place.

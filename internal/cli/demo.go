@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	var keep bool
+	var keep, board bool
 	var machines int
 	var etcd string
 	cmd := &cobra.Command{
@@ -17,8 +17,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "See two agents and a person share a board, without an account",
 		Long: "Run a Notion-compatible server with some twenty tasks, a daemon, and two agents that claim and\n" +
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
-			"machine is touched, and no configuration is read. Exit code 1: a task was granted twice, or a\n" +
-			"log entry is missing or doubled.\n\n" +
+			"machine is touched, and no configuration is read. A link shows all of it in the browser. Exit code 1:\n" +
+			"a task was granted twice, or a log entry is missing or doubled.\n\n" +
 			"With --machines there are several daemons, each with two agents, as on machines of their own\n" +
 			"that form a cluster. One of them is killed on the way, and started again. An etcd is started for\n" +
 			"that, if the program is installed, and ends with the demo; --etcd names one that runs.",
@@ -36,7 +36,7 @@ func (a *app) demoCommand() *cobra.Command {
 				return err
 			}
 			return demo.Run(cmd.Context(), demo.Options{
-				JSON: a.json, Keep: keep, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
+				JSON: a.json, Keep: keep, Board: board, Version: thisBuild().Version, Out: a.stdout, Err: a.stderr,
 				Machines: machines, Program: program, Etcd: etcd,
 			})
 		},
@@ -44,5 +44,6 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave daemon and server running, and say how to try claims by hand")
 	cmd.Flags().IntVar(&machines, "machines", 1, "how many daemons there are, which form a cluster")
 	cmd.Flags().StringVar(&etcd, "etcd", "", "the `URL` of an etcd that decides between them (default: one is started)")
+	cmd.Flags().BoolVar(&board, "board", false, "keep the board in the browser open until it is stopped")
 	return cmd
 }

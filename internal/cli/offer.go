@@ -41,12 +41,14 @@ func (a *app) offerCommand() *cobra.Command {
 }
 
 func (a *app) acceptCommand() *cobra.Command {
+	var note string
 	return a.handCommand("accept", "Claim a task that is offered",
 		"Claim a task that is offered to the agent, or assigned to it. Prints the claim, or the denial, as JSON\n"+
-			"on stdout. Exit code 3: not claimed.", nil,
+			"on stdout. Exit code 3: not claimed.",
+		func(cmd *cobra.Command) { cmd.Flags().StringVar(&note, "note", "", "a `text` for the record") },
 		func(cmd *cobra.Command, h hand) error {
 			a.document = true
-			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent}, h.key)
+			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, h.key)
 			if err != nil {
 				return denial(err)
 			}

@@ -129,6 +129,7 @@ func (a *app) root() *cobra.Command {
 		a.agentsCommand(),
 		a.historyCommand(),
 		a.whoamiCommand(),
+		a.boardCommand(),
 		a.eventsCommand(),
 		a.logCommand(),
 		a.clusterCommand(),

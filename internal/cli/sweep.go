@@ -10,6 +10,7 @@ import (
 )
 
 func (a *app) sweepCommand() *cobra.Command {
+	var note string
 	var requestID key
 	cmd := &cobra.Command{
 		Use:               "sweep",
@@ -25,7 +26,7 @@ func (a *app) sweepCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := daemon.Sweep(cmd.Context(), requestID.value)
+			done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: note}, requestID.value)
 			if err != nil {
 				return err
 			}
@@ -44,6 +45,7 @@ func (a *app) sweepCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().StringVar(&note, "note", "", "why, or who asks, a `text` for the record")
 	requestID.add(cmd)
 	return cmd
 }

@@ -26,7 +26,7 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 	}
 	for key, job := range map[string]func(context.Context) error{
 		"sweep": func(ctx context.Context) error {
-			swept, err := d.broker.Sweep(ctx)
+			swept, err := d.broker.Sweep(ctx, "")
 			for _, s := range swept {
 				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
 			}

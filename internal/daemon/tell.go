@@ -34,8 +34,8 @@ func (d *Daemon) tellLoop(ctx context.Context) {
 
 // tell compares every task that has changed with what agents were told of it last, and
 // adds the difference to the feed. It passes over tasks that the protocol is at work on,
-// and returns busy if there are any. The very first time it adds nothing to the feed: the
-// tasks were like that before the daemon came.
+// and returns busy if there are any. The very first time it only takes note of tasks: they
+// were like that before the daemon came.
 func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 	if !d.mirror.Listed() {
 		return false, nil // only with the whole board is it known what has changed
@@ -72,11 +72,13 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 			}
 		}
 	}
-	if !d.begun {
-		err = d.journal.Begin(ctx)
-		d.begun = err == nil
+	if d.begun {
+		return busy, nil
 	}
-	return busy, err
+	if err := d.journal.Begin(ctx); err != nil {
+		return busy, err
+	}
+	return d.tell(ctx) // of what became of tasks after they were taken note of
 }
 
 // warnLoop warns agents whose leases are about to end.

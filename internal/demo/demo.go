@@ -25,8 +25,9 @@ import (
 type Options struct {
 	// JSON prints the summary as one JSON document on Out, and what happens on Err.
 	JSON bool
-	// Keep leaves daemon and server running until the context ends.
-	Keep bool
+	// Keep leaves daemon and server running until the context ends, and Board does so
+	// for the board in the browser.
+	Keep, Board bool
 	// Machines, if greater than one, is how many daemons there are, each a process as on a
 	// machine of its own. Program is the dibs that they run, and Etcd the URL of what decides
 	// between them; empty starts one.
@@ -74,6 +75,7 @@ type demo struct {
 	config config.Config
 	client *client.Client
 	print  *printer
+	link   func() string // the link that opens the board in the browser
 	began  time.Time
 
 	mu       sync.Mutex
@@ -120,6 +122,12 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	link, closed, err := d.show(ctx)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	d.print.line("demo", "watch it in the browser: %s", link)
 	if err := d.play(ctx); err != nil {
 		return err
 	}
@@ -131,7 +139,22 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Keep {
 		return d.keep(ctx)
 	}
+	d.bye(ctx)
 	return nil
+}
+
+// bye ends with the board in the browser, which may be kept open.
+func (d *demo) bye(ctx context.Context) {
+	w := d.Out
+	if d.JSON {
+		w = d.Err
+	}
+	if !d.Board {
+		fmt.Fprintf(w, "\nThe board in the browser was at %s, and closes with the demo.\nTo keep it open: dibs demo --board\n", d.link())
+		return
+	}
+	fmt.Fprintf(w, "\nThe board in the browser, until you press Ctrl-C: %s\n", d.link())
+	<-ctx.Done()
 }
 
 // play has the agents work until nothing is ready.
@@ -201,7 +224,8 @@ The daemon and the board go on until you press Ctrl-C. In another terminal:
   curl --unix-socket %[1]s http://dibs/v1/status
 
 The board speaks Notion's API at %s (token %s).
-`, socket, d.url, d.notion.Token())
+In the browser it is at %s
+`, socket, d.url, d.notion.Token(), d.link())
 	<-ctx.Done()
 	return nil
 }

@@ -80,7 +80,8 @@ func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.
 // tasks that depend on these. Tasks on which the protocol's business here is
 // not settled are left for later.
 //
-// Until Begin is called, the tasks are only taken note of.
+// Until Begin is called, tasks are only taken note of: once each, so that what becomes of
+// them afterwards is told as soon as the feed has begun.
 func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more bool, err error) {
 	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		more = false
@@ -99,8 +100,9 @@ func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more b
 // metaFeed is the key under which it is kept that the feed has begun.
 const metaFeed = "feed.begun"
 
-// Begin ends the time in which tasks are taken note of without telling anybody:
-// what the mirror holds by now was there before.
+// Begin ends the time in which tasks are taken note of without telling anybody: what the
+// mirror held before was there before. What the protocol did meanwhile was told, and what
+// else became of tasks that had been taken note of is Untold.
 func (j *Journal) Begin(ctx context.Context) error { return j.SetMeta(ctx, metaFeed, "yes") }
 
 // Begun reports whether Begin was called, by an earlier process perhaps.
@@ -132,6 +134,15 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 	if err != nil {
 		return false, err
 	}
+	var begun bool
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?)", metaFeed).Scan(&begun)
+	if err != nil {
+		return false, err
+	}
+	noted := before != nil
+	if !begun && noted && len(record) == 0 {
+		return false, nil // until the feed begins
+	}
 	var after *feed.State
 	settled := false
 	// What was recorded without Notion says nothing of the page.
@@ -140,13 +151,16 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 			return false, err
 		}
 	}
-	var begun bool
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?)", metaFeed).Scan(&begun)
-	if err != nil {
-		return false, err
+	if !begun && !noted && after != nil && len(record) > 0 {
+		// What the protocol does is news, although the feed has yet to begin.
+		was, err := stateOf(ctx, tx, after.Unclaimed().Task)
+		if err != nil {
+			return false, err
+		}
+		before = &was
 	}
 	news := after
-	if !begun || !settled {
+	if !settled || !begun && before == nil {
 		news = nil
 	}
 	events := feed.Tell(before, news, record...)
@@ -164,7 +178,7 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 		return false, err
 	}
 	switch {
-	case !settled && (begun || after == nil):
+	case !settled && (begun || noted || after == nil):
 		return false, nil
 	case !settled:
 		// What comes of the claim will be news.

@@ -122,6 +122,43 @@ func TestFeedBeginsInAClaim(t *testing.T) {
 	}
 }
 
+// TestFeedBeginsAmongClaims begins while agents have been at work for a while: what they
+// did is news, whether or not their tasks were taken note of by then.
+func TestFeedBeginsAmongClaims(t *testing.T) {
+	b := &board{TB: t, Journal: newJournal(t)}
+	b.put(open1("a"), open1("b"), open1("c"), open1("d"))
+	_, err := b.Journal.Tell(t.Context(), t0, []task.ID{"a", "b"})
+	do(t, err)
+	hold := func(id task.ID) claim.Claim {
+		c := attempt("Sandman", id, t0)
+		reserve(t, b.Journal, c, t0)
+		b.put(shows(c))
+		c = held(c, t0)
+		save(t, b.Journal, c, remote(c, claim.KindGranted))
+		return c
+	}
+	hold("a")
+	b.wants("claimed a Sandman") // it was taken note of
+	c := hold("c")
+	b.wants("claimed c Sandman") // it was not
+	done := shows(c)
+	done.Status, done.Token = task.Completed, "done "+string(c.ID)
+	b.put(done)
+	save(t, b.Journal, ended(c, claim.EndCompleted, t0), remote(c, claim.KindCompleted))
+	b.wants("completed c Sandman")
+
+	renamed := open1("b")
+	renamed.Title = "Another title"
+	b.put(renamed) // by a person
+	b.tell()
+	b.wants()
+	do(t, b.Begin(t.Context()))
+	b.tell()
+	b.wants("edited b ")
+	b.tell()
+	b.wants()
+}
+
 func TestFeedOfAClaim(t *testing.T) {
 	b := newBoard(t, open1("a"))
 	c := attempt("Sandman", "a", t0)

@@ -148,8 +148,11 @@ func (b *Broker) Reopen(ctx context.Context, r broker.Reopening) (broker.Reopene
 	return answer[broker.Reopened](ctx, b, "Reopen", r)
 }
 
-func (b *Broker) Sweep(ctx context.Context) ([]api.Swept, error) {
-	return answer[[]api.Swept](ctx, b, "Sweep")
+func (b *Broker) Sweep(ctx context.Context, note string) ([]api.Swept, error) {
+	if note == "" {
+		return answer[[]api.Swept](ctx, b, "Sweep") // as nearly all are
+	}
+	return answer[[]api.Swept](ctx, b, "Sweep", note)
 }
 
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {

@@ -120,7 +120,15 @@ func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest,
 
 // Sweep puts tasks whose claim is stale back to OPEN.
 func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
-	return ask[api.Sweep](ctx, c, request{method: http.MethodPost, path: "/v1/sweep", key: key})
+	return c.SweepFor(ctx, api.SweepRequest{}, key)
+}
+
+// SweepFor is Sweep with a note for the record.
+func (c *Client) SweepFor(ctx context.Context, body api.SweepRequest, key string) (api.Sweep, error) {
+	if body == (api.SweepRequest{}) {
+		return ask[api.Sweep](ctx, c, request{method: http.MethodPost, path: "/v1/sweep", key: key})
+	}
+	return ask[api.Sweep](ctx, c, post("/v1/sweep", body, key))
 }
 
 // Sync brings the daemon's copy of the tasks up to date.

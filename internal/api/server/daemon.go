@@ -37,10 +37,11 @@ func (s *Server) daemonRoutes(o operations) {
 	}, s.logEntries)
 }
 
-func (s *Server) sweep(ctx context.Context, _ *struct {
-	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+func (s *Server) sweep(ctx context.Context, in *struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *api.SweepRequest
 }) (*sweepOutput, error) {
-	swept, err := s.broker.Sweep(ctx)
+	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note)
 	if err != nil {
 		return nil, err
 	}

@@ -222,7 +222,7 @@ func (s *Server) accept(ctx context.Context, in *handInput[api.AcceptRequest]) (
 	if err != nil {
 		return nil, err
 	}
-	r := broker.Request{Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Key: in.Key}
+	r := broker.Request{Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Key: in.Key, Note: in.Body.Note}
 	if in.Key != "" {
 		r.UID = caller(ctx)
 	}

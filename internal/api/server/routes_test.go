@@ -284,6 +284,11 @@ func TestRoutes(t *testing.T) {
 			status: 201, want: heldJSON,
 		},
 		{
+			name: "accept for another", method: "POST", path: "/v1/tasks/" + string(taskID) + "/accept", body: `{"agent":"Sandman","note":"by Maria"}`,
+			calls:  []apitest.Call{allowed("Sandman"), {Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Task: taskID, Note: "by Maria"}}, Result: held()}},
+			status: 201, want: heldJSON,
+		},
+		{
 			name: "decline", method: "POST", path: "/v1/tasks/" + string(taskID) + "/decline", body: `{"agent":"Sandman","reason":"no time"}`,
 			calls:  []apitest.Call{allowed("Sandman"), {Method: "Decline", Args: []any{"Sandman", taskID, "no time"}, Result: owed}},
 			status: 202, want: `{"task":` + refJSON + `,"detail":"Notion is down"}`,
@@ -443,6 +448,11 @@ func TestRoutes(t *testing.T) {
 			name: "sweep", method: "POST", path: "/v1/sweep",
 			calls:  []apitest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
 			status: 200, want: `{"swept":[{"task":"11111111-2222-3333-4444-555555555555","title":"Write","former":"Oracle"}]}`,
+		},
+		{
+			name: "sweep for somebody", method: "POST", path: "/v1/sweep", body: `{"note":"by Maria"}`,
+			calls:  []apitest.Call{{Method: "Sweep", Args: []any{"by Maria"}, Result: []api.Swept{}}},
+			status: 200, want: `{"swept":[]}`,
 		},
 		{
 			name: "sync", method: "POST", path: "/v1/sync",

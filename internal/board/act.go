@@ -1,0 +1,179 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+)
+
+// action is something that a person may do to a task.
+type action struct {
+	Verb   string // in the address
+	Name   string // on the button
+	Asks   string // what is to be confirmed
+	Done   string // what a page says afterwards
+	Reason bool   // it is asked why
+	Strong bool   // it takes something away from somebody
+}
+
+var actions = map[string]action{
+	"release": {"release", "Release", "Take the task from %s and open it to all? What that agent works on now is no longer its own; it is told so.", "The task was released.", true, true},
+	"reopen":  {"reopen", "Reopen", "Put the task back to OPEN, for anybody to claim?", "The task is open again.", true, false},
+	"accept":  {"accept", "Accept", "Accept the offer for %s? The claim is that agent's, from now on.", "The offer was accepted.", false, false},
+	"decline": {"decline", "Decline", "Decline the offer in the place of %s? The task is open to all again, and who offered it is told.", "The offer was declined.", true, true},
+}
+
+// actions are what may be done to a task as it is.
+func (b *Board) actions(t api.Task) []action {
+	if b.ReadOnly || t.Trashed {
+		return nil
+	}
+	var out []action
+	switch {
+	case t.ClaimID != "":
+		out = append(out, actions["release"])
+	case t.Offer != nil:
+		out = append(out, actions["accept"], actions["decline"])
+	}
+	switch t.Status {
+	case task.Blocked, task.Failed, task.Review, task.Completed, task.Cancelled:
+		out = append(out, actions["reopen"])
+	}
+	return out
+}
+
+// question is a form that asks before something is done.
+type question struct {
+	action
+	Task    card
+	Text    string
+	Key     string // of the request, so that sent twice it is done once
+	Said    string // what the reason was, if it is asked again
+	Problem string // why it could not be done
+}
+
+// asked finds the task and the action that a request is about.
+func (b *Board) asked(w http.ResponseWriter, r *http.Request) (api.Task, action, bool) {
+	id, err := task.ParseTaskID(r.PathValue("id"))
+	a, known := actions[r.PathValue("action")]
+	if err != nil || !known {
+		b.say(w, http.StatusNotFound, "There is no such thing to do", "A task can be released or reopened, and an offer accepted or declined.")
+		return api.Task{}, a, false
+	}
+	t, err := b.Daemon.Task(r.Context(), id)
+	if err != nil {
+		b.refuse(w, r, "task", a.Name, err)
+		return api.Task{}, a, false
+	}
+	return t, a, true
+}
+
+func (b *Board) confirm(w http.ResponseWriter, r *http.Request) {
+	t, a, ok := b.asked(w, r)
+	if ok {
+		b.ask(w, http.StatusOK, t, question{action: a})
+	}
+}
+
+func (b *Board) ask(w http.ResponseWriter, status int, t api.Task, q question) {
+	q.Task, q.Key = cardOf(t), cmp.Or(q.Key, rand.Text())
+	whose := q.Task.Agent
+	if t.Offer != nil {
+		whose = q.Task.OfferedTo
+	}
+	q.Text = q.Asks
+	if q.Verb != "reopen" {
+		q.Text = fmt.Sprintf(q.Asks, cmp.Or(whose, "its agent"))
+	}
+	render(w, status, "confirm.html", b.page("task", q.Name, b.state.look(), q))
+}
+
+func (b *Board) act(w http.ResponseWriter, r *http.Request) {
+	t, a, ok := b.asked(w, r)
+	if !ok {
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		b.say(w, http.StatusBadRequest, "The form could not be read", "Go back and try again.")
+		return
+	}
+	q := question{action: a, Said: text(r.PostForm.Get("reason"), maxLine), Key: r.PostForm.Get("key")}
+	if api.ValidateKey(q.Key) != nil {
+		q.Key = ""
+	}
+	// What is done is done to the claim or the offer that the person saw.
+	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim")); err != nil {
+		if gone(r) {
+			return
+		}
+		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
+		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "error", err)
+		b.ask(w, http.StatusConflict, t, q)
+		return
+	}
+	b.Log.Info("done on the board", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "agent", cmp.Or(t.Agent, t.AssignedTo), "reason", q.Said)
+	b.follower.mark(t.ID)
+	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
+}
+
+func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) error {
+	why := b.signed(q.Said)
+	var err error
+	switch q.Verb {
+	case "release":
+		if claim == "" || claim != string(t.ClaimID) {
+			return errors.New("the claim that this was about is over: nothing was done; look at the task as it is now")
+		}
+		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{Reason: why}, q.Key)
+	case "reopen":
+		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why}, q.Key)
+	case "accept", "decline":
+		if t.Offer == nil || t.Offer.To != claim {
+			return fmt.Errorf("the offer to %s is no longer there: it was answered, or taken back", claim)
+		}
+		if q.Verb == "accept" {
+			_, err = b.Daemon.Accept(ctx, t.ID, api.AcceptRequest{Agent: claim, Note: "accepted " + b.signed("")}, q.Key)
+		} else {
+			_, err = b.Daemon.Decline(ctx, t.ID, api.DeclineRequest{Agent: claim, Reason: why}, q.Key)
+		}
+	}
+	return err
+}
+
+// signed is a reason, with who gave it.
+func (b *Board) signed(reason string) string {
+	if reason == "" {
+		return fmt.Sprintf("by %s on the board", b.User)
+	}
+	return fmt.Sprintf("%s (%s on the board)", reason, b.User)
+}
+
+func (b *Board) confirmSweep(w http.ResponseWriter, r *http.Request) {
+	render(w, http.StatusOK, "sweep.html", b.page("health", "Sweep", b.state.look(), question{Key: rand.Text()}))
+}
+
+func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
+	key := r.PostFormValue("key")
+	if api.ValidateKey(key) != nil {
+		key = ""
+	}
+	done, err := b.Daemon.SweepFor(r.Context(), api.SweepRequest{Note: "swept " + b.signed("")}, key)
+	if err != nil {
+		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", "sweep", "error", err)
+		b.refuse(w, r, "health", "Sweep", err)
+		return
+	}
+	b.Log.Info("done on the board", "user", b.User, "action", "sweep", "swept", len(done.Swept))
+	var swept []card
+	for _, s := range done.Swept {
+		b.follower.mark(s.Task)
+		swept = append(swept, card{ID: s.Task, Title: cmp.Or(text(s.Title, maxTitle), "Untitled"), Agent: text(cmp.Or(s.Agent, s.Former), 80)})
+	}
+	render(w, http.StatusOK, "swept.html", b.page("health", "Sweep", b.state.look(), swept))
+}

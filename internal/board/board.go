@@ -1,0 +1,131 @@
+// Package board serves the page in the browser: who works on what, until when, what waits
+// and why, what just happened, and how it goes. It is a client of the daemon's socket like
+// any other, keeps nothing, and asks nobody but the daemon.
+//
+// One loop follows the daemon (follow.go) and keeps what pages show (state.go). Pages are
+// written by html/template; the modules in static only keep what is seen up to date.
+// Nobody is let in without the cookie that a one-time link gives (door.go).
+package board
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"dibs/internal/api/client"
+)
+
+// Options says what a board shows, and to whom.
+type Options struct {
+	// Daemon is asked for everything.
+	Daemon *client.Client
+	// User is in whose name things are done on the board. It is said with each of them.
+	User string
+	// ReadOnly leaves out all that changes something.
+	ReadOnly bool
+	// Hosts are names that requests may be for, beside localhost and addresses.
+	Hosts []string
+	// Log gets what people do on the board; nil discards it.
+	Log *slog.Logger
+	// Entered, if set, is called whenever a link was used, with none of it left: Link
+	// gives the next one. It must not block.
+	Entered func()
+}
+
+// Board is a page for people. It is safe for concurrent use.
+type Board struct {
+	Options
+	state *state
+	// follower is the one that Follow has follow the daemon.
+	follower *follower
+	door     *door
+	static   fs.FS
+	// streams are the readers of GET /live, of whom there are not more than maxStreams.
+	streams chan struct{}
+
+	stopOnce sync.Once
+	stopped  chan struct{}
+}
+
+// maxStreams is how many pages may be kept up to date at a time.
+const maxStreams = 100
+
+// New returns a board that shows nothing yet; Serve or Follow has it ask the daemon.
+func New(o Options) *Board {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Board{
+		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), door: newDoor(), static: staticFiles(),
+		streams: make(chan struct{}, maxStreams), stopped: make(chan struct{}),
+	}
+	b.follower = newFollower(b)
+	return b
+}
+
+// Serve follows the daemon and serves pages on l, which it closes, until ctx ends. That
+// is no error. It is called once.
+func (b *Board) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{
+		Handler: b.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(b.Log.Handler(), slog.LevelDebug),
+	}
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	loops.Go(func() { b.Follow(ctx) })
+	context.AfterFunc(ctx, func() {
+		b.stop()
+		server.Close()
+	})
+	err := server.Serve(l)
+	cancel()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// stop ends the streams.
+func (b *Board) stop() { b.stopOnce.Do(func() { close(b.stopped) }) }
+
+// Link returns the link that opens the board served at base, such as
+// http://127.0.0.1:8080, once, in one browser. Until it was used it stays the same.
+func (b *Board) Link(base string) string { return base + enterPath + "?token=" + b.door.token() }
+
+// Handler answers the requests of browsers.
+func (b *Board) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /static/", http.StripPrefix("/static/", b.staticHandler()))
+	mux.HandleFunc("GET "+enterPath, b.enter)
+
+	inside := http.NewServeMux()
+	inside.HandleFunc("GET /{$}", b.columnsPage)
+	inside.HandleFunc("GET /list", b.listPage)
+	inside.HandleFunc("GET /agents", b.agentsPage)
+	inside.HandleFunc("GET /events", b.eventsPage)
+	inside.HandleFunc("GET /charts", b.chartsPage)
+	inside.HandleFunc("GET /health", b.healthPage)
+	inside.HandleFunc("GET /tasks/{id}", b.taskPage)
+	inside.HandleFunc("GET /board.json", b.snapshot)
+	inside.HandleFunc("GET /live", b.live)
+	if !b.ReadOnly {
+		inside.HandleFunc("GET /tasks/{id}/{action}", b.confirm)
+		inside.HandleFunc("POST /tasks/{id}/{action}", b.act)
+		inside.HandleFunc("GET /sweep", b.confirmSweep)
+		inside.HandleFunc("POST /sweep", b.sweep)
+	}
+	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		b.say(w, http.StatusNotFound, "There is no such page here", "The board has pages for tasks, agents, events, charts and health; this is none of them.")
+	})
+	mux.Handle("/", b.admitted(patient(inside)))
+	return b.guarded(mux)
+}

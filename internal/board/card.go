@@ -1,0 +1,197 @@
+package board
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/task"
+)
+
+// card is a task as a page shows it. It is comparable: cards that are equal look equal.
+// Moments are in milliseconds since 1970, by this machine's clock; zero is none.
+type card struct {
+	ID       task.ID     `json:"id"`
+	Key      string      `json:"key,omitempty"`
+	Title    string      `json:"title"`
+	URL      string      `json:"url,omitempty"`
+	Status   task.Status `json:"status"`
+	Priority string      `json:"priority,omitempty"` // none is empty
+	Ready    bool        `json:"ready,omitempty"`
+
+	Agent string   `json:"agent,omitempty"` // whose name is on it
+	Hue   int      `json:"hue,omitempty"`   // of that name, 1 to hues
+	Claim claim.ID `json:"claim,omitempty"` // held through this daemon
+	From  int64    `json:"from,omitempty"`  // when the lease began
+	Until int64    `json:"until,omitempty"` // when it ends
+
+	OfferedBy string `json:"offered_by,omitempty"`
+	OfferedTo string `json:"offered_to,omitempty"`
+
+	Why  string `json:"why,omitempty"` // why it waits, in a line
+	Note string `json:"note,omitempty"`
+	Rank string `json:"rank"` // cards of a column are in the order of these
+}
+
+// How many characters a page shows of texts.
+const (
+	maxTitle = 300
+	maxLine  = 300
+)
+
+// text makes what others wrote fit for one line of a page, with nothing in it that is not
+// seen or that turns the direction of what is around it.
+func text(s string, limit int) string {
+	s = task.OneLine(s, unicode.ReplacementChar)
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return s
+}
+
+// hues is how many colours names have.
+const hues = 8
+
+func hue(name string) int {
+	if name == "" {
+		return 0
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return int(h.Sum32()%hues) + 1
+}
+
+// link returns an address that a browser may be sent to, or nothing.
+func link(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return ""
+	}
+	return u.String()
+}
+
+func milliseconds(t api.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func cardOf(t api.Task) card {
+	c := card{
+		ID: t.ID, Key: text(t.Key, 40), Title: cmp.Or(text(t.Title, maxTitle), "Untitled"), URL: link(t.URL),
+		Status: t.Status, Priority: t.Priority, Ready: t.Ready,
+		Agent: text(cmp.Or(t.Agent, t.ClaimedBy), 80), Claim: t.ClaimID, From: milliseconds(t.ClaimedAt), Until: milliseconds(t.ExpiresAt),
+		Note: text(t.Note, maxLine),
+	}
+	if !columnOf(t.Status).live {
+		c.From, c.Until = 0, 0 // a claim on any other is history
+	}
+	if c.Priority == "none" {
+		c.Priority = ""
+	}
+	if t.Offer != nil {
+		c.OfferedBy, c.OfferedTo = text(t.Offer.From, 80), text(t.Offer.To, 80)
+		c.Until = milliseconds(t.Offer.ExpiresAt)
+	}
+	if t.Status == task.Open && !t.Ready {
+		c.Why = why(t)
+	}
+	c.Hue = hue(c.Agent)
+	c.Rank = rank(t)
+	return c
+}
+
+// why says why an open task waits.
+func why(t api.Task) string {
+	switch {
+	case t.Offer != nil:
+		return fmt.Sprintf("offered to %s by %s", text(t.Offer.To, 80), text(t.Offer.From, 80))
+	case t.AssignedTo != "":
+		return "for " + text(t.AssignedTo, 80)
+	}
+	return text(t.Reason, maxLine)
+}
+
+// rank puts what matters first: ready before waiting, urgent before not, old before new;
+// of what is over, what was touched last comes first.
+func rank(t api.Task) string {
+	c := columnOf(t.Status)
+	if c.over {
+		return fmt.Sprintf("%014d%s", 99999999999999-milliseconds(t.EditedAt), t.ID)
+	}
+	waiting, at := 0, t.CreatedAt
+	if t.Status == task.Open && !t.Ready {
+		waiting = 1
+	}
+	if t.Status == task.InProgress {
+		return fmt.Sprintf("%014d%s", milliseconds(at), t.ID)
+	}
+	return fmt.Sprintf("%d%d%014d%s", waiting, urgency(t.Priority), milliseconds(at), t.ID)
+}
+
+func urgency(priority string) int {
+	if i := slices.Index([]string{"critical", "high", "medium", "low"}, priority); i >= 0 {
+		return i
+	}
+	return 4
+}
+
+// column is where the tasks of a status are.
+type column struct {
+	Status task.Status
+	Name   string
+	Empty  string // what an empty one says
+	live   bool   // names on its tasks hold them
+	over   bool   // nothing is to be done about its tasks
+	Always bool   // it is there also when it is empty
+}
+
+var columns = []column{
+	{Status: task.Open, Name: "Open", Empty: "Nothing is open.", live: true, Always: true},
+	{Status: task.InProgress, Name: "In progress", Empty: "Nobody works on anything.", live: true, Always: true},
+	{Status: task.Review, Name: "Review", Empty: "Nothing waits for a decision."},
+	{Status: task.Blocked, Name: "Blocked", Empty: "Nothing is blocked.", Always: true},
+	{Status: task.Failed, Name: "Failed", Empty: "Nothing has failed."},
+	{Status: task.Completed, Name: "Completed", Empty: "Nothing is completed yet.", over: true, Always: true},
+	{Status: task.Cancelled, Name: "Cancelled", Empty: "Nothing was cancelled.", over: true},
+	{Status: task.Unknown, Name: "Other", Empty: "Nothing has another status."},
+}
+
+func columnOf(s task.Status) column {
+	i := slices.IndexFunc(columns, func(c column) bool { return c.Status == s })
+	if i < 0 {
+		return column{Status: s, Name: string(s)}
+	}
+	return columns[i]
+}
+
+// matches reports whether a card is what somebody looks for: each word is in its title,
+// key, agent, priority or in why it waits. Modules do the same.
+func (c card) matches(words string) bool {
+	in := strings.ToLower(strings.Join([]string{c.Title, c.Key, c.Agent, c.Priority, c.Why, c.Note}, "\n"))
+	for word := range strings.FieldsSeq(strings.ToLower(words)) {
+		if !strings.Contains(in, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// Left is how much of the lease is left, in hundredths; -1 if nothing runs out.
+func (c card) Left(now time.Time) int {
+	if c.Until == 0 || c.From == 0 || c.Until <= c.From {
+		return -1
+	}
+	return int(max(0, min(100, 100*(c.Until-now.UnixMilli())/(c.Until-c.From))))
+}
+
+// Self is the card, for templates, which see no embedded one.
+func (c card) Self() card { return c }

@@ -1,0 +1,218 @@
+// Package chart works out where the parts of a chart are: numbers over time, as bars that
+// stand on each other and as lines. It draws nothing; a template writes the SVG.
+package chart
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The size of a chart, in the units of its view box, and what is left for its axes.
+const (
+	Width, Height            = 480, 170
+	left, right, top, bottom = 40, 8, 10, 20
+	plotWidth, plotHeight    = Width - left - right, Height - top - bottom
+	gap                      = 0.25 // between bars, as a part of a step
+	wantTimes                = 5
+)
+
+// Chart is numbers over time. All series have a value for each step, the oldest first.
+type Chart struct {
+	From        time.Time     // when the first step begins, in the zone that labels are in
+	Step        time.Duration // how long one is
+	Bars, Lines []Series
+	// Limit, if not zero, is a value that is not to be exceeded.
+	Limit float64
+	// Format writes a value for people; nil writes plain numbers.
+	Format func(float64) string
+}
+
+// Series is one row of numbers. NaN is none.
+type Series struct {
+	Name   string
+	Class  string // by which a style sheet knows it
+	Values []float64
+}
+
+// Drawing is where the parts of a chart are.
+type Drawing struct {
+	Rows   []Tick // of the value axis: Y and Label
+	Times  []Tick // of the time axis: X and Label
+	Bars   []Bar
+	Lines  []Line
+	LimitY float64 // zero if there is none in sight
+	Empty  bool    // there is nothing to be seen
+}
+
+// Tick is a place on an axis.
+type Tick struct {
+	X, Y  float64
+	Label string
+}
+
+// Bar is a rectangle.
+type Bar struct {
+	X, Y, Width, Height float64
+	Class, Tip          string
+}
+
+// Line is a path that is not filled; Dots are values without neighbours.
+type Line struct {
+	Class, Path string
+	Dots        []Tick
+}
+
+// Draw works out where everything is.
+func (c Chart) Draw() Drawing {
+	steps, peak := 0, 0.0
+	for _, s := range append(c.Bars[:len(c.Bars):len(c.Bars)], c.Lines...) {
+		steps = max(steps, len(s.Values))
+	}
+	d := Drawing{Empty: true}
+	if steps == 0 {
+		return d
+	}
+	for i := range steps {
+		sum := 0.0
+		for _, s := range c.Bars {
+			sum += s.at(i)
+		}
+		for _, s := range c.Lines {
+			if i < len(s.Values) && !math.IsNaN(s.Values[i]) {
+				peak, d.Empty = max(peak, s.Values[i]), false
+			}
+		}
+		peak, d.Empty = max(peak, sum), d.Empty && sum == 0
+	}
+	// A limit far above all values would leave them no room to be told apart.
+	if c.Limit > 0 && peak >= c.Limit/3 {
+		peak = max(peak, c.Limit)
+	}
+	unit := Unit(peak, 3)
+	ceiling := max(unit, unit*math.Ceil(peak/unit))
+	y := func(v float64) float64 { return top + plotHeight*(1-v/ceiling) }
+	x := func(i float64) float64 { return left + plotWidth*i/float64(steps) }
+
+	for v := 0.0; v <= ceiling*1.0001; v += unit {
+		d.Rows = append(d.Rows, Tick{Y: round(y(v)), Label: c.label(v)})
+	}
+	if c.Limit > 0 && c.Limit <= ceiling {
+		d.LimitY = round(y(c.Limit))
+	}
+	d.Times = c.times(steps, x)
+	for i := range steps {
+		floor := 0.0
+		for _, s := range c.Bars {
+			v := s.at(i)
+			if v <= 0 {
+				continue
+			}
+			d.Bars = append(d.Bars, Bar{
+				X: round(x(float64(i) + gap/2)), Width: round(plotWidth / float64(steps) * (1 - gap)),
+				Y: round(y(floor + v)), Height: round(y(floor) - y(floor+v)),
+				Class: s.Class, Tip: fmt.Sprintf("%s %s: %s", c.at(i).Format("15:04"), s.Name, c.format(v)),
+			})
+			floor += v
+		}
+	}
+	for _, s := range c.Lines {
+		d.Lines = append(d.Lines, s.line(x, y))
+	}
+	return d
+}
+
+func (c Chart) at(i int) time.Time { return c.From.Add(time.Duration(i) * c.Step) }
+
+func (c Chart) format(v float64) string {
+	if c.Format != nil {
+		return c.Format(v)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// label writes a value of the axis, where there is not much room.
+func (c Chart) label(v float64) string {
+	if c.Format == nil && v >= 10_000 {
+		return c.format(v/1000) + "k"
+	}
+	return c.format(v)
+}
+
+// times are round moments, some wantTimes of them.
+func (c Chart) times(steps int, x func(float64) float64) []Tick {
+	whole := time.Duration(steps) * c.Step
+	every := whole
+	for _, d := range []time.Duration{
+		time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour,
+		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour,
+	} {
+		if whole/d <= wantTimes+1 {
+			every = d
+			break
+		}
+	}
+	if every <= 0 {
+		return nil
+	}
+	_, zone := c.From.Zone()
+	since := time.Duration((c.From.Unix()+int64(zone))%int64(max(every, time.Second)/time.Second)) * time.Second
+	layout := "15:04"
+	if every >= 24*time.Hour {
+		layout = "Jan 2"
+	}
+	var out []Tick
+	for at := (every - since) % every; at < whole; at += every {
+		out = append(out, Tick{X: round(x(float64(at) / float64(c.Step))), Label: c.From.Add(at).Format(layout)})
+	}
+	return out
+}
+
+// at is a value of bars, of which none is nothing.
+func (s Series) at(i int) float64 {
+	if i >= len(s.Values) || math.IsNaN(s.Values[i]) {
+		return 0
+	}
+	return s.Values[i]
+}
+
+// line joins neighbours.
+func (s Series) line(x, y func(float64) float64) Line {
+	out := Line{Class: s.Class}
+	var path strings.Builder
+	none := func(i int) bool { return i < 0 || i >= len(s.Values) || math.IsNaN(s.Values[i]) }
+	for i, v := range s.Values {
+		if none(i) {
+			continue
+		}
+		px, py := round(x(float64(i)+0.5)), round(y(v))
+		switch {
+		case none(i-1) && none(i+1):
+			out.Dots = append(out.Dots, Tick{X: px, Y: py})
+		case none(i - 1):
+			fmt.Fprintf(&path, "M%g %g", px, py)
+		default:
+			fmt.Fprintf(&path, "L%g %g", px, py)
+		}
+	}
+	out.Path = path.String()
+	return out
+}
+
+// Unit is the round number, 1, 2 or 5 times a power of ten, of which at most so many, and
+// one, make peak; it is at least 1, for things are counted.
+func Unit(peak float64, rows int) float64 {
+	power := 1.0
+	for {
+		for _, n := range []float64{1, 2, 5} {
+			if u := n * power; u*float64(rows) >= peak {
+				return u
+			}
+		}
+		power *= 10
+	}
+}
+
+func round(v float64) float64 { return math.Round(v*10) / 10 }

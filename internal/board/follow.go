@@ -1,0 +1,291 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/feed"
+	"dibs/internal/task"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// How often the daemon is asked. What happens to tasks comes by itself, and is looked at
+// once it has been quiet for a moment; leases and the daemon's own state are asked for.
+const (
+	pollEvery   = 2 * time.Second
+	gatherFor   = 200 * time.Millisecond
+	againAfter  = time.Second
+	askAtMost   = 10 * time.Second
+	smallBoard  = 1000 // tasks that are read again as a whole whenever one changes
+	maxSingly   = 50   // tasks of a larger board that are read one by one
+	reloadSmall = 5 * time.Second
+	reloadLarge = time.Minute
+)
+
+// Follow keeps what pages show as the daemon says it is, until ctx ends. While the daemon
+// does not answer, pages say so, and it is asked again every second.
+func (b *Board) Follow(ctx context.Context) {
+	f := b.follower
+	for ctx.Err() == nil {
+		err := f.run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		b.state.down(reason(err), time.Now())
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// errStopped is the end of a daemon that stopped in good order.
+var errStopped = errors.New("it has stopped")
+
+// reason says why the daemon does not answer, without what a page says anyway.
+func reason(err error) string {
+	if gone, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return fmt.Sprintf("%s: %v", gone.Socket, gone.Err)
+	}
+	return err.Error()
+}
+
+// follower is one loop that follows the daemon.
+type follower struct {
+	board *Board
+	next  int64 // the event to go on after
+
+	mu    sync.Mutex
+	dirty map[task.ID]bool // tasks that something happened to
+	all   bool             // something happened to who knows which
+	woken chan struct{}
+}
+
+func newFollower(b *Board) *follower {
+	return &follower{board: b, next: api.EventsFuture, dirty: make(map[task.ID]bool), woken: make(chan struct{}, 1)}
+}
+
+// run follows the daemon until it cannot any more.
+func (f *follower) run(ctx context.Context) error {
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
+	if err := f.reload(ctx); err != nil {
+		return err
+	}
+	if err := f.poll(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return f.listen(ctx) })
+	group.Go(func() error { return f.watch(ctx) })
+	group.Go(func() error { return f.refresh(ctx) })
+	return group.Wait()
+}
+
+// begin finds out where the feed is, and goes back a little the first time, or if it is
+// another feed.
+func (f *follower) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askAtMost)
+	defer cancel()
+	now, err := f.board.Daemon.Events(ctx, api.EventFilter{After: api.EventsFuture}, false, func(api.Event) error { return nil })
+	if err != nil {
+		return err
+	}
+	if f.next < 0 || f.next > now {
+		f.next = max(0, now-maxEvents)
+	}
+	f.next, err = f.board.Daemon.Events(ctx, api.EventFilter{After: f.next}, false, f.take)
+	return err
+}
+
+// listen takes events as they come.
+func (f *follower) listen(ctx context.Context) error {
+	next, err := f.board.Daemon.Events(ctx, api.EventFilter{After: f.next}, true, f.take)
+	f.next = next
+	return cmp.Or(err, errStopped)
+}
+
+func (f *follower) take(e api.Event) error {
+	f.board.state.note(eventOf(e))
+	if e.Kind == feed.Gap {
+		f.mu.Lock()
+		f.all = true
+		f.mu.Unlock()
+		f.wake()
+	}
+	if e.Task != nil {
+		f.mark(e.Task.ID)
+	}
+	return nil
+}
+
+// mark has tasks be read again.
+func (f *follower) mark(ids ...task.ID) {
+	if len(ids) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for _, id := range ids {
+		f.dirty[id] = true
+	}
+	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *follower) wake() {
+	select {
+	case f.woken <- struct{}{}:
+	default:
+	}
+}
+
+// refresh reads again what something happened to.
+func (f *follower) refresh(ctx context.Context) error {
+	for {
+		every := reloadSmall
+		if f.board.state.size() > smallBoard {
+			every = reloadLarge
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
+			if err := f.reload(ctx); err != nil {
+				return err
+			}
+			continue
+		case <-f.woken:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(gatherFor):
+		}
+		f.mu.Lock()
+		dirty, all := f.dirty, f.all
+		f.dirty, f.all = make(map[task.ID]bool), false
+		f.mu.Unlock()
+		if err := f.read(ctx, dirty, all || len(dirty) > maxSingly || f.board.state.size() <= smallBoard); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *follower) read(ctx context.Context, dirty map[task.ID]bool, all bool) error {
+	if all {
+		return f.reload(ctx)
+	}
+	var cards []card
+	for id := range dirty {
+		t, err := f.board.Daemon.Task(ctx, id)
+		problem, refused := errors.AsType[*api.Problem](err)
+		switch {
+		case refused && problem.Status == 404, err == nil && t.Trashed:
+			f.board.state.drop(id)
+		case err != nil:
+			return err
+		default:
+			cards = append(cards, cardOf(t))
+		}
+	}
+	f.board.state.put(cards, false)
+	return nil
+}
+
+// reload reads all tasks.
+func (f *follower) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*askAtMost, errors.New("it takes too long to answer"))
+	defer cancel()
+	tasks, err := f.board.Daemon.Tasks(ctx, api.TaskFilter{})
+	if err != nil {
+		return err
+	}
+	cards := make([]card, len(tasks.Tasks))
+	for i, t := range tasks.Tasks {
+		cards[i] = cardOf(t)
+	}
+	f.board.state.put(cards, true)
+	return nil
+}
+
+// watch asks for what makes no events.
+func (f *follower) watch(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+		if err := f.poll(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *follower) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, askAtMost, errors.New("it takes too long to answer"))
+	defer cancel()
+	status, err := f.board.Daemon.Status(ctx)
+	if err != nil {
+		return err
+	}
+	claims, err := f.board.Daemon.Claims(ctx, "")
+	if err != nil {
+		return err
+	}
+	f.mark(f.board.state.renew(claims.Claims)...)
+	f.board.state.feel(healthOf(status))
+	return nil
+}
+
+func healthOf(s api.Status) health {
+	h := health{
+		Up: true, Tasks: s.Mirror.Tasks, Ready: s.Mirror.Ready, Held: s.ClaimsHeld,
+		Synced: milliseconds(s.Mirror.SyncedAt), Stale: s.Mirror.Stale,
+		Owed: s.Outbox.Depth, OwedSince: milliseconds(s.Outbox.Oldest),
+		Trouble: text(cmp.Or(s.Notion.LastError, s.Outbox.LastError), maxLine), Paused: milliseconds(s.Notion.PausedUntil),
+		Warnings: len(s.Warnings),
+	}
+	if s.Mirror.Syncing != nil {
+		h.Syncing = max(1, s.Mirror.Syncing.Read)
+	}
+	return h
+}
+
+func eventOf(e api.Event) event {
+	out := event{ID: e.ID, At: milliseconds(e.At), Kind: string(e.Kind), Agent: text(e.Agent, 80), Hue: hue(text(e.Agent, 80))}
+	if e.Task != nil {
+		out.Task, out.Title = e.Task.ID, cmp.Or(text(e.Task.Title, maxTitle), "Untitled")
+	}
+	said := []string{strings.Join(e.Changed, ", "), strings.Join(e.Patterns, ", "), cmp.Or(e.Summary, e.Detail)}
+	if strings.Contains(said[2], said[1]) {
+		said[1] = ""
+	}
+	if e.Holder != "" && !strings.Contains(said[2], e.Holder) {
+		said = append(said, fmt.Sprintf("now has it: %s", e.Holder))
+	}
+	var parts []string
+	for _, part := range said {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	out.Text = text(strings.Join(parts, "; "), maxLine)
+	return out
+}
+
+// size is how many tasks there are.
+func (s *state) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cards)
+}

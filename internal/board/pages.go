@@ -1,0 +1,336 @@
+package board
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/task"
+)
+
+// How many cards and events a page has before a module takes over, and a list has.
+const (
+	firstCards = 50
+	firstLines = 100
+	listCards  = 200
+)
+
+// page is what every page shows around its own.
+type page struct {
+	View     string // which of the views it is
+	Title    string
+	Place    place
+	Now      time.Time
+	Health   health
+	ReadOnly bool
+	User     string
+	Body     any
+}
+
+func (b *Board) page(view, title string, g glance, body any) page {
+	return page{view, title, g.Place, g.Now, g.Health, b.ReadOnly, b.User, body}
+}
+
+// How long a page waits for the daemon, and an action: a claim takes a settle wait.
+const (
+	pageAtMost   = 5 * time.Second
+	actionAtMost = 45 * time.Second
+)
+
+// patient bounds how long requests wait for the daemon, but for the stream.
+func patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/live" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		limit := pageAtMost
+		if r.Method == http.MethodPost {
+			limit = actionAtMost
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errors.New("the daemon takes too long to answer"))
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// gone reports whether nobody waits for the answer any more.
+func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
+
+// say answers with a page that has something to say, and nothing else; to who is let in,
+// with a way back.
+func (b *Board) say(w http.ResponseWriter, status int, title, text string) {
+	inside := status == http.StatusNotFound || status == http.StatusBadRequest
+	render(w, status, "notice.html", struct {
+		Title, Text string
+		Inside      bool
+	}{title, text, inside})
+}
+
+// refuse says why the daemon did not do or tell something.
+func (b *Board) refuse(w http.ResponseWriter, r *http.Request, view, title string, err error) {
+	if gone(r) {
+		return
+	}
+	status, said := http.StatusBadGateway, err.Error()
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		status, said = p.Status, cmp.Or(p.Detail, p.Title)
+	}
+	render(w, status, "refused.html", b.page(view, title, b.state.look(), text(said, 2*maxLine)))
+}
+
+// lane is a column with its first cards.
+type lane struct {
+	column
+	Count int
+	Cards []card
+	More  string // where the others are listed
+}
+
+func (b *Board) columnsPage(w http.ResponseWriter, r *http.Request) {
+	g, words := b.state.look(), r.URL.Query().Get("q")
+	var lanes []lane
+	for _, c := range columns {
+		l := lane{column: c}
+		for _, card := range g.Cards {
+			if card.Status != c.Status || !card.matches(words) {
+				continue
+			}
+			if l.Count++; len(l.Cards) < firstCards {
+				l.Cards = append(l.Cards, card)
+			}
+		}
+		if l.Count > len(l.Cards) {
+			l.More = "/list?" + url.Values{"status": {string(c.Status)}, "q": {words}, "from": {strconv.Itoa(len(l.Cards))}}.Encode()
+		}
+		lanes = append(lanes, l)
+	}
+	render(w, http.StatusOK, "columns.html", b.page("board", "Board", g, struct {
+		Words string
+		Lanes []lane
+	}{words, lanes}))
+}
+
+// listPage lists the tasks of one column, for browsers without JavaScript.
+func (b *Board) listPage(w http.ResponseWriter, r *http.Request) {
+	g, q := b.state.look(), r.URL.Query()
+	column, words := columnOf(task.Status(q.Get("status"))), q.Get("q")
+	from, err := strconv.Atoi(cmp.Or(q.Get("from"), "0"))
+	if !slices.ContainsFunc(columns, func(c columnType) bool { return c.Status == column.Status }) || err != nil || from < 0 {
+		b.say(w, http.StatusNotFound, "There is no such list", "Lists have a status, such as OPEN, and begin at a number.")
+		return
+	}
+	l := lane{column: column}
+	for _, card := range g.Cards {
+		if card.Status != column.Status || !card.matches(words) {
+			continue
+		}
+		if l.Count >= from && len(l.Cards) < listCards {
+			l.Cards = append(l.Cards, card)
+		}
+		l.Count++
+	}
+	if next := from + len(l.Cards); next < l.Count {
+		l.More = "/list?" + url.Values{"status": {string(column.Status)}, "q": {words}, "from": {strconv.Itoa(next)}}.Encode()
+	}
+	render(w, http.StatusOK, "list.html", b.page("board", column.Name, g, struct {
+		lane
+		From int
+	}{l, from}))
+}
+
+type columnType = column
+
+// worker is an agent, as a page shows it.
+type worker struct {
+	api.AgentSummary
+	Name   string
+	Hue    int
+	Median time.Duration // zero if there is none
+	Held   []card
+}
+
+func (b *Board) agentsPage(w http.ResponseWriter, r *http.Request) {
+	g := b.state.look()
+	agents, err := b.Daemon.Agents(r.Context(), 0)
+	if err != nil {
+		b.refuse(w, r, "agents", "Agents", err)
+		return
+	}
+	var workers []worker
+	for _, a := range agents.Agents {
+		k := worker{AgentSummary: a, Name: text(a.Agent, 80)}
+		k.Hue = hue(k.Name)
+		if a.MedianSeconds != nil {
+			k.Median = time.Duration(*a.MedianSeconds * float64(time.Second))
+		}
+		for _, c := range a.Claims {
+			k.Held = append(k.Held, heldOf(c))
+		}
+		workers = append(workers, k)
+	}
+	render(w, http.StatusOK, "agents.html", b.page("agents", "Agents", g, workers))
+}
+
+func heldOf(c api.Claim) card {
+	return cardOf(api.Task{TaskRef: c.Task, Agent: c.Agent, ClaimID: c.ID, ClaimedAt: c.ClaimedAt, ExpiresAt: c.ExpiresAt})
+}
+
+// eventFilter is which events a page shows. Modules filter alike.
+type eventFilter struct {
+	Kind, Agent, Words string
+	Kinds, Agents      []string // that there are
+}
+
+func (b *Board) eventsPage(w http.ResponseWriter, r *http.Request) {
+	g, q := b.state.look(), r.URL.Query()
+	f := eventFilter{Kind: q.Get("kind"), Agent: q.Get("agent"), Words: q.Get("q")}
+	var shown []event
+	for _, e := range slices.Backward(g.Events) {
+		f.Kinds, f.Agents = append(f.Kinds, e.Kind), append(f.Agents, e.Agent)
+		if len(shown) < firstLines && f.selects(e) {
+			shown = append(shown, e)
+		}
+	}
+	f.Kinds, f.Agents = choices(f.Kinds, f.Kind), choices(f.Agents, f.Agent)
+	render(w, http.StatusOK, "events.html", b.page("events", "Events", g, struct {
+		Filter eventFilter
+		Events []event
+	}{f, shown}))
+}
+
+func (f eventFilter) selects(e event) bool {
+	return (f.Kind == "" || f.Kind == e.Kind) && (f.Agent == "" || f.Agent == e.Agent) &&
+		card{Title: e.Title, Agent: e.Agent, Why: e.Kind, Note: e.Text}.matches(f.Words)
+}
+
+// choices are what there is to choose from, the chosen one always being there.
+func choices(of []string, chosen string) []string {
+	of = append(of, chosen)
+	slices.Sort(of)
+	return slices.DeleteFunc(slices.Compact(of), func(s string) bool { return s == "" })
+}
+
+func (b *Board) healthPage(w http.ResponseWriter, r *http.Request) {
+	status, err := b.Daemon.Status(r.Context())
+	if err != nil {
+		b.refuse(w, r, "health", "Health", err)
+		return
+	}
+	how := condition{Status: status}
+	if status.Cluster != nil {
+		// A cluster that cannot be asked is no reason to show nothing of the daemon.
+		cluster, err := b.Daemon.Cluster(r.Context())
+		if how.Members = cluster.Members; err != nil {
+			how.NoMembers = text(err.Error(), 2*maxLine)
+		}
+	}
+	render(w, http.StatusOK, "health.html", b.page("health", "Health", b.state.look(), how))
+}
+
+// condition is how the daemon does, and the cluster that it is a member of, if it is.
+type condition struct {
+	api.Status
+	Members   []api.Member
+	NoMembers string // why they cannot be shown
+}
+
+// details is a task with all that is on record of it.
+type details struct {
+	card
+	Assigned string
+	Waiting  []card
+	Created  api.Time
+	Edited   api.Time
+	Trashed  bool
+	Actions  []action
+	Done     string // what was just done, if it was
+	History  []entry
+	Earlier  string // where what came before is, if there is more
+}
+
+// entry is a line of a task's history.
+type entry struct {
+	At    api.Time
+	Kind  string
+	Agent string
+	Hue   int
+	Text  string
+}
+
+// maxHistory is how many entries of a task's history are on one page.
+const maxHistory = 500
+
+func (b *Board) taskPage(w http.ResponseWriter, r *http.Request) {
+	id, err := task.ParseTaskID(r.PathValue("id"))
+	if err != nil {
+		b.say(w, http.StatusNotFound, "There is no such task", "A task is named by its id.")
+		return
+	}
+	t, err := b.Daemon.Task(r.Context(), id)
+	if err != nil {
+		b.refuse(w, r, "board", "Task", err)
+		return
+	}
+	after := r.URL.Query().Get("after")
+	record, err := b.Daemon.Log(r.Context(), api.LogFilter{Task: id, Limit: maxHistory, After: after})
+	if err != nil {
+		b.refuse(w, r, "board", "Task", err)
+		return
+	}
+	d := details{
+		card: cardOf(t), Assigned: text(t.AssignedTo, 80), Created: t.CreatedAt, Edited: t.EditedAt, Trashed: t.Trashed,
+		Actions: b.actions(t), Done: actions[r.URL.Query().Get("done")].Done,
+	}
+	for _, other := range t.WaitingFor {
+		d.Waiting = append(d.Waiting, cardOf(api.Task{TaskRef: other.TaskRef, Agent: other.Agent}))
+	}
+	for _, e := range record.Entries {
+		d.History = append(d.History, entryOf(e))
+	}
+	if after == "" {
+		slices.Reverse(d.History)
+	}
+	if len(record.Entries) == maxHistory && after == "" {
+		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, beginning)
+	} else if len(record.Entries) == maxHistory {
+		d.Earlier = fmt.Sprintf("/tasks/%s?after=%s", id, url.QueryEscape(record.Entries[maxHistory-1].ID))
+	}
+	render(w, http.StatusOK, "task.html", b.page("task", d.Title, b.state.look(), d))
+}
+
+// beginning is before every entry of the record.
+const beginning = "00000000000000000000000000"
+
+func entryOf(e api.LogEntry) entry {
+	out := entry{At: e.At, Kind: string(e.Kind), Agent: text(e.Agent, 80)}
+	out.Hue = hue(out.Agent)
+	parts := []string{string(e.Code), e.Detail, e.Summary}
+	if e.Holder != "" && !strings.Contains(e.Detail, e.Holder) {
+		parts = append(parts, "other party: "+e.Holder)
+	}
+	if e.Count > 1 {
+		parts = append(parts, fmt.Sprintf("%d times", e.Count))
+	}
+	var said bytes.Buffer
+	for _, part := range parts {
+		if part == "" {
+			continue
+		}
+		if said.Len() > 0 {
+			said.WriteString("; ")
+		}
+		said.WriteString(part)
+	}
+	out.Text = text(said.String(), 2*maxLine)
+	return out
+}

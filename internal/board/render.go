@@ -1,0 +1,77 @@
+package board
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"dibs/internal/api"
+)
+
+//go:embed templates static
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"moment":  moment,
+	"time":    func(ms int64) api.Time { return api.Time{Time: time.UnixMilli(ms)} },
+	"spoken":  func(d time.Duration) string { return spoken(d.Seconds()) },
+	"seconds": spoken,
+	"lower":   func(s any) string { return strings.ToLower(strings.ReplaceAll(fmt.Sprint(s), "_", " ")) },
+	"line":    func(s string) string { return text(s, 2*maxLine) },
+	"minus":   func(a, b int) int { return a - b },
+	"left":    func(c card, now time.Time) int { return c.Left(now) },
+	"over":    func(c card, now time.Time) bool { return c.Until > 0 && c.Until < now.UnixMilli() },
+	"pair":    func(a, b any) [2]any { return [2]any{a, b} },
+}).ParseFS(files, "templates/*.html"))
+
+// moment is a time as an element of a page; modules write it in the browser's zone.
+func moment(at api.Time) template.HTML {
+	if at.IsZero() {
+		return "–"
+	}
+	t, layout := at.Local(), "15:04"
+	if now := time.Now(); t.YearDay() != now.YearDay() || t.Year() != now.Year() {
+		layout = "Jan 2 15:04"
+	}
+	// Nothing of this is anybody's text.
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, at.UTC().Format(time.RFC3339), t.Format(layout)))
+}
+
+// render answers with a page.
+func render(w http.ResponseWriter, status int, name string, what any) {
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, name, what); err != nil {
+		http.Error(w, "the page could not be written: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	out.WriteTo(w)
+}
+
+func staticFiles() fs.FS {
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return static
+}
+
+// staticHandler serves the style sheet, the modules and the icon. They are no secret, and
+// the page that keeps strangers out wants its style.
+func (b *Board) staticHandler() http.Handler {
+	server := http.FileServerFS(b.static)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" || strings.HasSuffix(r.URL.Path, "/") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-cache")
+		server.ServeHTTP(w, r)
+	})
+}

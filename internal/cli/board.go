@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+
+	"dibs/internal/board"
+
+	"github.com/spf13/cobra"
+)
+
+// boarding is what `board --json` prints.
+type boarding struct {
+	URL string `json:"url"`
+}
+
+func (a *app) boardCommand() *cobra.Command {
+	var listen, as string
+	var remote, open, readOnly bool
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   "board",
+		Short: "Show the mesh in the browser, live",
+		Long: "Serve a page that shows who works on what, until when, what waits and why, what just happened and\n" +
+			"how it goes, until it is stopped. It asks the daemon on its socket, like any other command, and\n" +
+			"nobody else. The link that it prints opens the page once, in one browser; whenever it was used, the\n" +
+			"next one is printed. People may release, reopen and sweep there, and answer offers.",
+		Example:           "  dibs board --open\n  dibs board --listen 127.0.0.1:8090 --read-only",
+		Args:              arguments(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			if as == "" {
+				as = userName()
+			}
+			l, err := net.Listen("tcp", listen)
+			if err != nil {
+				return fmt.Errorf("--listen %s: %w", listen, err)
+			}
+			at := l.Addr().(*net.TCPAddr)
+			if !at.IP.IsLoopback() && !remote {
+				l.Close()
+				return usagef("--listen %s: other machines could reach the board there, over a connection that is not encrypted: give --remote if that is meant, or reach 127.0.0.1 with ssh -L", listen)
+			}
+			return a.serveBoard(cmd.Context(), l, open, board.Options{
+				Daemon: daemon, User: as, ReadOnly: readOnly, Hosts: hosts,
+				Log: slog.New(slog.NewTextHandler(a.stderr, nil)),
+			})
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any free one")
+	cmd.Flags().BoolVar(&remote, "remote", false, "allow an address that other machines can reach")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a `name` that requests may be for, beside localhost and addresses")
+	cmd.Flags().BoolVar(&open, "open", false, "open it in the browser")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "only show, change nothing")
+	cmd.Flags().StringVar(&as, "as", "", "the `name` in which things are done there (default: that of your account)")
+	return cmd
+}
+
+// userName is the name of whoever runs the program.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return fmt.Sprintf("user %d", os.Getuid())
+}
+
+// serveBoard serves a board until ctx ends.
+func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board.Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	base := "http://" + reachable(l.Addr().(*net.TCPAddr))
+	used := make(chan struct{}, 1)
+	o.Entered = func() {
+		select {
+		case used <- struct{}{}:
+		default:
+		}
+	}
+	b := board.New(o)
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, l) }()
+
+	first := b.Link(base)
+	err := a.print(boarding{first}, func(w io.Writer) {
+		fmt.Fprintf(w, "The board, until Ctrl-C. This link opens it once, in one browser:\n\n  %s\n\n", first)
+	})
+	if err != nil {
+		cancel()
+		return errors.Join(err, <-served)
+	}
+	if open {
+		remove, err := browse(first)
+		if err != nil {
+			a.say("the browser could not be opened: %v: open the link yourself", err)
+		}
+		defer remove()
+	}
+	for {
+		select {
+		case <-used:
+			fmt.Fprintf(a.stderr, "The link was used. For another browser: %s\n", b.Link(base))
+		case err := <-served:
+			return err
+		}
+	}
+}
+
+// reachable is an address by which a browser on this machine gets to the listener.
+func reachable(at *net.TCPAddr) string {
+	if !at.IP.IsUnspecified() {
+		return at.String()
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(at.Port))
+}
+
+// browse opens a link in the browser. Other users of the machine see the arguments of
+// programs, so these name a file that only this user can read, and that leads on; remove
+// removes it.
+func browse(link string) (remove func(), err error) {
+	page, err := os.CreateTemp("", "dibs-board-*.html") // for this user only
+	if err != nil {
+		return func() {}, err
+	}
+	remove = func() { os.Remove(page.Name()) }
+	_, err = fmt.Fprintf(page, `<!doctype html><meta charset="utf-8"><title>dibs</title><meta http-equiv="refresh" content="0; url=%s"><a href="%[1]s">To the board</a>`, html.EscapeString(link))
+	if err := errors.Join(err, page.Close()); err != nil {
+		return remove, err
+	}
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	}
+	return remove, exec.Command(opener, page.Name()).Run()
+}
