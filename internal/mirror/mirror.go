@@ -43,7 +43,10 @@ type Config struct {
 	// Back, if set, returns a channel that is closed when Notion is next found to be
 	// back: then a sync is made that failed before.
 	Back func() <-chan struct{}
-	Log  *slog.Logger
+	// Follows, if set, reports whether another daemon reads the board for this one now, see
+	// Take. As long as it does, Run makes no syncs, but for the first one.
+	Follows func() bool
+	Log     *slog.Logger
 }
 
 // Mirror is safe for concurrent use; one sync runs at a time. It calls what is in
@@ -57,6 +60,8 @@ type Mirror struct {
 	synced   func(context.Context, Result) error
 	unsynced func(ctx context.Context, again bool)
 	back     func() <-chan struct{}
+	follows  func() bool
+	hurry    chan struct{} // see Hasten
 	log      *slog.Logger
 	interval atomic.Int64
 
@@ -88,7 +93,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, log: c.Log,
+		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, hurry: make(chan struct{}, 1), log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}

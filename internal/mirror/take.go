@@ -1,0 +1,170 @@
+package mirror
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Batch is what a sync of another daemon has found out. That daemon passes on what is new or
+// different for those who know what it passed on before.
+type Batch struct {
+	// At is Notion's time when the sync began, and Full says that it read the whole board.
+	At   time.Time
+	Full bool
+	// Tasks are those that may be new or different.
+	Tasks []task.Task
+	// Claimed, Removed and Absent are as in a Result. Gone are those of Removed that the
+	// database does not have any more.
+	Claimed, Removed, Gone, Absent []task.ID
+}
+
+// apart is how far two daemons' ideas of Notion's time may differ.
+const apart = 10 * time.Second
+
+// Again is how long after a task was passed on first it has to be passed on once more, if a
+// query still lists it: who has read it at about the same time does not know which of the two
+// readings is the later one, and goes by its own until then.
+const Again = apart + 2*time.Second
+
+// Take takes over what a sync of another daemon has found out, as if it had been made here,
+// with hardly ever a request. What this daemon has read itself after that sync began counts
+// for more. If the board has not been read here yet, nothing is taken over, since it will be.
+func (m *Mirror) Take(ctx context.Context, b Batch) (Result, error) {
+	result, err := m.receive(ctx, b)
+	if err == nil && m.synced != nil && !result.At.IsZero() {
+		err = m.synced(ctx, result)
+	}
+	if err == nil && !result.At.IsZero() {
+		m.mu.Lock()
+		m.done = time.Now()
+		m.mu.Unlock()
+	}
+	return result, err
+}
+
+func (m *Mirror) receive(ctx context.Context, b Batch) (Result, error) {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	}
+	if !m.Listed() {
+		return Result{}, nil
+	}
+	result := Result{At: b.At, Full: b.Full, Read: len(b.Tasks), Claimed: b.Claimed}
+	err := m.adopt(m.source.Impatient(ctx), b, &result)
+	if err == nil {
+		m.mu.Lock()
+		m.at = later(m.at, b.At)
+		m.lacked = m.lacked || m.source.Broken() != nil
+		at := m.at
+		m.mu.Unlock()
+		err = m.storage.SetMeta(ctx, metaSynced, at.Format(time.RFC3339Nano))
+	}
+	if all := append(ids(result.Changed), result.Removed...); len(all) > 0 {
+		m.onChange(all)
+	}
+	if err != nil {
+		return result, err
+	}
+	if err := m.lookUp(m.source.Impatient(ctx), &result); err != nil {
+		m.log.Warn("dependencies could not be looked up", "error", err)
+	}
+	m.note(nil)
+	return result, nil
+}
+
+// adopt takes over the tasks of a batch.
+func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
+	s := m.next()
+	began := time.Now().Add(-max(0, m.source.Now().Sub(b.At)))
+	own := began.Add(-apart)
+	mine := func(id task.ID) bool { return m.rows.readHere(id, own) }
+	asked := make(map[task.ID]bool)
+	rows := slices.DeleteFunc(slices.Clone(b.Tasks), func(t task.Task) bool { return mine(t.ID) })
+	rows, err := m.settle(ctx, rows, asked, result)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(rows, batch) {
+		read := make([]reading, len(some))
+		for i, t := range some {
+			read[i] = reading{Task: t, at: s}
+		}
+		changed, err := m.apply(ctx, read...)
+		if err != nil {
+			return err
+		}
+		result.Changed = append(result.Changed, changed...)
+	}
+	var remove []task.ID
+	for _, id := range b.Removed {
+		if known, ok := m.Task(id); ok && !mine(id) {
+			remove = append(remove, id)
+			if slices.Contains(b.Gone, id) && !known.Trashed {
+				result.Gone = append(result.Gone, known)
+			}
+		}
+	}
+	if err := m.remove(ctx, remove, s, result); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	if b.Full {
+		clear(m.absent)
+	}
+	for _, id := range b.Absent {
+		m.absent[id] = struct{}{}
+	}
+	m.mu.Unlock()
+	listed := make(map[task.ID]bool, len(b.Claimed))
+	for _, id := range b.Claimed {
+		listed[id] = true
+	}
+	// The other daemon has not seen the claims that were made here since its last sync.
+	return m.missed(ctx, asked, s, result, func(t task.Task) bool { return listed[t.ID] || !m.rows.readHere(t.ID, time.Time{}.Add(1)) || mine(t.ID) })
+}
+
+// Rewind has the next sync read what was edited from that time of Notion's on, if it would
+// read less.
+func (m *Mirror) Rewind(to time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at.After(to) {
+		m.at = to
+	}
+}
+
+// Hasten has Run make its next sync now.
+func (m *Mirror) Hasten() {
+	select {
+	case m.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// Fail notes that the daemon that reads for this one cannot.
+func (m *Mirror) Fail(why error) { m.note(why) }
+
+// waits reports whether another daemon reads for this one now, so that it makes no syncs of
+// its own.
+func (m *Mirror) waits() bool {
+	if m.follows == nil || !m.follows() {
+		return false
+	}
+	broken := m.source.Broken() != nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.listed && (!m.lacked || broken)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
