@@ -88,7 +88,7 @@ func (e *Etcd) watch(ctx context.Context, after int64, key string, options []cli
 		case err != nil:
 			return e.cluster.away(err)
 		}
-		if err := e.believe(resp.Header, 0); err != nil {
+		if err := e.believe(ctx, resp.Header, 0); err != nil {
 			return err
 		}
 		tell(e.base()+resp.Header.Revision, resp.Events)

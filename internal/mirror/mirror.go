@@ -34,6 +34,9 @@ type Config struct {
 	// OnChange is called with the tasks that have changed, appeared or left. Those of one
 	// sync come together, when it has ended.
 	OnChange func(ids []task.ID)
+	// Read, if set, is called after every sync that succeeded, and before Synced, but not
+	// by Take.
+	Read func(context.Context, Result)
 	// Synced, if set, is called after every sync that succeeded, before the one who
 	// asked for it goes on. If it fails, the one who asked gets its error.
 	Synced func(context.Context, Result) error
@@ -57,6 +60,7 @@ type Mirror struct {
 	keep     time.Duration
 	stale    time.Duration // how long after the last sync the mirror counts as out of date
 	onChange func(ids []task.ID)
+	read     func(context.Context, Result)
 	synced   func(context.Context, Result) error
 	unsynced func(ctx context.Context, again bool)
 	back     func() <-chan struct{}
@@ -93,7 +97,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, hurry: make(chan struct{}, 1), log: c.Log,
+		onChange: c.OnChange, read: c.Read, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, hurry: make(chan struct{}, 1), log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}

@@ -11,11 +11,14 @@ import (
 	"dibs/internal/task"
 )
 
+// Overlap is how much of what an earlier sync has read an incremental one reads again.
+const Overlap = 2 * time.Minute
+
 const (
 	// lag is how far Notion's queries have been seen behind its pages. An
 	// incremental sync begins that much before the last one, and a query's row
 	// that contradicts a page read within that time does not count.
-	lag = 2 * time.Minute
+	lag = Overlap
 	// maxLookups bounds the pages read in one sync beside its queries, so that a
 	// full board cannot flood the budget.
 	maxLookups = 20

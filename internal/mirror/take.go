@@ -34,15 +34,16 @@ const Again = apart + 2*time.Second
 // for more. If the board has not been read here yet, nothing is taken over, since it will be.
 func (m *Mirror) Take(ctx context.Context, b Batch) (Result, error) {
 	result, err := m.receive(ctx, b)
-	if err == nil && m.synced != nil && !result.At.IsZero() {
-		err = m.synced(ctx, result)
+	if err != nil || result.At.IsZero() {
+		return result, err
 	}
-	if err == nil && !result.At.IsZero() {
-		m.mu.Lock()
-		m.done = time.Now()
-		m.mu.Unlock()
+	if m.synced != nil && m.synced(ctx, result) != nil {
+		return result, nil // it is done again with the next batch, or sync
 	}
-	return result, err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done = time.Now()
+	return result, nil
 }
 
 func (m *Mirror) receive(ctx context.Context, b Batch) (Result, error) {
