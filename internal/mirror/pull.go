@@ -110,7 +110,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 		}
 	}
 	asked := make(map[task.ID]bool)
-	rows, err = m.settle(ctx, rows, asked, result)
+	rows, err = m.settle(ctx, rows, asked, time.Time{}, result)
 	if err != nil {
 		return err
 	}
@@ -134,12 +134,13 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	return m.drop(ctx, rows, kept, asked, s, result)
 }
 
-// settle returns the rows without those that contradict a page read shortly before.
-// The query may be behind these pages, so they are read again and taken over instead.
-func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
+// settle returns the rows without those that contradict a page read shortly before, or what
+// was read here after that moment, if it is not zero. The query may be behind these pages, so
+// they are read again and taken over instead.
+func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, here time.Time, result *Result) ([]task.Task, error) {
 	certain := rows[:0]
 	for _, t := range rows {
-		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag)) {
+		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag), here) {
 			certain = append(certain, t)
 			continue
 		}

@@ -25,8 +25,8 @@ type Batch struct {
 const apart = 10 * time.Second
 
 // Again is how long after a task was passed on first it has to be passed on once more, if a
-// query still lists it: who has read it at about the same time does not know which of the two
-// readings is the later one, and goes by its own until then.
+// query still lists it: who has read it itself in the meantime goes by its own reading, which
+// may be the earlier one if its idea of Notion's time is another.
 const Again = apart + 2*time.Second
 
 // Take takes over what a sync of another daemon has found out, as if it had been made here,
@@ -83,11 +83,10 @@ func (m *Mirror) receive(ctx context.Context, b Batch) (Result, error) {
 func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
 	s := m.next()
 	began := time.Now().Add(-max(0, m.source.Now().Sub(b.At)))
-	own := began.Add(-apart)
-	mine := func(id task.ID) bool { return m.rows.readHere(id, own) }
+	mine := func(id task.ID) bool { return m.rows.readHere(id, began) }
 	asked := make(map[task.ID]bool)
 	rows := slices.DeleteFunc(slices.Clone(b.Tasks), func(t task.Task) bool { return mine(t.ID) })
-	rows, err := m.settle(ctx, rows, asked, result)
+	rows, err := m.settle(ctx, rows, asked, began.Add(-apart), result)
 	if err != nil {
 		return err
 	}
@@ -126,8 +125,11 @@ func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
 	for _, id := range b.Claimed {
 		listed[id] = true
 	}
-	// The other daemon has not seen the claims that were made here since its last sync.
-	return m.missed(ctx, asked, s, result, func(t task.Task) bool { return listed[t.ID] || !m.rows.readHere(t.ID, time.Time{}.Add(1)) || mine(t.ID) })
+	// The other daemon may not know of the claims that were made here since its last sync.
+	return m.missed(ctx, asked, s, result, func(t task.Task) bool {
+		page := m.rows.page(t.ID)
+		return listed[t.ID] || page.IsZero() || page.After(began.Add(-apart))
+	})
 }
 
 // Rewind has the next sync read what was edited from that time of Notion's on, if it would
