@@ -86,7 +86,7 @@ func TestOneMemberReads(t *testing.T) {
 		var c api.Cluster
 		eventually(t, "nobody is behind", func() bool {
 			c, _ = nodes[0].Cluster(t.Context())
-			t.Logf("%v %+v", time.Since(began), c.Members) ; return len(c.Members) == 4 && !slices.ContainsFunc(c.Members, func(m api.Member) bool { return m.LagSeconds > 0 })
+			return len(c.Members) == 4 && !slices.ContainsFunc(c.Members, func(m api.Member) bool { return m.LagSeconds > 0 })
 		})
 		leads := slices.DeleteFunc(c.Members, func(m api.Member) bool { return !m.Leader })
 		if len(leads) != 1 || leads[0].Name != c.Leader {

@@ -19,14 +19,16 @@ type Batch struct {
 	// Claimed, Removed and Absent are as in a Result. Gone are those of Removed that the
 	// database does not have any more.
 	Claimed, Removed, Gone, Absent []task.ID
+	// Has, if set, tells which tasks the other daemon's mirror has.
+	Has func(task.ID) bool
 }
 
 // apart is how far two daemons' ideas of Notion's time may differ.
 const apart = 10 * time.Second
 
-// Again is how long after a task was passed on first it has to be passed on once more, if a
-// query still lists it: who has read it itself in the meantime goes by its own reading, which
-// may be the earlier one if its idea of Notion's time is another.
+// Again is how long after a task was passed on first it has to be passed on once more: who
+// has read it itself in the meantime goes by its own reading, which may be the earlier one if
+// its idea of Notion's time is another.
 const Again = apart + 2*time.Second
 
 // Take takes over what a sync of another daemon has found out, as if it had been made here,
@@ -101,16 +103,7 @@ func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
 		}
 		result.Changed = append(result.Changed, changed...)
 	}
-	var remove []task.ID
-	for _, id := range b.Removed {
-		if known, ok := m.Task(id); ok && !mine(id) {
-			remove = append(remove, id)
-			if slices.Contains(b.Gone, id) && !known.Trashed {
-				result.Gone = append(result.Gone, known)
-			}
-		}
-	}
-	if err := m.remove(ctx, remove, s, result); err != nil {
+	if err := m.leave(ctx, b, began, s, result); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -130,6 +123,34 @@ func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
 		page := m.rows.page(t.ID)
 		return listed[t.ID] || page.IsZero() || page.After(began.Add(-apart))
 	})
+}
+
+// leave removes what the other daemon has removed. What this one has read at about that time,
+// or later, it keeps.
+func (m *Mirror) leave(ctx context.Context, b Batch, began time.Time, s stamp, result *Result) error {
+	var remove []task.ID
+	for _, id := range b.Removed {
+		if known, ok := m.Task(id); ok && !m.rows.readHere(id, began) {
+			remove = append(remove, id)
+			if slices.Contains(b.Gone, id) && !known.Trashed {
+				result.Gone = append(result.Gone, known)
+			}
+		}
+	}
+	if b.Has != nil {
+		needed, kept := needed(m.Tasks()), b.At.Add(-m.keep)
+		for t := range m.Tasks() {
+			expired := t.Status.Finished() && t.Edited.Before(kept)
+			if b.Has(t.ID) || slices.Contains(remove, t.ID) || expired && needed[t.ID] || m.rows.readHere(t.ID, began.Add(-apart)) {
+				continue
+			}
+			remove = append(remove, t.ID)
+			if !expired && !t.Trashed {
+				result.Gone = append(result.Gone, t)
+			}
+		}
+	}
+	return m.remove(ctx, remove, s, result)
 }
 
 // Rewind has the next sync read what was edited from that time of Notion's on, if it would

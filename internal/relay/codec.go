@@ -3,9 +3,12 @@ package relay
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"slices"
 	"time"
 
 	"dibs/internal/mirror"
@@ -42,6 +45,35 @@ type publication struct {
 	Removed []task.ID   `json:"removed,omitempty"`
 	Gone    []task.ID   `json:"gone,omitempty"`
 	Absent  []task.ID   `json:"absent,omitempty"`
+	// All are the prints of all tasks that the publisher's mirror has, if Full is set.
+	All []byte `json:"all,omitempty"`
+}
+
+// printSize is how long the print of a task's id is, which hardly any other id has.
+const printSize = 8
+
+func printOf(id task.ID) [printSize]byte {
+	sum := sha256.Sum256([]byte(id))
+	return [printSize]byte(sum[:])
+}
+
+func prints(tasks iter.Seq[task.Task]) (all []byte) {
+	for t := range tasks {
+		p := printOf(t.ID)
+		all = append(all, p[:]...)
+	}
+	return all
+}
+
+// has tells which tasks there are prints of.
+func has(prints []byte) func(task.ID) bool {
+	set := make(map[[printSize]byte]bool, len(prints)/printSize)
+	for p := range slices.Chunk(prints, printSize) {
+		if len(p) == printSize {
+			set[[printSize]byte(p)] = true
+		}
+	}
+	return func(id task.ID) bool { return set[printOf(id)] }
 }
 
 // batch is what the mirror takes over of p.
@@ -49,6 +81,9 @@ func (p publication) batch() mirror.Batch {
 	b := mirror.Batch{At: p.At, Full: p.Full, Claimed: p.Claimed, Removed: p.Removed, Gone: p.Gone, Absent: p.Absent}
 	for _, t := range p.Tasks {
 		b.Tasks = append(b.Tasks, t.Whole())
+	}
+	if p.Full {
+		b.Has = has(p.All)
 	}
 	return b
 }

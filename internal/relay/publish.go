@@ -24,6 +24,11 @@ const (
 	part = 1000
 )
 
+// repeats is how long after it was published first a task is published again. Who has read it
+// at about the same time may have gone by its own reading, and who read the board shortly
+// after, by a query that was behind.
+var repeats = [...]time.Duration{mirror.Again, mirror.Overlap + mirror.Again}
+
 // owed is what has yet to be published.
 type owed struct {
 	tasks                 map[task.ID]bool
@@ -60,7 +65,8 @@ func (r *Relay) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.ready, r.first, r.from, r.at, r.told, r.owed, r.failing = term, true, time.Time{}, time.Time{}, make(map[task.ID]mark), owed{tasks: make(map[task.ID]bool)}, false
+	r.ready, r.first, r.from, r.at, r.failing = term, true, time.Time{}, time.Time{}, false
+	r.told, r.recent, r.gone, r.owed = make(map[task.ID]mark), make(map[task.ID]bool), make(map[task.ID]mark), owed{tasks: make(map[task.ID]bool)}
 	if last, err := decode(data); data != nil && err == nil && last.Format == format {
 		r.from, r.at = last.At, last.At
 		r.Mirror.Rewind(last.At)
@@ -132,11 +138,18 @@ func (r *Relay) collect(result mirror.Result) {
 
 // publish passes on p, with what is owed. r.publishing is locked.
 func (r *Relay) publish(ctx context.Context, p publication) error {
-	p.Full, p.Removed, p.Gone, p.Absent = r.owed.full, r.owed.removed, r.owed.gone, r.owed.absent
+	if p.Full, p.Absent = r.owed.full, r.owed.absent; p.Full {
+		p.All = prints(r.Mirror.Tasks())
+	}
+	left := r.left(p.At)
+	p.Gone = slices.Concat(r.owed.gone, left)
+	p.Removed = slices.Concat(r.owed.removed, left)
 	p.Schema, p.Broken = r.Schema()
 	marks := make(map[task.ID]mark)
 	var tasks []task.Body
-	for _, id := range slices.Sorted(maps.Keys(r.owed.tasks)) {
+	candidates := maps.Clone(r.recent)
+	maps.Copy(candidates, r.owed.tasks)
+	for _, id := range slices.Sorted(maps.Keys(candidates)) {
 		t, ok := r.Mirror.Task(id)
 		if !ok {
 			continue
@@ -148,17 +161,17 @@ func (r *Relay) publish(ctx context.Context, p publication) error {
 		}
 		now := mark{sum: maphash.Bytes(r.seed, data), at: p.At}
 		if before, told := r.told[id]; told && before.sum == now.sum {
-			if before.again || p.At.Sub(before.at) < mirror.Again {
+			if before.repeat == len(repeats) || p.At.Sub(before.at) < repeats[before.repeat] {
 				continue
 			}
-			now.again = true
+			now.at, now.repeat = before.at, before.repeat+1
 		}
 		marks[id] = now
 		tasks = append(tasks, body)
 	}
 	for len(tasks) > part {
 		some := p
-		some.Tasks, some.More, some.Claimed, some.Removed, some.Gone, some.Absent = tasks[:part], true, nil, nil, nil, nil
+		some.Tasks, some.More, some.Claimed, some.Removed, some.Gone, some.Absent, some.All = tasks[:part], true, nil, nil, nil, nil, nil
 		if err := r.send(ctx, some); err != nil {
 			return err
 		}
@@ -168,9 +181,37 @@ func (r *Relay) publish(ctx context.Context, p publication) error {
 	if err := r.send(ctx, p); err != nil {
 		return err
 	}
-	maps.Copy(r.told, marks)
+	for id, m := range marks {
+		r.told[id], r.recent[id] = m, true
+		if m.repeat == len(repeats) {
+			delete(r.recent, id)
+		}
+	}
+	for _, id := range r.owed.gone {
+		r.gone[id] = mark{at: p.At}
+	}
+	for _, id := range left {
+		m := r.gone[id]
+		if m.repeat++; m.repeat == len(repeats) {
+			delete(r.gone, id)
+		} else {
+			r.gone[id] = m
+		}
+	}
 	r.first, r.at, r.owed = false, p.At, owed{tasks: make(map[task.ID]bool)}
 	return nil
+}
+
+// left returns the tasks of which it is to be said again, at that time, that they are gone.
+func (r *Relay) left(at time.Time) (ids []task.ID) {
+	for id, m := range r.gone {
+		if _, back := r.Mirror.Task(id); back {
+			delete(r.gone, id)
+		} else if at.Sub(m.at) >= repeats[m.repeat] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 var errNotLed = errors.New("this daemon does not lead any more")

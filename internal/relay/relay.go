@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"hash/maphash"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 // Mirror is the local copy of the board.
 type Mirror interface {
+	Tasks() iter.Seq[task.Task]
 	Task(id task.ID) (task.Task, bool)
 	Standing() mirror.Standing
 	Listed() bool
@@ -57,6 +59,8 @@ type Relay struct {
 	from       time.Time  // until then everybody knows everything; zero if that is not known
 	at         time.Time  // of the last publication
 	told       map[task.ID]mark
+	recent     map[task.ID]bool // of those, what is to be told again
+	gone       map[task.ID]mark // what was told to be gone, and is to be told again
 	owed       owed
 	failing    bool // which was published
 
@@ -70,9 +74,9 @@ type Relay struct {
 
 // mark is what was published of a task last.
 type mark struct {
-	sum   uint64
-	at    time.Time // when that was published first
-	again bool      // and whether it was once more, see mirror.Again
+	sum    uint64
+	at     time.Time // when that was published first
+	repeat int       // how often again
 }
 
 // item is something to be applied.
