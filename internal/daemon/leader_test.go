@@ -9,6 +9,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -93,4 +94,76 @@ func TestOneMemberReads(t *testing.T) {
 			t.Errorf("leaders %+v, want %s alone", leads, c.Leader)
 		}
 	})
+}
+
+// When the leader is cut off from etcd, as if it were killed, another member reads, sweeps and
+// tells within ten seconds; no task is swept twice, and nothing is logged twice.
+func TestAnotherMemberReads(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		way := arbitertest.NewWay(t, etcd.URL())
+		sweeping := func(c *config.Config) { c.Schedule.Sweep = "@every 1s" }
+		first := w.reader("first", way.URL(), sweeping)
+		eventually(t, "the first leads", func() bool { return leader(t, first) == "first" })
+		others := []*node{w.reader("north", etcd.URL(), sweeping), w.reader("south", etcd.URL(), sweeping)}
+		stale := func(title string) string {
+			long := time.Now().Add(-2 * time.Hour)
+			return w.add(title, map[string]any{
+				"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+				"claimed_at": date(long), "claim_token": text("rich_text", string(claim.NewID(long))),
+			})
+		}
+		ids := []string{stale("Mend the roof")}
+		eventually(t, "it is swept", func() bool { return w.page(ids[0]).Select("status") == "OPEN" })
+
+		ids = append(ids, stale("Paint the door"), stale("Sweep the yard"))
+		way.Cut()
+		began := time.Now()
+		ids = append(ids, w.add("Clean the window", nil))
+		eventually(t, "another one leads, and sweeps", func() bool {
+			l := leader(t, others...)
+			return l != "" && l != "first" && !slices.ContainsFunc(ids, func(id string) bool { return w.page(id).Select("status") != "OPEN" })
+		})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		eventually(t, "all others know", func() bool {
+			return !slices.ContainsFunc(others, func(n *node) bool {
+				return slices.ContainsFunc(ids, func(id string) bool { return n.taskStatus(id) != "OPEN" })
+			})
+		})
+		way.Mend()
+		eventually(t, "the first knows, too", func() bool {
+			return !slices.ContainsFunc(ids, func(id string) bool { return first.taskStatus(id) != "OPEN" })
+		})
+		eventually(t, "the log is complete", func() bool { return len(w.mesh()) >= 3 })
+		if got, want := w.mesh(), []string{"swept: Sandman", "swept: Sandman", "swept: Sandman"}; !slices.Equal(got, want) {
+			t.Errorf("mesh log %q, want %q", got, want)
+		}
+		told := make(map[string]int)
+		for _, n := range others {
+			for _, line := range n.swept() {
+				told[line]++
+			}
+		}
+		for _, id := range ids[:3] {
+			if told[id] > 1 {
+				t.Errorf("task %s was swept by several", id)
+			}
+		}
+	})
+}
+
+// swept returns the ids of the tasks that a node has swept, by its own record.
+func (n *node) swept() (ids []string) {
+	n.w.Helper()
+	log, err := n.Log(n.w.Context(), api.LogFilter{Limit: 100})
+	if err != nil {
+		n.w.Error(err)
+	}
+	for _, e := range log.Entries {
+		if e.Kind == claim.KindSwept {
+			ids = append(ids, string(e.Task))
+		}
+	}
+	return ids
 }

@@ -74,7 +74,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.log.Info("stopping")
 	}
 
-	stopLeading() // another one may at once
+	stopLeading()    // another one may at once
 	d.broker.Close() // nobody waits for a task any longer
 	graceful, cancel := context.WithTimeout(work, drainTime)
 	defer cancel()
