@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"dibs/internal/arbiter"
+	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/relay"
+	"dibs/internal/task"
 )
 
 const (
@@ -29,6 +31,7 @@ const (
 type leading struct {
 	election *arbiter.Election
 	relay    *relay.Relay
+	holders  *arbiter.Holders
 
 	failed   atomic.Int32 // syncs made here, one after the other
 	last     atomic.Int64 // when one failed, by this machine's clock, in nanoseconds
@@ -45,6 +48,9 @@ func (d *Daemon) elect() {
 	m.relay = relay.New(relay.Config{
 		Mirror: d.mirror, Wire: d.member.Etcd, Term: func() int64 { return m.election.Term() }, Settings: d.readsBy,
 		Schema: from.schema, Check: from.Check, Now: d.notion.Now, Log: d.log,
+	})
+	m.holders = arbiter.NewHolders(arbiter.HoldersConfig{
+		Etcd: d.member.Etcd, Read: d.mirror.ReadSince, Changed: func(ids ...task.ID) { d.broker.Changed(ids...) }, Now: d.notion.Now, Log: d.log,
 	})
 	m.election = arbiter.NewElection(arbiter.ElectionConfig{
 		Seat: d.member.Etcd, Member: d.member.Member(),
@@ -94,6 +100,15 @@ func (d *Daemon) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
 		}
 	})
 	loops.Go(func() { d.member.relay.Run(work) })
+	loops.Go(func() { d.member.holders.Run(work) })
+}
+
+// elsewhere returns the claim of another member on a task, if there is one.
+func (d *Daemon) elsewhere(id task.ID) (claim.Claim, bool) {
+	if d.member == nil {
+		return claim.Claim{}, false
+	}
+	return d.member.holders.On(id)
 }
 
 // leads reports whether it is for this daemon to do what is done once for the board.

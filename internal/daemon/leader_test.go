@@ -14,7 +14,7 @@ import (
 )
 
 // often is the time between two syncs in the tests of what one member reads for all.
-const often = 300 * time.Millisecond
+const often = 200 * time.Millisecond
 
 // reader starts a daemon of that name that syncs often.
 func (w *world) reader(name, url string, change func(*config.Config)) *node {
@@ -70,7 +70,7 @@ func TestOneMemberReads(t *testing.T) {
 		eventually(t, "one leads", func() bool { return leader(t, nodes...) != "" })
 		w.notion.ResetRequests()
 		began := time.Now()
-		eventually(t, "some syncs are made", func() bool { return len(w.requests()) >= 8 })
+		eventually(t, "some syncs are made", func() bool { return len(w.requests()) >= 6 })
 		most := int(time.Since(began)/often) + 2
 		requests := w.requests()
 		if len(requests) > most || slices.ContainsFunc(requests, func(r string) bool { return r != "POST query" }) {

@@ -120,6 +120,9 @@ func (d *Daemon) checkHeld(ctx context.Context) {
 func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
+	if d.member != nil {
+		d.member.holders.Synced()
+	}
 	var errs []error
 	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
 	// the daemon, may have come upon the token and got no further.

@@ -186,6 +186,16 @@ func (m *Mirror) waits() bool {
 	return m.listed && (!m.lacked || broken)
 }
 
+// ReadSince reports whether a task was read, or would have been if it had been edited, at that
+// time of Notion's or later, here or by the daemon that reads for this one.
+func (m *Mirror) ReadSince(id task.ID, at time.Time) bool {
+	m.mu.Lock()
+	synced := m.at
+	m.mu.Unlock()
+	page := m.rows.page(id)
+	return synced.After(at.Add(apart/5)) || !page.IsZero() && page.After(time.Now().Add(-m.source.Now().Sub(at)))
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
