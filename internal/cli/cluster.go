@@ -73,7 +73,7 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	if c.LastError != "" {
 		row(w, "trouble", clean(c.LastError))
 	}
-	if c.Leader == "" {
+	if c.Leader == "" && c.LastError == "" {
 		row(w, "leader", "none is known: nobody reads the board now")
 	}
 	if c.Apart {
@@ -96,7 +96,7 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 			requests = fmt.Sprintf("%d of %d requests a minute", m.RequestsPerMinute, m.Share)
 		}
 		if m.LagSeconds > 0 {
-			requests += fmt.Sprintf(", %s behind the leader", length(time.Duration(m.LagSeconds)*time.Second))
+			requests += fmt.Sprintf(", %v behind the leader", time.Duration(m.LagSeconds)*time.Second)
 		}
 		row(w, "member", fmt.Sprintf("%s, seen %s, %s", name, ago(m.SeenAt.Time, now), requests))
 		for _, line := range m.Differs {
