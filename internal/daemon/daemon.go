@@ -205,7 +205,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
 		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back,
-		Read: d.passOn, Follows: d.follows, Log: d.log,
+		Read: d.passOn, Follows: d.follows, Overdue: d.overdue, Log: d.log,
 	})
 	if err != nil {
 		return err

@@ -127,6 +127,18 @@ func (d *Daemon) passOn(ctx context.Context, r mirror.Result) {
 	d.member.relay.Read(ctx, r)
 }
 
+// overdue looks after the claims held here while nobody reads the board for this daemon: by
+// their pages if the leader says that it cannot read.
+func (d *Daemon) overdue(ctx context.Context) {
+	pages := d.mirror.Standing().Failure != nil
+	if pages && (d.notion.Down() != nil || d.notion.Paused() != nil) {
+		return
+	}
+	if err := d.guard(ctx, pages); err != nil && ctx.Err() == nil {
+		d.log.Debug("held claims could not be looked after", "error", err)
+	}
+}
+
 // unread passes on that a sync has failed. A leader that cannot read leaves that to others, if
 // there are any; once, since it may be that nobody can.
 func (d *Daemon) unread(ctx context.Context) {

@@ -49,6 +49,9 @@ type Config struct {
 	// Follows, if set, reports whether another daemon reads the board for this one now, see
 	// Take. As long as it does, Run makes no syncs, but for the first one.
 	Follows func() bool
+	// Overdue, if set, is called by Run, once in an interval, while there should have been
+	// something to Take, and was not, or the other daemon cannot read.
+	Overdue func(context.Context)
 	Log     *slog.Logger
 }
 
@@ -65,6 +68,7 @@ type Mirror struct {
 	unsynced func(ctx context.Context, again bool)
 	back     func() <-chan struct{}
 	follows  func() bool
+	overdue  func(context.Context)
 	hurry    chan struct{} // see Hasten
 	log      *slog.Logger
 	interval atomic.Int64
@@ -97,7 +101,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, read: c.Read, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, hurry: make(chan struct{}, 1), log: c.Log,
+		onChange: c.OnChange, read: c.Read, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, overdue: c.Overdue, hurry: make(chan struct{}, 1), log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}

@@ -62,6 +62,9 @@ func (m *Mirror) Run(ctx context.Context) {
 		}
 		back = m.back() // before it fails
 		if m.waits() {
+			if m.overdue != nil && m.isOverdue() {
+				m.overdue(ctx)
+			}
 			back, wait = nil, m.nextSync(nil)
 			continue
 		}
@@ -97,6 +100,15 @@ func (m *Mirror) untilDue() time.Duration {
 		return 0
 	}
 	return time.Duration(m.interval.Load()) - time.Since(m.done)
+}
+
+// isOverdue reports whether nothing was read for so long that another daemon, if it reads for
+// this one, is late, or whether it has failed.
+func (m *Mirror) isOverdue() bool {
+	interval := time.Duration(m.interval.Load())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failure != nil || time.Since(m.done) > interval+interval/2
 }
 
 // Close ends the first sync, if it is still under way.

@@ -59,6 +59,9 @@ func TestIdleMembers(t *testing.T) {
 				if !slices.Equal(m.told, []string{"task 3 BLOCKED"}) {
 					t.Errorf("%s was told %q", m.name, m.told)
 				}
+				if m.overdue > 0 {
+					t.Errorf("to %s something was overdue", m.name)
+				}
 				if s := m.Standing(); s.Old > interval+time.Second || s.Stale {
 					t.Errorf("%s: %+v", m.name, s)
 				}
@@ -143,6 +146,9 @@ func TestMemberIsCutOff(t *testing.T) {
 			asked := w.board.requests()
 			if asked[m.name+" query"] > 0 {
 				t.Errorf("while it is cut off it asks %v", asked)
+			}
+			if m.overdue < 39 || m.overdue > 42 {
+				t.Errorf("%d times something was overdue", m.overdue)
 			}
 			if _, lag := m.relay.Lag(); lag < 9*time.Minute {
 				t.Errorf("lag %v", lag)

@@ -168,6 +168,7 @@ type member struct {
 	broken   error
 	told     []string // of changes, by title and status
 	slept    time.Duration
+	overdue  int
 	kill     context.CancelFunc
 	over     sync.WaitGroup
 }
@@ -204,6 +205,11 @@ func (w *world) start(ahead time.Duration) *member {
 				m.told = append(m.told, fmt.Sprint(t.Title, " ", t.Status))
 			}
 			return nil
+		},
+		Overdue: func(context.Context) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.overdue++
 		},
 		Unsynced: func(ctx context.Context, _ bool) { m.relay.Unread(ctx) },
 	})
