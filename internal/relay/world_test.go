@@ -103,7 +103,7 @@ type source struct {
 	*board
 	member string
 	ahead  time.Duration
-	broken *error
+	broken func() error
 }
 
 func (s source) List(_ context.Context, _ time.Time, read func(int)) ([]task.Task, error) {
@@ -137,7 +137,7 @@ func (s source) Get(_ context.Context, id task.ID) (claim.Reading, error) {
 
 func (s source) Now() time.Time              { return time.Now().Add(s.ahead) }
 func (s source) Check(context.Context) error { return s.count(s.member, "check") }
-func (s source) Broken() error               { return *s.broken }
+func (s source) Broken() error               { return s.broken() }
 func (s source) Known() string               { return "" }
 func (s source) Paused() error               { return nil }
 
@@ -173,6 +173,20 @@ type member struct {
 	over     sync.WaitGroup
 }
 
+// late is how often something was overdue to m.
+func (m *member) late() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.overdue
+}
+
+// changes are those that m was told of, in no order.
+func (m *member) changes() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(slices.Values(m.told))
+}
+
 // world is some members.
 type world struct {
 	*testing.T
@@ -190,7 +204,7 @@ func (w *world) start(ahead time.Duration) *member {
 	w.Helper()
 	m := &member{name: fmt.Sprint("m", len(w.members)), settings: "the same", schema: "the same"}
 	m.way = w.room.Way(m.name)
-	m.source = source{w.board, m.name, ahead, &m.broken}
+	m.source = source{w.board, m.name, ahead, func() error { m.mu.Lock(); defer m.mu.Unlock(); return m.broken }}
 	log := slog.New(slog.NewTextHandler(w.Output(), nil)).With("member", m.name)
 	var err error
 	m.Mirror, err = mirror.New(w.Context(), mirror.Config{
