@@ -28,13 +28,28 @@ func TestOtherSettings(t *testing.T) {
 		if asked := w.board.requests(); asked[m.name+" query"] < 35 || !m.relay.Apart() {
 			t.Errorf("apart %v, asked %v", m.relay.Apart(), asked)
 		}
-		m.mu.Lock()
-		m.settings = "the same"
-		m.mu.Unlock()
-		w.board.edit(task.Task{ID: id(1), Title: "task 1", Status: task.Blocked})
-		time.Sleep(interval + time.Second)
-		if wrong := w.wrong(); len(wrong) > 0 {
-			t.Error(wrong)
+		set := func(settings string) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.settings = settings
+		}
+		for n := range 8 { // what is passed on may come before this one has read it, or after
+			set("others")
+			time.Sleep(4 * time.Minute)
+			time.Sleep(time.Duration(n) * 2 * time.Second)
+			if _, err := m.Sync(t.Context(), false); err != nil {
+				t.Error(err)
+			}
+			w.board.edit(task.Task{ID: id(n), Title: fmt.Sprint("task ", n), Status: task.Blocked})
+			at := w.leader().Standing().SyncedAt
+			for w.leader().Standing().SyncedAt.Equal(at) {
+				time.Sleep(time.Second / 10)
+			}
+			set("the same")
+			time.Sleep(interval + time.Second)
+			if wrong := w.wrong(); len(wrong) > 0 {
+				t.Error(wrong)
+			}
 		}
 		w.board.requests()
 		time.Sleep(10 * time.Minute)

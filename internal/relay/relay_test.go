@@ -132,6 +132,64 @@ func TestLeaderIsSuspended(t *testing.T) {
 	})
 }
 
+// A term begins where the one before ended, whatever its leader has read itself meanwhile: the
+// others need not ask.
+func TestTermBeginsWhereOneEnded(t *testing.T) {
+	run(t, 3, func(t *testing.T, w *world) {
+		time.Sleep(5 * time.Minute)
+		for _, m := range w.members {
+			m.way.Cut(true)
+		}
+		time.Sleep(20 * time.Second)
+		w.board.edit(task.Task{ID: id(1), Title: "task 1", Status: task.Blocked})
+		time.Sleep(10 * time.Minute)
+		next := w.members[2]
+		if _, err := next.Sync(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		next.way.Cut(false)
+		time.Sleep(10 * time.Second)
+		if w.leader() != next {
+			t.Fatal("another one leads")
+		}
+		w.board.requests()
+		for _, m := range w.members {
+			m.way.Cut(false)
+		}
+		time.Sleep(2 * interval)
+		if wrong := w.wrong(); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+		if asked := w.board.requests(); asked["query"] != asked[next.name+" query"] {
+			t.Errorf("asked %v", asked)
+		}
+	})
+}
+
+// Who reads the board by a query that is behind hears all the same of what was passed on before:
+// the leader may have known it from a page.
+func TestReadByALateQuery(t *testing.T) {
+	run(t, 1, func(t *testing.T, w *world) {
+		w.board.mu.Lock()
+		w.board.lag = 90 * time.Second
+		w.board.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		leader := w.leader()
+		before := w.board.page(id(1))
+		before.Title = "another title"
+		w.board.edit(before)
+		time.Sleep(100 * time.Second) // queries show it
+		before.Status = task.Blocked
+		leader.Observe(claim.Reading{Task: w.board.edit(before), At: time.Now()})
+		time.Sleep(2*interval + 5*time.Second) // which is passed on, twice
+		w.start(0)
+		time.Sleep(3 * time.Minute)
+		if wrong := w.wrong(); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+	})
+}
+
 // A member that was cut off asks nothing meanwhile, and nothing afterwards either, as long as
 // what it missed is kept; if it is not, it asks once.
 func TestMemberIsCutOff(t *testing.T) {
@@ -188,8 +246,15 @@ func TestOwnPagesCount(t *testing.T) {
 	for seed := range uint64(12) {
 		run(t, 2, func(t *testing.T, w *world) {
 			random := rand.New(rand.NewPCG(seed, 1))
+			w.board.mu.Lock()
+			w.board.took = 3 * time.Second
+			w.board.mu.Unlock()
 			m := w.members[slices.IndexFunc(w.members, func(m *member) bool { return !m.election.Leads() })]
 			time.Sleep(time.Minute + time.Duration(random.Int64N(int64(interval))))
+			for n := range 10 { // so that queries list them
+				w.board.edit(task.Task{ID: id(n), Title: fmt.Sprint("task ", n), Status: task.Open, Note: "edited"})
+			}
+			time.Sleep(2 * interval)
 			for n := range 10 {
 				own := task.Task{ID: id(n), Title: fmt.Sprint("task ", n), Status: task.InProgress, ClaimedBy: "Sandman", Token: string(claim.NewID(time.Now()))}
 				m.Observe(claim.Reading{Task: w.board.edit(own), At: time.Now()})
@@ -205,7 +270,7 @@ func TestOwnPagesCount(t *testing.T) {
 				t.Errorf("seed %d: asked %v", seed, asked)
 			}
 			w.board.edit(task.Task{ID: id(3), Title: "task 3", Status: task.Open})
-			time.Sleep(interval + time.Second)
+			time.Sleep(interval + 6*time.Second)
 			if wrong := w.wrong(); len(wrong) > 0 {
 				t.Errorf("seed %d: %v", seed, wrong)
 			}
