@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -101,6 +103,7 @@ func TestOneMemberReads(t *testing.T) {
 // When the leader is cut off from etcd, as if it were killed, another member reads, sweeps and
 // tells within ten seconds; no task is swept twice, and nothing is logged twice.
 func TestAnotherMemberReads(t *testing.T) {
+	t.Parallel()
 	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
 		way := arbitertest.NewWay(t, etcd.URL())
 		sweeping := func(c *config.Config) { c.Schedule.Sweep = "@every 1s" }
@@ -222,5 +225,41 @@ func (w *world) stale(title string) string {
 	return w.add(title, map[string]any{
 		"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
 		"claimed_at": date(long), "claim_token": text("rich_text", string(claim.NewID(long))),
+	})
+}
+
+// severed is a way to Notion that can be cut.
+type severed struct {
+	http.RoundTripper
+	cut atomic.Bool
+}
+
+func (s *severed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.cut.Load() {
+		return nil, errors.New("no way to Notion")
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// A leader that does not reach Notion leaves the reading to a member that does, and knows from
+// then on what that one reads.
+func TestLeaderWithoutNotion(t *testing.T) {
+	t.Parallel() // it waits for the most part, as does the other one
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		change := func(c *config.Config) {
+			c.Cluster.Etcd, c.Sync.Interval, c.Notion.Rate, c.Notion.Burst = []string{etcd.URL()}, often, 500, 500
+		}
+		o := w.options(func(c *config.Config) { change(c); c.Cluster.Name = "first" })
+		way := &severed{RoundTripper: o.Transport}
+		o.Transport = way
+		first := w.start(o)
+		t.Cleanup(first.stop)
+		eventually(t, "the first leads", func() bool { return leader(t, first) == "first" })
+		second := w.reader("second", etcd.URL(), nil)
+		eventually(t, "both are listed", func() bool { c, err := second.Cluster(t.Context()); return err == nil && len(c.Members) == 2 })
+		way.cut.Store(true)
+		eventually(t, "the second leads", func() bool { return leader(t, first, second) == "second" })
+		id := w.add("Mend the roof", nil)
+		eventually(t, "the first knows", func() bool { return first.taskStatus(id) == "OPEN" })
 	})
 }

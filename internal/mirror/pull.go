@@ -136,7 +136,8 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 
 // settle returns the rows without those that contradict a page read shortly before, or what
 // was read here after that moment, if it is not zero. The query may be behind these pages, so
-// they are read again and taken over instead.
+// they are read again and taken over instead; with here, those that cannot be read now stay as
+// they are, until they are passed on again.
 func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, here time.Time, result *Result) ([]task.Task, error) {
 	certain := rows[:0]
 	for _, t := range rows {
@@ -145,7 +146,8 @@ func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID
 			continue
 		}
 		asked[t.ID] = true
-		if err := m.ask(ctx, t.ID, result); err != nil && !isKind(err, claim.NotFound) {
+		err := m.ask(ctx, t.ID, result)
+		if err != nil && !isKind(err, claim.NotFound) && (here.IsZero() || !isKind(err, claim.Unavailable)) {
 			return nil, err
 		}
 	}

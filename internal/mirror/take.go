@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -119,10 +120,14 @@ func (m *Mirror) adopt(ctx context.Context, b Batch, result *Result) error {
 		listed[id] = true
 	}
 	// The other daemon may not know of the claims that were made here since its last sync.
-	return m.missed(ctx, asked, s, result, func(t task.Task) bool {
+	err = m.missed(ctx, asked, s, result, func(t task.Task) bool {
 		page := m.rows.page(t.ID)
 		return listed[t.ID] || page.IsZero() || page.After(began.Add(-apart))
 	})
+	if isKind(err, claim.Unavailable) {
+		return nil // which is asked again with the next batch
+	}
+	return err
 }
 
 // leave removes what the other daemon has removed. What this one has read at about that time,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
@@ -83,6 +84,33 @@ func TestLeaderCannotRead(t *testing.T) {
 		if s := m.Standing(); s.Stale || s.Failure != nil {
 			t.Errorf("standing afterwards %+v", s)
 		}
+		if wrong := w.wrong(); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+	})
+}
+
+// A member that does not reach Notion takes over what it can, and what it would have asked about
+// a little later.
+func TestMemberWithoutNotion(t *testing.T) {
+	run(t, 2, func(t *testing.T, w *world) {
+		m := w.follower()
+		m.mu.Lock()
+		m.down = true
+		m.mu.Unlock()
+		if _, err := m.Sync(t.Context(), false); err == nil {
+			t.Fatal("it reaches Notion")
+		}
+		for n := range 5 { // which this member has just read
+			w.board.edit(task.Task{ID: id(n), Title: fmt.Sprint("task ", n), Status: task.Blocked})
+			m.Observe(claim.Reading{Task: task.Task{ID: id(n), Title: fmt.Sprint("task ", n), Status: task.Open, Edited: time.Now().UTC().Truncate(time.Minute)}, At: time.Now()})
+		}
+		w.board.edit(task.Task{ID: id(20), Title: "new", Status: task.Open})
+		time.Sleep(interval + time.Second)
+		if got, _ := m.Task(id(20)); got.Title != "new" {
+			t.Errorf("a new task: %+v", got)
+		}
+		time.Sleep(3 * time.Minute)
 		if wrong := w.wrong(); len(wrong) > 0 {
 			t.Error(wrong)
 		}

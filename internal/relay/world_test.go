@@ -104,10 +104,19 @@ type source struct {
 	member string
 	ahead  time.Duration
 	broken func() error
+	down   func() bool
+}
+
+func (s source) count(kind string) error {
+	err := s.board.count(s.member, kind)
+	if s.down() {
+		return claim.Errorf(claim.Unavailable, claim.LandedNo, "there is no way to Notion")
+	}
+	return err
 }
 
 func (s source) List(_ context.Context, _ time.Time, read func(int)) ([]task.Task, error) {
-	err := s.count(s.member, "list")
+	err := s.count("list")
 	rows := s.seen()
 	time.Sleep(s.took)
 	read(len(rows))
@@ -115,7 +124,7 @@ func (s source) List(_ context.Context, _ time.Time, read func(int)) ([]task.Tas
 }
 
 func (s source) EditedSince(_ context.Context, t time.Time) ([]task.Task, error) {
-	err := s.count(s.member, "query")
+	err := s.count("query")
 	time.Sleep(s.took / 2)
 	rows := slices.DeleteFunc(s.seen(), func(r task.Task) bool {
 		return r.Edited.Before(t) && (r.Status != task.InProgress || r.Token == "")
@@ -125,7 +134,7 @@ func (s source) EditedSince(_ context.Context, t time.Time) ([]task.Task, error)
 }
 
 func (s source) Get(_ context.Context, id task.ID) (claim.Reading, error) {
-	if err := s.count(s.member, "page"); err != nil {
+	if err := s.count("page"); err != nil {
 		return claim.Reading{}, err
 	}
 	t := s.page(id)
@@ -136,7 +145,7 @@ func (s source) Get(_ context.Context, id task.ID) (claim.Reading, error) {
 }
 
 func (s source) Now() time.Time              { return time.Now().Add(s.ahead) }
-func (s source) Check(context.Context) error { return s.count(s.member, "check") }
+func (s source) Check(context.Context) error { return s.count("check") }
 func (s source) Broken() error               { return s.broken() }
 func (s source) Known() string               { return "" }
 func (s source) Paused() error               { return nil }
@@ -169,6 +178,7 @@ type member struct {
 	told     []string // of changes, by title and status
 	slept    time.Duration
 	overdue  int
+	down     bool // it does not reach Notion
 	kill     context.CancelFunc
 	over     sync.WaitGroup
 }
@@ -204,7 +214,7 @@ func (w *world) start(ahead time.Duration) *member {
 	w.Helper()
 	m := &member{name: fmt.Sprint("m", len(w.members)), settings: "the same", schema: "the same"}
 	m.way = w.room.Way(m.name)
-	m.source = source{w.board, m.name, ahead, func() error { m.mu.Lock(); defer m.mu.Unlock(); return m.broken }}
+	m.source = source{w.board, m.name, ahead, func() error { m.mu.Lock(); defer m.mu.Unlock(); return m.broken }, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.down }}
 	log := slog.New(slog.NewTextHandler(w.Output(), nil)).With("member", m.name)
 	var err error
 	m.Mirror, err = mirror.New(w.Context(), mirror.Config{
