@@ -112,6 +112,7 @@ func TestAnotherMemberReads(t *testing.T) {
 		others := []*node{w.reader("north", etcd.URL(), sweeping), w.reader("south", etcd.URL(), sweeping)}
 		ids := []string{w.stale("Mend the roof")}
 		eventually(t, "it is swept", func() bool { return w.page(ids[0]).Select("status") == "OPEN" })
+		eventually(t, "by the leader", func() bool { return slices.Equal(first.swept(), ids) })
 
 		ids = append(ids, w.stale("Paint the door"), w.stale("Sweep the yard"))
 		way.Cut()
