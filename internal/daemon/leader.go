@@ -103,8 +103,8 @@ func (d *Daemon) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
 	loops.Go(func() { d.member.holders.Run(work) })
 }
 
-// elsewhere returns the claim of another member on a task, if there is one.
-func (d *Daemon) elsewhere(id task.ID) (claim.Claim, bool) {
+// heldElsewhere returns the claim of another member on a task, if there is one.
+func (d *Daemon) heldElsewhere(id task.ID) (claim.Claim, bool) {
 	if d.member == nil {
 		return claim.Claim{}, false
 	}
