@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/arbiter":             {"internal/claim", "internal/clock", "internal/keylock", "internal/task"},
 	"internal/arbiter/arbitersim":  {"internal/arbiter", "internal/task"},
 	"internal/arbiter/arbitertest": {},
+	"internal/relay":               {"internal/arbiter", "internal/mirror", "internal/task"},
 	"internal/claim/claimsim":      {"internal/claim", "internal/clock", "internal/task"},
 	"internal/claim/claimtest":     {"internal/claim", "internal/claim/claimsim", "internal/task"},
 
@@ -69,7 +70,7 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/ownfile", "internal/relay", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {

@@ -5,6 +5,12 @@ type ClusterStatus struct {
 	Name      string   `json:"name,omitempty" doc:"What this member is called"`
 	Etcd      []string `json:"etcd,omitempty" doc:"Where etcd is"`
 	LastError string   `json:"last_error,omitempty" doc:"Why no task can be claimed now; absent if etcd can be used"`
+
+	Leader     string `json:"leader,omitempty" doc:"The member that reads the board for all, as far as this one knows; absent if none does"`
+	Leads      bool   `json:"leads,omitempty" doc:"This daemon is the leader"`
+	LagSeconds int    `json:"lag_seconds,omitempty" doc:"For how long this daemon has not taken over what the leader has read; absent if it has"`
+	Behind     int    `json:"behind,omitempty" doc:"How many publications of the leader's those are that it has received"`
+	Apart      bool   `json:"apart,omitempty" doc:"This daemon reads the board itself: the leader has another version, or other settings under tasks"`
 }
 
 // Cluster answers a question for the members of a cluster.
@@ -22,6 +28,8 @@ type Member struct {
 	Share             int      `json:"share,omitempty" doc:"How many requests it may send in a minute, of those that all members may send together"`
 	Version           string   `json:"version,omitempty" doc:"Its version of dibs"`
 	Differs           []string `json:"differs,omitempty" doc:"How its settings differ from those of the daemon that answers, where all should have the same; a line for each"`
+	LagSeconds        int      `json:"lag_seconds,omitempty" doc:"For how long it has not taken over what the leader has read, when it said so last"`
+	Behind            int      `json:"behind,omitempty" doc:"How many publications of the leader's those are that it has received"`
 	Self              bool     `json:"self,omitempty" doc:"It is the daemon that answers"`
 }
 

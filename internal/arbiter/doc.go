@@ -60,6 +60,17 @@
 // has put one since all were looked at. A name is put only if it is not there; the names of a
 // run are bound to one lease.
 //
+// # Leading
+//
+// An Election has one of the members lead: it reads the board for all, sweeps, and runs what is
+// on a schedule. A term is bound to a lease, which the leader takes to be over sooner than it
+// is, by clocks that count the time for which the machine is suspended. What it passes on
+// (Wire) has its term as a condition, so that nobody hears of two leaders. A term says who is to
+// do what is done once: it is no exclusion. What must not be done twice, such as sweeping a
+// task, is decided by rows.
+//
+// Holders is what members know of each other's rows without asking.
+//
 // # Failure
 //
 // While etcd cannot be used nothing new is granted. What is held goes on until its lease ends,

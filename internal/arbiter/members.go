@@ -23,6 +23,12 @@ type Member struct {
 	// Version is that of dibs, and Settings those that all should have alike.
 	Version  string   `json:"version,omitempty"`
 	Settings Settings `json:"settings,omitempty"`
+	// Lag is for how many seconds it has not taken over what the leader has read, and Behind
+	// how many publications those are that it has received.
+	Lag    int `json:"lag,omitempty"`
+	Behind int `json:"behind,omitempty"`
+	// Leader is set if the members' reading is its to do now. It is not part of what it says.
+	Leader bool `json:"-"`
 }
 
 // memberTime is for how long a member is on the list after it was heard of last.
@@ -44,6 +50,12 @@ type announced struct {
 	at    time.Time
 }
 
+// says reports whether m says the same, but for the time.
+func (a announced) says(m Member) bool {
+	m.SeenAt = a.SeenAt
+	return a.Member == m
+}
+
 // Announce puts this member on the list, keeps it there, and says now and then what it is
 // doing. It has to be called again within memberTime.
 func (e *Etcd) Announce(ctx context.Context, m Member) error {
@@ -52,7 +64,7 @@ func (e *Etcd) Announce(ctx context.Context, m Member) error {
 	last := e.announced
 	e.mu.Unlock()
 	age := time.Since(last.at)
-	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.RequestsPerMinute == m.RequestsPerMinute && last.Share == m.Share && last.Version == m.Version && last.Settings == m.Settings) {
+	if last.lease != 0 && (age < announceSoonest || age < announceLatest && last.says(m)) {
 		client, err := e.connection()
 		if err != nil {
 			return err
@@ -92,14 +104,15 @@ func (e *Etcd) Leave(ctx context.Context) error {
 
 // Members lists the members that were heard of within memberTime, by their names.
 func (e *Etcd) Members(ctx context.Context) ([]Member, error) {
-	resp, err := e.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(e.membersKey(), clientv3.WithPrefix())}, nil)
+	resp, err := e.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(e.membersKey(), clientv3.WithPrefix()), clientv3.OpGet(e.leaderKey())}, nil)
 	if err != nil {
 		return nil, err
 	}
-	members := []Member{}
+	members, leads := []Member{}, e.termIn(resp.Responses[1].GetResponseRange().Kvs)
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
 		var m Member
 		if json.Unmarshal(kv.Value, &m) == nil { // a newer version may say more, never less
+			m.Leader = m.ID == leads.Member
 			members = append(members, m)
 		}
 	}

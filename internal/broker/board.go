@@ -23,6 +23,8 @@ type board struct {
 	now      time.Time
 	policy   claim.Policy
 	offers   map[task.ID]inbox.Offer // loaded with load
+	// elsewhere returns the claim on a task that was made at another member of the cluster.
+	elsewhere func(task.ID) (claim.Claim, bool)
 }
 
 // load reads what the views of tasks show beside the mirror and the claims.
@@ -43,7 +45,7 @@ func (b *Broker) board() *board {
 
 // present is the board for questions about single tasks only.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy()}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), elsewhere: b.elsewhere}
 }
 
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
@@ -54,10 +56,14 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
-// occupied returns the claim of this daemon that keeps a task from everybody else, if
-// there is one. A claim that has gone stale does not keep anybody from it.
+// occupied returns the claim, of this daemon or of another one of its cluster, that keeps a
+// task from everybody else, if there is one. A claim that has gone stale does not keep anybody
+// from it. One that is Ended does: what became of its task is not known here yet.
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	c, taken := bd.claimer.On(id)
+	if !taken {
+		c, taken = bd.elsewhere(id)
+	}
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
@@ -74,7 +80,7 @@ func (bd *board) ready(t task.Task, agent string) bool {
 func (bd *board) judge(t task.Task) ready.Verdict {
 	v := ready.Verdict{For: claim.Assignee(t)}
 	if c, taken := bd.occupied(t.ID); taken {
-		if c.State == claim.Held {
+		if c.State == claim.Held || c.State == claim.Ended {
 			v.Again = c.StaleAt
 		}
 		return v
@@ -99,6 +105,8 @@ func (bd *board) view(t task.Task, agent string) View {
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
+	} else if c, taken := bd.elsewhere(t.ID); !ok && taken && c.State == claim.Held {
+		v.LeaseUntil = c.ExpiresAt()
 	} else if !ok {
 		v.AssignedTo = claim.Assignee(t)
 		if o, offered := bd.offers[t.ID]; offered && o.To == v.AssignedTo {

@@ -88,6 +88,9 @@ type Config struct {
 	Creations Creations
 	// Cluster is the cluster that the daemon is a member of; nil for none.
 	Cluster Cluster
+	// Elsewhere, if set, returns the claim on a task that was made at another member of it, as
+	// far as that is known here.
+	Elsewhere func(task.ID) (claim.Claim, bool)
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -117,6 +120,7 @@ type Broker struct {
 	pages     Pages
 	creations Creations
 	cluster   Cluster
+	elsewhere func(task.ID) (claim.Claim, bool)
 	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
@@ -146,12 +150,15 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, elsewhere: c.Elsewhere, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	if b.back == nil {
 		b.back = func() <-chan struct{} { return nil }
+	}
+	if b.elsewhere == nil {
+		b.elsewhere = func(task.ID) (claim.Claim, bool) { return claim.Claim{}, false }
 	}
 	if b.comments == nil {
 		b.comments = noComments{}

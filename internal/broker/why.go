@@ -26,6 +26,9 @@ func (bd *board) known(ids []task.ID) []task.Task {
 // why says why a claim could not get a task that is not ready.
 func (bd *board) why(t task.Task, v View, agent string) (claim.Code, string) {
 	if c, taken := bd.occupied(t.ID); taken {
+		if c.State == claim.Ended {
+			return claim.CodeHeld, c.Agent + " has just had it, and what became of it is not read yet"
+		}
 		if c.State == claim.Finishing {
 			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told"
 		}

@@ -73,6 +73,12 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	if c.LastError != "" {
 		row(w, "trouble", clean(c.LastError))
 	}
+	if c.Leader == "" && c.LastError == "" {
+		row(w, "leader", "none is known: nobody reads the board now")
+	}
+	if c.Apart {
+		row(w, "apart", "this one reads the board itself: give all members the same version, and the same settings under tasks")
+	}
 	for _, m := range c.Members {
 		var roles []string
 		if m.Leader {
@@ -88,6 +94,9 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 		requests := fmt.Sprintf("%d requests a minute", m.RequestsPerMinute)
 		if m.Share > 0 {
 			requests = fmt.Sprintf("%d of %d requests a minute", m.RequestsPerMinute, m.Share)
+		}
+		if m.LagSeconds > 0 {
+			requests += fmt.Sprintf(", %v behind the leader", time.Duration(m.LagSeconds)*time.Second)
 		}
 		row(w, "member", fmt.Sprintf("%s, seen %s, %s", name, ago(m.SeenAt.Time, now), requests))
 		for _, line := range m.Differs {

@@ -58,6 +58,14 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 		if c.LastError != "" {
 			line += ", which cannot be used"
 		}
+		switch {
+		case c.Leads:
+			line += "; it reads the board for all"
+		case c.Apart:
+			line += "; it reads the board for itself"
+		case c.Leader != "":
+			line += "; " + clean(c.Leader) + " reads the board"
+		}
 		row(w, "cluster", line)
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))

@@ -52,8 +52,9 @@ type member struct {
 	ledger  *arbiter.Ledger
 	repeats *repeats
 	budget  *arbiter.Budget
-	name    string
-	kin     kin
+	leading
+	name string
+	kin  kin
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
@@ -176,8 +177,10 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
 	}
 	d.keepNames(asking)
+	behind, lag := d.member.relay.Lag()
 	if err := d.member.Announce(asking, arbiter.Member{
 		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
+		Behind: behind, Lag: int(lag / lagStep * lagStep / time.Second),
 		Version: d.version, Settings: settingsOf(*d.live.Load()),
 	}); err != nil {
 		return err
@@ -224,9 +227,15 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 		out.LastError = err.Error()
 		return out, nil
 	}
+	behind, lag := d.member.relay.Lag()
 	for _, m := range members {
+		self := m.ID == d.member.Member()
+		if self {
+			m.Behind, m.Lag = behind, int(lag/time.Second)
+		}
 		out.Members = append(out.Members, api.Member{
-			Name: m.Name, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Share: m.Share, Self: m.ID == d.member.Member(),
+			Name: m.Name, Leader: m.Leader, SeenAt: api.Time{Time: m.SeenAt}, RequestsPerMinute: m.RequestsPerMinute, Share: m.Share,
+			LagSeconds: m.Lag, Behind: m.Behind, Self: self,
 			Version: m.Version, Differs: d.differs(m),
 		})
 	}
@@ -257,6 +266,9 @@ func (d *Daemon) clusterReport() *api.ClusterStatus {
 	if why := d.member.ledger.Trouble(); why != nil {
 		s.LastError = why.Error()
 	}
+	s.Leader, s.Leads = d.member.election.Leader().Name, d.leads()
+	behind, lag := d.member.relay.Lag()
+	s.LagSeconds, s.Behind, s.Apart = int(lag/time.Second), behind, d.member.relay.Apart()
 	return s
 }
 

@@ -143,6 +143,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.mirror.Close)
+	d.hearken(ctx)
 	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -203,12 +204,14 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back, Log: d.log,
+		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back,
+		Read: d.passOn, Follows: d.follows, Overdue: d.overdue, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
 	d.tasks.Remember(d.mirror.Task)
+	d.elect()
 	policy := policyOf(d.config, d.tasks)
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
@@ -270,7 +273,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere, Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,

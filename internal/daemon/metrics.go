@@ -79,6 +79,8 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		trouble := d.member.ledger.Trouble()
 		state.Cluster, state.Foreign, state.Share = new(trouble == nil), errors.Is(trouble, arbiter.ErrForeign), d.member.budget.Share()
 		state.Members, state.Differ = d.member.kin.members(), len(d.member.kin.lines())
+		state.Leads, state.Led, state.Apart = d.leads(), d.member.election.Leader().Number != 0, d.member.relay.Apart()
+		state.Behind, state.Lag = d.member.relay.Lag()
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

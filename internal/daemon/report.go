@@ -25,6 +25,11 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 
 	if s.Cluster = d.clusterReport(); s.Cluster != nil && s.Cluster.LastError != "" {
 		s.Warnings = append(s.Warnings, "no task can be claimed for now: "+s.Cluster.LastError)
+	} else if s.Cluster != nil && s.Cluster.Leader == "" {
+		s.Warnings = append(s.Warnings, "no member of the cluster reads the board now; one begins within ten seconds")
+	}
+	if s.Cluster != nil && s.Cluster.Apart {
+		s.Warnings = append(s.Warnings, "this daemon reads the board itself: the one that reads for the cluster has another version, or other settings under tasks")
 	}
 	if d.member != nil {
 		s.Warnings = append(s.Warnings, d.kinWarnings()...)

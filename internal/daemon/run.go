@@ -45,6 +45,9 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
 	loops.Go(func() { d.clusterLoop(work) })
+	lead, stopLeading := context.WithCancel(ctx)
+	defer stopLeading()
+	d.leadLoops(lead, work, &loops)
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {
@@ -71,6 +74,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.log.Info("stopping")
 	}
 
+	stopLeading()    // another one may at once
 	d.broker.Close() // nobody waits for a task any longer
 	graceful, cancel := context.WithTimeout(work, drainTime)
 	defer cancel()
@@ -116,6 +120,9 @@ func (d *Daemon) checkHeld(ctx context.Context) {
 func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
+	if d.member != nil {
+		d.member.holders.Synced()
+	}
 	var errs []error
 	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
 	// the daemon, may have come upon the token and got no further.
@@ -144,6 +151,7 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 // be asked of Notion.
 func (d *Daemon) afterFailedSync(ctx context.Context, again bool) {
 	defer wake(d.news)
+	d.unread(ctx)
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
 		return
 	}

@@ -188,6 +188,6 @@ func decodeClaim(body []byte) (claim.Claim, error) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		return claim.Claim{}, fmt.Errorf("the body of a claim: %w", err)
 	}
-	b.Claim.Task = b.Task.task()
+	b.Claim.Task = b.Task.Whole()
 	return b.Claim, nil
 }

@@ -300,7 +300,7 @@ func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return nil, fmt.Errorf("the body of a state: %w", err)
 	}
-	return &feed.State{Task: s.task(), Ready: s.Ready}, nil
+	return &feed.State{Task: s.Whole(), Ready: s.Ready}, nil
 }
 
 // remember stores the state that was told, and marks the tasks that depend on

@@ -220,7 +220,7 @@ func scanTrigger(row scanner) (inbox.Trigger, error) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		return inbox.Trigger{}, fmt.Errorf("the body of a trigger: %w", err)
 	}
-	b.Trigger.Task = b.Task.task()
+	b.Trigger.Task = b.Task.Whole()
 	return b.Trigger, nil
 }
 

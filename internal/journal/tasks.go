@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"dibs/internal/task"
 )
@@ -48,24 +47,10 @@ func (j *Journal) Tasks(ctx context.Context) ([]task.Task, error) {
 	return tasks, j.failed(err, "reading the mirror")
 }
 
-// taskBody is a task as bodies hold it: with the fields that the JSON of a
-// [task.Task] leaves out.
-type taskBody struct {
-	task.Task
-	Token   string        `json:"token,omitempty"`
-	Timeout time.Duration `json:"timeout,omitempty"`
-	Odd     bool          `json:"odd_timeout,omitempty"`
-	Cleared bool          `json:"cleared,omitempty"`
-}
+// taskBody is a task as bodies hold it.
+type taskBody = task.Body
 
-func bodyOf(t task.Task) taskBody {
-	return taskBody{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared}
-}
-
-func (b taskBody) task() task.Task {
-	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared = b.Token, b.Timeout, b.Odd, b.Cleared
-	return b.Task
-}
+func bodyOf(t task.Task) taskBody { return task.BodyOf(t) }
 
 func scanTask(row scanner) (task.Task, error) {
 	var body []byte
@@ -80,5 +65,5 @@ func decodeTask(body []byte) (task.Task, error) {
 	if err := json.Unmarshal(body, &b); err != nil {
 		return task.Task{}, fmt.Errorf("the body of a task: %w", err)
 	}
-	return b.task(), nil
+	return b.Whole(), nil
 }

@@ -40,6 +40,13 @@ type State struct {
 	Others, Differ int
 	// Share is how many requests this daemon may send in a minute, of those of its cluster.
 	Share int
+	// Leads is whether this daemon reads the board for its cluster, Led whether it is known
+	// that one does, and Apart whether this one reads it for itself although another does.
+	Leads, Led, Apart bool
+	// Behind is how many publications of the leader's were not taken over yet, and Lag for how
+	// long that has been so.
+	Behind int
+	Lag    time.Duration
 	// Reservations is how many there are.
 	Reservations int
 }
@@ -71,6 +78,7 @@ type standing struct {
 	tasks, ready, lag, held, depth, doubt, age, cluster, share *prometheus.Desc
 	foreign, members, others, differ                           *prometheus.Desc
 	reserved                                                   *prometheus.Desc
+	leads, led, apart, behind, clusterLag                      *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -98,7 +106,14 @@ func newStanding(read Standing, label func(string) string) *standing {
 		members:  desc("cluster_members", "How many daemons the cluster has, as this one sees it; absent without a cluster."),
 		differ:   desc("cluster_settings_differ", "How many settings of other members of the cluster differ from those here; absent without a cluster."),
 		others:   desc("other_settings", "How many kinds of settings there are, among those not in this cluster too, under which other daemons on the board claim, and which do not go with those here."),
-		age:      desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
+		leads:    desc("cluster_leads", "Whether this daemon reads the board for its cluster: 1 or 0; absent without a cluster."),
+		led:      desc("cluster_leader_known", "Whether this daemon knows of a member of its cluster that reads the board: 1 or 0; absent without a cluster."),
+		apart:    desc("cluster_apart", "Whether this daemon reads the board for itself although another member does, which has another version or other settings: 1 or 0; absent without a cluster."),
+		behind:   desc("cluster_behind", "How much of what the leader of the cluster has read this daemon has received and not taken over yet, in publications; absent without a cluster."),
+
+		clusterLag: desc("cluster_lag_seconds", "For how long this daemon has not taken over what the leader of its cluster has read, or cannot receive it; 0 if it has all; absent without a cluster."),
+
+		age: desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
 	}
 }
 
@@ -106,6 +121,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.reserved, s.foreign, s.members, s.others, s.differ,
+		s.leads, s.led, s.apart, s.behind, s.clusterLag,
 	} {
 		descs <- d
 	}
@@ -155,6 +171,11 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 		gauge(s.foreign, flag[state.Foreign])
 		gauge(s.members, float64(state.Members))
 		gauge(s.differ, float64(state.Differ))
+		gauge(s.leads, flag[state.Leads])
+		gauge(s.led, flag[state.Led])
+		gauge(s.apart, flag[state.Apart])
+		gauge(s.behind, float64(state.Behind))
+		gauge(s.clusterLag, state.Lag.Seconds())
 		gauge(s.share, float64(state.Share))
 	}
 	for _, b := range state.Outbox {

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"slices"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -22,7 +23,7 @@ func newPages() *pages { return &pages{last: make(map[task.ID]reading)} }
 func (m *Mirror) Observe(r claim.Reading) {
 	m.mu.Lock()
 	mine := m.seen
-	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
+	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true, here: time.Now()}
 	m.mu.Unlock()
 	if ids := m.take(mine); len(ids) > 0 {
 		m.onChange(ids)
@@ -100,6 +101,6 @@ func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp, result *
 		return err
 	}
 	m.rows.remove(remove)
-	result.removed = append(result.removed, remove...)
+	result.Removed = append(result.Removed, remove...)
 	return nil
 }

@@ -161,6 +161,19 @@ func (e *Etcd) keys(part string) (keys []string) {
 	return keys
 }
 
+// Compact forgets what its keys were before.
+func (e *Etcd) Compact() {
+	e.t.Helper()
+	client := v3client.New(e.running.Server)
+	now, err := client.Get(e.t.Context(), "now")
+	if err == nil {
+		_, err = client.Compact(e.t.Context(), now.Header.Revision)
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
 // Empty gives it no data for the next Begin.
 func (e *Etcd) Empty() { e.dir = e.t.TempDir() }
 

@@ -1,0 +1,23 @@
+package task
+
+import "time"
+
+// Body is a task as it is stored and passed on: with what the JSON of a Task leaves out.
+type Body struct {
+	Task
+	Token   string        `json:"token,omitempty"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Odd     bool          `json:"odd_timeout,omitempty"`
+	Cleared bool          `json:"cleared,omitempty"`
+}
+
+// BodyOf returns the body of t.
+func BodyOf(t Task) Body {
+	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared}
+}
+
+// Whole is the task whose body it is.
+func (b Body) Whole() Task {
+	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared = b.Token, b.Timeout, b.Odd, b.Cleared
+	return b.Task
+}
