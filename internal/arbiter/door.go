@@ -3,6 +3,7 @@ package arbiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -49,13 +50,20 @@ func (e *Etcd) Lease(ctx context.Context, lasting time.Duration) (clientv3.Lease
 	return e.lease(ctx, lasting)
 }
 
-// Prolong has a lease last as long again as it did at first, from now.
+// ErrLeaseOver says that a lease has ended.
+var ErrLeaseOver = errors.New("the lease is over")
+
+// Prolong has a lease last as long again as it did at first, from now. The error is ErrLeaseOver if it
+// has ended.
 func (e *Etcd) Prolong(ctx context.Context, id clientv3.LeaseID) error {
 	client, err := e.connection()
 	if err != nil {
 		return err
 	}
-	if _, err := client.KeepAliveOnce(clientv3.WithRequireLeader(ctx), id); err != nil {
+	switch _, err := client.KeepAliveOnce(clientv3.WithRequireLeader(ctx), id); {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return fmt.Errorf("%s: %w", e.cluster.where(), ErrLeaseOver)
+	case err != nil:
 		return e.cluster.away(err)
 	}
 	return nil

@@ -204,7 +204,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	m.ID = claim.NewEventID(m.At)
 	var triggers []inbox.Trigger
 	for _, name := range m.Agents {
-		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: "message " + m.ID})
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: inbox.MessageKey(m.ID)})
 	}
 	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {

@@ -1,0 +1,407 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/arbiter"
+	"dibs/internal/task"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// followAgain is how soon it is tried again to follow what happens in etcd.
+const followAgain = time.Second
+
+// Run follows what happens in etcd until ctx ends.
+func (in *Inbox) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := in.follow(ctx)
+		in.forget()
+		in.News() // who waits finds out for itself what there is
+		if err != nil && ctx.Err() == nil {
+			in.Log.Debug("the cluster's inbox is not followed for now", "error", err)
+		}
+		select {
+		case <-time.After(followAgain):
+		case <-in.restart:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Restart has Run look at everything anew: etcd may be another one.
+func (in *Inbox) Restart() {
+	select {
+	case in.restart <- struct{}{}:
+	default:
+	}
+}
+
+// forget forgets what is only known as long as every change is.
+func (in *Inbox) forget() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.following = false
+	clear(in.waits)
+	clear(in.changed)
+}
+
+// follow reads everything once, and then what changes.
+func (in *Inbox) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	revision, err := in.sync(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := in.Etcd.Watch(ctx, in.box.key("now")+"/", revision+1)
+	if err != nil {
+		return err
+	}
+	in.News()
+	in.Offered()
+	for {
+		select {
+		case <-in.restart:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case w, ok := <-changes:
+			if !ok || w.Err() != nil {
+				return errors.Join(errors.New("the watch has ended"), w.Err())
+			}
+			if err := in.apply(ctx, w.Events); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sync reads which offers there are, what this member has for processes, and which of the
+// triggers that it put are there no more.
+func (in *Inbox) sync(ctx context.Context) (revision int64, err error) {
+	here, err := in.Journal.InShared(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var resp *clientv3.TxnResponse
+	err = in.ask(ctx, func(ctx context.Context) error {
+		resp, err = in.box.commit(ctx, nil, []clientv3.Op{
+			in.box.all(false, "now", "offers"), in.box.all(true, "now", "live"), in.box.all(false, "now", "taken"),
+		}, nil)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	offers := make(map[task.ID]offer)
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		o, err := decode[offer](kv)
+		if err != nil {
+			return 0, err
+		}
+		o.raw = string(kv.Value)
+		offers[o.Task] = o
+	}
+	there := make(map[string]bool)
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		there[in.box.part(kv.Key, 4)] = true
+	}
+	var done []string
+	for _, id := range here {
+		if !there[id] {
+			done = append(done, id)
+		}
+	}
+	if err := in.Journal.DoneShared(ctx, done...); err != nil {
+		return 0, err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, kv := range resp.Responses[2].GetResponseRange().Kvs {
+		t, err := decode[taken](kv)
+		lease := clientv3.LeaseID(kv.Lease)
+		if _, known := in.holds[lease]; err != nil || known || t.Member != in.Etcd.Member() || t.Process == "" {
+			continue
+		}
+		// Of an earlier run.
+		in.holds[lease] = hold{
+			agent: in.box.part(kv.Key, 2), process: t.Process, until: t.At.Add(in.Visibility), lasts: min(in.Visibility, processTime),
+		}
+	}
+	in.offers, in.following = offers, true
+	clear(in.waits)
+	return resp.Header.Revision, nil
+}
+
+// apply takes note of changes.
+func (in *Inbox) apply(ctx context.Context, events []*clientv3.Event) error {
+	news, offered := false, false
+	var done []string
+	in.mu.Lock()
+	for _, e := range events {
+		gone := e.Type == mvccpb.DELETE
+		parts, _ := arbiter.Parts(string(e.Kv.Key), in.box.key("now"))
+		switch {
+		case len(parts) == 4 && parts[0] == "live", len(parts) == 3 && parts[0] == "taken":
+			agent := parts[1]
+			in.changed[agent] = e.Kv.ModRevision
+			if w, ok := in.waits[agent]; ok && w.revision < e.Kv.ModRevision {
+				delete(in.waits, agent)
+			}
+			if gone && parts[0] == "live" {
+				done = append(done, parts[3])
+			}
+			news = news || gone != (parts[0] == "live")
+		case len(parts) == 2 && parts[0] == "offers":
+			offered = true
+			delete(in.offers, task.ID(parts[1]))
+			if o, err := decode[offer](e.Kv); !gone && err == nil {
+				o.raw = string(e.Kv.Value)
+				in.offers[o.Task] = o
+			}
+		}
+	}
+	in.mu.Unlock()
+	if news {
+		in.News()
+	}
+	if offered {
+		in.Offered()
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return in.Journal.DoneShared(ctx, done...)
+}
+
+// hold is what a process of this machine has taken.
+type hold struct {
+	agent, process string
+	until          time.Time
+	lasts          time.Duration
+	prolonged      time.Time
+}
+
+// listening is an agent that polls here.
+type listening struct {
+	lease     clientv3.LeaseID
+	at        time.Time // when it did last
+	prolonged time.Time
+}
+
+// listenTime is for how long an agent that polled counts as one that polls.
+const listenTime = 3 * time.Minute
+
+// Listens notes that an agent polls here, so that other members listen for it, too.
+func (in *Inbox) Listens(ctx context.Context, agent string) error {
+	in.mu.Lock()
+	l := in.listens[agent]
+	l.at = time.Now()
+	in.listens[agent] = l
+	in.mu.Unlock()
+	if l.lease != 0 && time.Since(l.prolonged) < listenTime/3 {
+		return nil
+	}
+	return in.ask(ctx, func(ctx context.Context) error {
+		if l.lease != 0 {
+			err := in.Etcd.Prolong(ctx, l.lease)
+			if err == nil {
+				in.listened(agent, l.lease)
+			}
+			if !errors.Is(err, arbiter.ErrLeaseOver) {
+				return err
+			}
+		}
+		lease, err := in.Etcd.Lease(ctx, listenTime)
+		if err != nil {
+			return err
+		}
+		put := clientv3.OpPut(in.box.key("listening", agent, in.Etcd.Member()), "", clientv3.WithLease(lease))
+		if _, err := in.box.commit(ctx, nil, []clientv3.Op{put}, nil); err != nil {
+			return err
+		}
+		in.listened(agent, lease)
+		return nil
+	})
+}
+
+func (in *Inbox) listened(agent string, lease clientv3.LeaseID) {
+	now := time.Now()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.listens[agent] = listening{lease, now, now}
+}
+
+// Listeners returns the agents that poll somewhere, and did a moment ago.
+func (in *Inbox) Listeners(ctx context.Context) (names []string, err error) {
+	err = in.ask(ctx, func(ctx context.Context) error {
+		kvs, err := in.box.rows(ctx, true, "listening")
+		names = in.box.names(kvs, 1)
+		return err
+	})
+	return names, err
+}
+
+// leads are the agents that the configuration has told what is finished.
+type leads struct {
+	names []string
+	put   map[string]bool
+	lease clientv3.LeaseID
+	at    time.Time
+}
+
+// For how long it is known which leads a member's configuration names once it is gone, and how
+// often that is prolonged.
+const (
+	leadsTime  = 24 * time.Hour
+	leadsEvery = time.Hour
+)
+
+// SetLeads names the agents that the configuration has told what is finished. Tend tells etcd.
+func (in *Inbox) SetLeads(names []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.leads.names = names
+}
+
+// tendLeads tells etcd of the leads.
+func (in *Inbox) tendLeads(ctx context.Context) error {
+	in.mu.Lock()
+	l := in.leads
+	in.mu.Unlock()
+	same := len(l.put) == len(l.names)
+	for _, name := range l.names {
+		same = same && l.put[name]
+	}
+	if same && (len(l.names) == 0 || time.Since(l.at) < leadsEvery) {
+		return nil
+	}
+	if same && in.Etcd.Prolong(ctx, l.lease) == nil {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.leads.at = time.Now()
+		return nil
+	}
+	lease, err := in.Etcd.Lease(ctx, leadsTime)
+	if err != nil {
+		return err
+	}
+	now := make(map[string]bool)
+	for _, name := range l.names {
+		key := in.box.key("leads", name, in.Etcd.Member())
+		if _, err := in.box.commit(ctx, nil, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(lease))}, nil); err != nil {
+			return err
+		}
+		now[name] = true
+	}
+	for name := range l.put {
+		if now[name] {
+			continue
+		}
+		if _, err := in.box.commit(ctx, nil, []clientv3.Op{clientv3.OpDelete(in.box.key("leads", name, in.Etcd.Member()))}, nil); err != nil {
+			return err
+		}
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.leads.put, in.leads.lease, in.leads.at = now, lease, time.Now()
+	return nil
+}
+
+// leadsNow are the agents that are told what is finished, as of the whole cluster.
+func (in *Inbox) leadsNow(ctx context.Context) ([]string, error) {
+	resp, err := in.box.commit(ctx, nil, []clientv3.Op{in.box.all(true, "leads"), in.box.all(false, "pollers")}, nil)
+	if err != nil {
+		return nil, err
+	}
+	in.mu.Lock()
+	names := append([]string(nil), in.leads.names...)
+	in.mu.Unlock()
+	names = append(names, in.box.names(resp.Responses[0].GetResponseRange().Kvs, 1)...)
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		if p, err := decode[poller](kv); err == nil && p.Finished {
+			names = append(names, in.box.part(kv.Key, 1))
+		}
+	}
+	return compact(names), nil
+}
+
+// Tend looks after what this member has in etcd. It has to be called every few seconds.
+func (in *Inbox) Tend(ctx context.Context) error {
+	return in.ask(ctx, func(ctx context.Context) error {
+		return errors.Join(in.tendHolds(ctx), in.tendLeads(ctx), in.giveBack(ctx), in.tidy(ctx))
+	})
+}
+
+// tendHolds has what processes took come back when they are gone, and not before.
+func (in *Inbox) tendHolds(ctx context.Context) error {
+	in.mu.Lock()
+	holds := make(map[clientv3.LeaseID]hold, len(in.holds))
+	for lease, h := range in.holds {
+		holds[lease] = h
+	}
+	in.mu.Unlock()
+	var failed error
+	for lease, h := range holds {
+		over := !time.Now().Before(h.until)
+		if !over && time.Since(h.prolonged) < h.lasts/4 && in.Lives(h.process) {
+			continue
+		}
+		if over || !in.Lives(h.process) {
+			if err := in.Etcd.EndLease(ctx, lease); err != nil {
+				failed = err
+				continue
+			}
+			over = true
+		} else if err := in.Etcd.Prolong(ctx, lease); err != nil {
+			if over = errors.Is(err, arbiter.ErrLeaseOver); !over {
+				failed = err
+				continue
+			}
+		}
+		in.mu.Lock()
+		if h.prolonged = time.Now(); over {
+			delete(in.holds, lease)
+		} else {
+			in.holds[lease] = h
+		}
+		in.mu.Unlock()
+	}
+	return failed
+}
+
+// tidy forgets what is of no use any more.
+func (in *Inbox) tidy(ctx context.Context) error {
+	in.mu.Lock()
+	for id, h := range in.handed {
+		if time.Since(h.at) > in.Visibility {
+			delete(in.handed, id)
+		}
+	}
+	for agent, l := range in.listens {
+		if time.Since(l.at) > listenTime {
+			delete(in.listens, agent)
+		}
+	}
+	var failed []string
+	for agent := range in.failed {
+		failed = append(failed, agent)
+	}
+	in.mu.Unlock()
+	for _, agent := range failed {
+		unlock, ok := in.agents.Try(agent)
+		if !ok {
+			continue // a poll is at it
+		}
+		err := in.undo(ctx, agent)
+		unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
