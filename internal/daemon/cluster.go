@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/server"
 	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/mailbox"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -52,8 +53,13 @@ type member struct {
 	ledger  *arbiter.Ledger
 	repeats *repeats
 	budget  *arbiter.Budget
+	inbox   *mailbox.Inbox
 	name    string
 	kin     kin
+
+	first atomic.Bool   // see leads
+	led   time.Time     // since when this member leads, in Notion's time; for tellLoop only
+	owed  chan struct{} // wakes pushLoop
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
@@ -81,7 +87,7 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 		return err
 	}
 	d.cleanup = append(d.cleanup, etcd.Close)
-	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1)}
+	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1), owed: make(chan struct{}, 1)}
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	switch err := etcd.Probe(asking); {
@@ -150,6 +156,9 @@ func (d *Daemon) clusterLoop(ctx context.Context) {
 				d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 			}
 			wake(d.due)
+			wake(d.news)
+			wake(d.member.owed)
+			d.member.inbox.Restart()
 			d.broker.Changed()
 		}
 		if wait = tendEvery; d.tendCluster(ctx) != nil {
@@ -176,10 +185,16 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
 	}
 	d.keepNames(asking)
+	if err := d.member.inbox.Tend(asking); err != nil {
+		d.log.Debug("the cluster's inbox could not be looked after; it is tried again", "error", err)
+	}
 	if err := d.member.Announce(asking, arbiter.Member{
 		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
 		Version: d.version, Settings: settingsOf(*d.live.Load()),
 	}); err != nil {
+		return err
+	}
+	if err := d.seatFirst(asking); err != nil {
 		return err
 	}
 	return d.lookAtKin(asking)
@@ -237,7 +252,10 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	err := d.member.Adopt(asking)
+	err := d.member.inbox.Emptied(ctx)
+	if err == nil {
+		err = d.member.Adopt(asking)
+	}
 	if err == nil {
 		err = d.tendCluster(asking)
 	}

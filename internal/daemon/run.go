@@ -45,6 +45,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
 	loops.Go(func() { d.clusterLoop(work) })
+	d.shareInbox(work, &loops)
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {

@@ -23,11 +23,11 @@ import (
 //	now/live/AGENT/TYPE/ID   a trigger that is not acknowledged
 //	now/taken/AGENT/ID       who has taken it, if somebody has
 //	now/offers/TASK          an offer that waits for its answer
+//	now/listening/AGENT/MEMBER   who polled there a moment ago
 //	ids/ID                   whose trigger that is, or was, and of which type
 //	told/AGENT/KEY           the id of the trigger that told of something
 //	pollers/AGENT            who polls
 //	leads/AGENT/MEMBER       who is told what is finished, by which member's configuration
-//	listening/AGENT/MEMBER   who polled there a moment ago
 //	available/AGENT          the id of the last trigger that told that there are tasks
 //	board/tasks/TASK, board/state   what was told of the board
 type box struct {

@@ -90,7 +90,7 @@ func (in *Inbox) sync(ctx context.Context) (revision int64, err error) {
 	var resp *clientv3.TxnResponse
 	err = in.ask(ctx, func(ctx context.Context) error {
 		resp, err = in.box.commit(ctx, nil, []clientv3.Op{
-			in.box.all(false, "now", "offers"), in.box.all(true, "now", "live"), in.box.all(false, "now", "taken"),
+			in.box.all(false, "now", "offers"), in.box.all(true, "now", "live"), in.box.all(false, "now", "taken"), in.box.all(true, "now", "listening"),
 		}, nil)
 		return err
 	})
@@ -129,8 +129,12 @@ func (in *Inbox) sync(ctx context.Context) (revision int64, err error) {
 		}
 		// Of an earlier run.
 		in.holds[lease] = hold{
-			agent: in.box.part(kv.Key, 2), process: t.Process, until: t.At.Add(in.Visibility), lasts: min(in.Visibility, processTime),
+			agent: in.box.part(kv.Key, 2), process: t.Process, until: t.At.Add(in.Visibility), lasts: min(in.Visibility, in.Orphaned),
 		}
+	}
+	clear(in.listeners)
+	for _, kv := range resp.Responses[3].GetResponseRange().Kvs {
+		in.listeners[listener{in.box.part(kv.Key, 2), in.box.part(kv.Key, 3)}] = true
 	}
 	in.offers, in.following = offers, true
 	clear(in.waits)
@@ -156,6 +160,10 @@ func (in *Inbox) apply(ctx context.Context, events []*clientv3.Event) error {
 				done = append(done, parts[3])
 			}
 			news = news || gone != (parts[0] == "live")
+		case len(parts) == 3 && parts[0] == "listening" && gone:
+			delete(in.listeners, listener{parts[1], parts[2]})
+		case len(parts) == 3 && parts[0] == "listening":
+			in.listeners[listener{parts[1], parts[2]}] = true
 		case len(parts) == 2 && parts[0] == "offers":
 			offered = true
 			delete(in.offers, task.ID(parts[1]))
@@ -193,6 +201,9 @@ type listening struct {
 	prolonged time.Time
 }
 
+// listener is an agent that polls at a member.
+type listener struct{ agent, member string }
+
 // listenTime is for how long an agent that polled counts as one that polls.
 const listenTime = 3 * time.Minute
 
@@ -220,7 +231,7 @@ func (in *Inbox) Listens(ctx context.Context, agent string) error {
 		if err != nil {
 			return err
 		}
-		put := clientv3.OpPut(in.box.key("listening", agent, in.Etcd.Member()), "", clientv3.WithLease(lease))
+		put := clientv3.OpPut(in.box.key("now", "listening", agent, in.Etcd.Member()), "", clientv3.WithLease(lease))
 		if _, err := in.box.commit(ctx, nil, []clientv3.Op{put}, nil); err != nil {
 			return err
 		}
@@ -236,14 +247,17 @@ func (in *Inbox) listened(agent string, lease clientv3.LeaseID) {
 	in.listens[agent] = listening{lease, now, now}
 }
 
-// Listeners returns the agents that poll somewhere, and did a moment ago.
-func (in *Inbox) Listeners(ctx context.Context) (names []string, err error) {
-	err = in.ask(ctx, func(ctx context.Context) error {
-		kvs, err := in.box.rows(ctx, true, "listening")
-		names = in.box.names(kvs, 1)
-		return err
-	})
-	return names, err
+// Listeners returns the agents that poll somewhere, as far as is known, and whether it is at
+// other members only.
+func (in *Inbox) Listeners() map[string]bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	names := make(map[string]bool)
+	for l := range in.listeners {
+		elsewhere, known := names[l.agent]
+		names[l.agent] = l.member != in.Etcd.Member() && (elsewhere || !known)
+	}
+	return names
 }
 
 // leads are the agents that the configuration has told what is finished.

@@ -58,6 +58,9 @@ type Config struct {
 	// trigger that was taken may stay unacknowledged.
 	Keep       func() time.Duration
 	Visibility time.Duration
+	// Orphaned is for how long a process keeps what it took once its member is gone; 0 for
+	// two minutes.
+	Orphaned time.Duration
 	// Lives reports whether a process, as inbox.Take names it, is alive.
 	Lives func(process string) bool
 	// News is called when there may be something for who polls here, and Offered when offers
@@ -89,9 +92,9 @@ type Inbox struct {
 	returns   map[string]bool // takers whose triggers come back
 	holds     map[clientv3.LeaseID]hold
 	listens   map[string]listening
+	listeners map[listener]bool
 	known     []string
 	leads     leads
-	pushes    string // what went wrong with Push last
 }
 
 // wait is what there was for an agent at a revision.
@@ -112,11 +115,14 @@ func New(c Config) *Inbox {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Orphaned == 0 {
+		c.Orphaned = processTime
+	}
 	return &Inbox{
 		Config: c, box: &box{etcd: c.Etcd, keep: c.Keep}, restart: make(chan struct{}, 1),
 		offers: make(map[task.ID]offer), waits: make(map[string]wait), changed: make(map[string]int64),
 		handed: make(map[string]handed), polled: make(map[string]time.Time), failed: make(map[string][]clientv3.LeaseID),
-		returns: make(map[string]bool), holds: make(map[clientv3.LeaseID]hold), listens: make(map[string]listening),
+		returns: make(map[string]bool), holds: make(map[clientv3.LeaseID]hold), listens: make(map[string]listening), listeners: make(map[listener]bool),
 	}
 }
 
@@ -145,7 +151,7 @@ func away(err error) bool {
 	return ok
 }
 
-// processTime is for how long a process keeps what it took once its member is gone.
+// processTime is what Config.Orphaned is by default.
 const processTime = 2 * time.Minute
 
 // registerEvery is how often it is noted anew that an agent polls.
@@ -236,7 +242,7 @@ func cmpLimit(limit int) int {
 func (in *Inbox) takeSome(ctx context.Context, t inbox.Take, some []live) (got []inbox.Trigger, done bool, err error) {
 	lasting := t.Visibility
 	if t.Process != "" {
-		lasting = min(lasting, processTime)
+		lasting = min(lasting, in.Orphaned)
 	}
 	lease, err := in.Etcd.Lease(ctx, lasting)
 	if err != nil {
