@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -279,4 +280,16 @@ func (w *Way) carry(near net.Conn) {
 	defer w.mu.Unlock()
 	delete(w.open, near)
 	delete(w.open, far)
+}
+
+// Count is how many keys there are that begin like that.
+func (e *Etcd) Count(t testing.TB, prefix string) int {
+	t.Helper()
+	end := []byte(prefix)
+	end[len(end)-1]++
+	r, err := e.running.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte(prefix), RangeEnd: end, CountOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(r.Count)
 }

@@ -172,6 +172,9 @@ func (in *Inbox) Emptied(ctx context.Context) error {
 	clear(in.listens)
 	in.leads.put = nil
 	in.mu.Unlock()
+	in.box.mu.Lock()
+	in.box.lease = 0
+	in.box.mu.Unlock()
 	return in.Journal.ShareAgain(ctx)
 }
 
