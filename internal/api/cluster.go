@@ -5,6 +5,7 @@ type ClusterStatus struct {
 	Name      string   `json:"name,omitempty" doc:"What this member is called"`
 	Etcd      []string `json:"etcd,omitempty" doc:"Where etcd is"`
 	LastError string   `json:"last_error,omitempty" doc:"Why no task can be claimed now; absent if etcd can be used"`
+	InboxOwed int      `json:"inbox_owed,omitempty" doc:"How many triggers and acknowledgements are stored here, and not passed on to the others yet"`
 }
 
 // Cluster answers a question for the members of a cluster.

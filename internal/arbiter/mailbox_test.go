@@ -158,9 +158,9 @@ func TestSharedInbox(t *testing.T) {
 			}
 		}
 		w.Over = func() { // etcd tells
-			taken := etcd.Count(t, "/dibs/board "+fmt.Sprint(boards)+"/inbox/now/taken/")
+			taken := len(etcd.Keys(t, "/dibs/board "+fmt.Sprint(boards)+"/inbox/now/taken/"))
 			wait(t, "what was taken is there again", func() bool {
-				return taken == 0 || etcd.Count(t, "/dibs/board "+fmt.Sprint(boards)+"/inbox/now/taken/") == 0
+				return taken == 0 || len(etcd.Keys(t, "/dibs/board "+fmt.Sprint(boards)+"/inbox/now/taken/")) == 0
 			})
 		}
 		return w
@@ -255,7 +255,7 @@ func TestInboxWithoutEtcd(t *testing.T) {
 		t.Errorf("owed %d, %v; want 0", n, err)
 	}
 	b.want(nil, "message three")
-	if n := etcd.Count(t, "/dibs/board /inbox/now/live/"); n != 3 { // with the first poll's
+	if n := len(etcd.Keys(t, "/dibs/board /inbox/now/live/")); n != 3 { // with the first poll's
 		t.Errorf("%d are left, want 3", n)
 	}
 }

@@ -58,6 +58,9 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 		if c.LastError != "" {
 			line += ", which cannot be used"
 		}
+		if c.InboxOwed > 0 {
+			line += fmt.Sprintf(", %d of the inbox to be passed on", c.InboxOwed)
+		}
 		row(w, "cluster", line)
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))

@@ -1,20 +1,29 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"dibs/internal/arbiter"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// seatFirst has the first of the members, by their ids, be the one that leads.
+// seatFirst has the member lead that has been there for the longest time.
 func (d *Daemon) seatFirst(ctx context.Context) error {
-	members, err := d.member.Members(ctx)
+	list := d.member.Key("members")
+	resp, err := d.member.Commit(ctx, nil, []clientv3.Op{clientv3.OpGet(list+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())}, nil)
 	if err != nil {
 		return err
 	}
-	first := len(members) > 0 && slices.MinFunc(members, func(a, b arbiter.Member) int { return strings.Compare(a.ID, b.ID) }).ID == d.member.Member()
+	first := false
+	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		oldest := slices.MinFunc(kvs, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+		parts, _ := arbiter.Parts(string(oldest.Key), list)
+		first = slices.Equal(parts, []string{d.member.Member()})
+	}
 	if d.member.first.Swap(first) != first {
 		wake(d.news)
 	}

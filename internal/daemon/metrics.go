@@ -79,6 +79,9 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		trouble := d.member.ledger.Trouble()
 		state.Cluster, state.Foreign, state.Share = new(trouble == nil), errors.Is(trouble, arbiter.ErrForeign), d.member.budget.Share()
 		state.Members, state.Differ = d.member.kin.members(), len(d.member.kin.lines())
+		if state.InboxOwed, err = d.member.inbox.Owed(ctx); err != nil {
+			return metrics.State{}, err
+		}
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

@@ -117,7 +117,7 @@ func TestHowThingsStand(t *testing.T) {
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
 		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
-		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Foreign: true, Members: 3, Others: 2, Differ: 1, Share: 12,
+		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Foreign: true, Members: 3, Others: 2, Differ: 1, Share: 12, InboxOwed: 5,
 	}, nil)
 	check(t, scrape(t, m), map[string]string{
 		`dibs_notion_requests_total{endpoint="pages.get",status="200"}`: "7",
@@ -128,6 +128,7 @@ func TestHowThingsStand(t *testing.T) {
 		`dibs_notion_permits_max`:                                       "10",
 		`dibs_notion_paused_seconds`:                                    "0",
 		`dibs_cluster_share`:                                            "12",
+		`dibs_cluster_inbox_owed`:                                       "5",
 		`dibs_cluster_usable`:                                           "0",
 		`dibs_cluster_foreign`:                                          "1",
 		`dibs_cluster_members`:                                          "3",

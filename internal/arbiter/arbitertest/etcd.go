@@ -282,14 +282,18 @@ func (w *Way) carry(near net.Conn) {
 	delete(w.open, far)
 }
 
-// Count is how many keys there are that begin like that.
-func (e *Etcd) Count(t testing.TB, prefix string) int {
+// Keys are the keys that begin like that.
+func (e *Etcd) Keys(t testing.TB, prefix string) []string {
 	t.Helper()
 	end := []byte(prefix)
 	end[len(end)-1]++
-	r, err := e.running.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte(prefix), RangeEnd: end, CountOnly: true})
+	r, err := e.running.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte(prefix), RangeEnd: end, KeysOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int(r.Count)
+	var keys []string
+	for _, kv := range r.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
 }

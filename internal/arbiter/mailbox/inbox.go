@@ -165,15 +165,17 @@ func (in *Inbox) TakeTriggers(ctx context.Context, t inbox.Take) (got []inbox.Tr
 		return nil, err
 	}
 	defer unlock()
-	err = in.ask(ctx, func(ctx context.Context) error {
-		if err := in.undo(ctx, t.Agent); err != nil {
+	for done := false; !done; { // until it is decided: each turn that fails another poll has won
+		err = in.ask(ctx, func(ctx context.Context) error {
+			if err := in.undo(ctx, t.Agent); err != nil {
+				return err
+			}
+			got, done, err = in.take(ctx, t)
 			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		got, err = in.take(ctx, t)
-		return err
-	})
-	if err != nil {
-		return nil, err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -184,58 +186,45 @@ func (in *Inbox) TakeTriggers(ctx context.Context, t inbox.Take) (got []inbox.Tr
 	return got, nil
 }
 
-// take is TakeTriggers, for one poll of the agent at a time.
-func (in *Inbox) take(ctx context.Context, t inbox.Take) ([]inbox.Trigger, error) {
-	for { // until it is decided: each turn that fails another poll has won
-		a, err := in.box.look(ctx, t.Agent)
-		if err != nil {
-			return nil, err
+// take is one turn of TakeTriggers, with the agent locked.
+func (in *Inbox) take(ctx context.Context, t inbox.Take) (got []inbox.Trigger, done bool, err error) {
+	a, err := in.box.look(ctx, t.Agent)
+	if err != nil {
+		return nil, false, err
+	}
+	in.mu.Lock()
+	last := in.polled[t.Agent]
+	in.mu.Unlock()
+	if a.polls == 0 || t.Finished && !a.poller.Finished || time.Since(last) > registerEvery {
+		if err := in.box.register(ctx, a, t); err != nil {
+			return nil, false, err
 		}
 		in.mu.Lock()
-		last := in.polled[t.Agent]
+		in.polled[t.Agent] = time.Now()
 		in.mu.Unlock()
-		if a.polls == 0 || t.Finished && !a.poller.Finished || time.Since(last) > registerEvery {
-			if err := in.box.register(ctx, a, t); err != nil {
-				return nil, err
-			}
-			in.mu.Lock()
-			in.polled[t.Agent] = time.Now()
-			in.mu.Unlock()
-			continue
-		}
-		if got, err := in.box.has(ctx, t.Agent, a, t.Taker); err != nil || len(got) > 0 {
-			return got, err
-		}
-		gone := make(map[string]taken)
-		for id, by := range a.taken {
-			if by.Member == in.Etcd.Member() && slices.Contains(t.Gone, by.Process) {
-				gone[id] = by
-			}
-		}
-		if len(gone) > 0 {
-			if err := in.box.giveBack(ctx, t.Agent, gone); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		some := slices.DeleteFunc(a.pending(), func(l live) bool { return l.kind == inbox.TasksAvailable && t.Available == 0 })
-		if most := min(cmpLimit(t.Limit), maxTake); len(some) > most {
-			some = some[:most]
-		}
-		if len(some) == 0 {
-			return nil, nil
-		}
-		if got, done, err := in.takeSome(ctx, t, some); err != nil || done {
-			return got, err
+		return nil, false, nil
+	}
+	if got, err := in.box.has(ctx, t.Agent, a, t.Taker); err != nil || len(got) > 0 {
+		return got, true, err
+	}
+	gone := make(map[string]taken)
+	for id, by := range a.taken {
+		if by.Member == in.Etcd.Member() && slices.Contains(t.Gone, by.Process) {
+			gone[id] = by
 		}
 	}
-}
-
-func cmpLimit(limit int) int {
-	if limit <= 0 {
-		return maxTake
+	if len(gone) > 0 {
+		return nil, false, in.box.giveBack(ctx, t.Agent, gone)
 	}
-	return limit
+	some := slices.DeleteFunc(a.pending(), func(l live) bool { return l.kind == inbox.TasksAvailable && t.Available == 0 })
+	most := maxTake
+	if t.Limit > 0 {
+		most = min(most, t.Limit)
+	}
+	if some = some[:min(most, len(some))]; len(some) == 0 {
+		return nil, true, nil
+	}
+	return in.takeSome(ctx, t, some)
 }
 
 // takeSome takes these triggers, if they are still to be had.
