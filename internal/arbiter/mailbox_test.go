@@ -7,6 +7,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -312,6 +313,61 @@ func TestTakerIsGone(t *testing.T) {
 		got, _, err := a.take(nil)
 		return err == nil && len(got) == 1
 	})
+}
+
+// A member that is killed with what it handed out finds it again when it is back: for the
+// same request, and for others when the process is gone.
+func TestMemberKilledWithWhatItTook(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a, b := newPostbox(t, postboxConfig{endpoint: etcd.URL(), folder: folder}), newPostbox(t, postboxConfig{endpoint: etcd.URL()})
+	a.want(nil)
+	a.add(note("one"))
+	a.push()
+	keyed := func(r *inbox.Take) { r.Taker, r.Process = "1000 key", "p" }
+	a.want(keyed, "message one")
+	a.close()
+	a = newPostbox(t, postboxConfig{endpoint: etcd.URL(), folder: folder})
+	a.want(keyed, "message one")
+	b.want(nil)
+	a.gone.Store(true)
+	wait(t, "it is there again", func() bool {
+		if err := a.Tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := b.take(nil)
+		return err == nil && len(got) == 1
+	})
+}
+
+// What a poll took whose answer from etcd was lost comes back: nobody has heard of it.
+func TestAnswerToATakeIsLost(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	way := arbitertest.NewWay(t, etcd.URL())
+	a, b := newPostbox(t, postboxConfig{endpoint: way.URL()}), newPostbox(t, postboxConfig{endpoint: etcd.URL()})
+	for _, again := range []bool{true, false} {
+		a.want(nil)
+		b.add(note("one"))
+		b.push()
+		live := etcd.Keys(t, "/dibs/board /inbox/now/live/Oracle/message/")
+		id := live[0][strings.LastIndex(live[0], "/")+1:]
+		way.MuteAt("taken/Oracle/" + id)
+		poll := func(r *inbox.Take) { r.Taker = "poll " + id }
+		var away *claim.ArbiterError
+		if got, _, err := a.take(poll); !errors.As(err, &away) {
+			t.Fatalf("a take without an answer: %q, %v", got, err)
+		}
+		b.want(nil) // it was taken
+		way.Mend()
+		from := b
+		if again { // the same poll tries again
+			from = a
+			wait(t, "etcd is back", func() bool { return a.Push(t.Context()) == nil })
+		} else {
+			wait(t, "etcd is back", func() bool { return a.Tend(t.Context()) == nil })
+		}
+		from.ack(from.want(poll, "message one")...)
+	}
 }
 
 // boardOf is a board of these tasks.

@@ -3,6 +3,7 @@
 package arbitertest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -201,6 +202,8 @@ type Way struct {
 	listen net.Listener
 	mu     sync.Mutex
 	cut    bool
+	mutes  []byte // see MuteAt
+	mute   bool
 	open   map[net.Conn]bool
 }
 
@@ -235,11 +238,47 @@ func (w *Way) Cut() {
 	clear(w.open)
 }
 
-// Mend opens it again.
-func (w *Way) Mend() {
+// MuteAt lets no answers through any more, once a request that has that text in it does.
+func (w *Way) MuteAt(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cut = false
+	w.mutes = []byte(text)
+}
+
+// Mend opens it again, for new connections.
+func (w *Way) Mend() {
+	w.Cut()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut, w.mute, w.mutes = false, false, nil
+}
+
+// asks and answers are the two directions of a connection.
+type asks struct {
+	*Way
+	net.Conn
+}
+
+func (a asks) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	a.mute = a.mute || a.mutes != nil && bytes.Contains(p, a.mutes)
+	a.mu.Unlock()
+	return a.Conn.Write(p)
+}
+
+type answers struct {
+	*Way
+	net.Conn
+}
+
+func (a answers) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	mute := a.mute
+	a.mu.Unlock()
+	if mute {
+		return len(p), nil
+	}
+	return a.Conn.Write(p)
 }
 
 func (w *Way) serve() {
@@ -276,6 +315,8 @@ func (w *Way) carry(near net.Conn) {
 	}
 	go func() { io.Copy(far, near); far.Close(); near.Close() }()
 	io.Copy(near, far)
+	go func() { io.Copy(asks{w, far}, near); far.Close(); near.Close() }()
+	io.Copy(answers{w, near}, far)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, near)
