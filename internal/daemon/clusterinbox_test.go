@@ -195,6 +195,7 @@ func TestLossInACluster(t *testing.T) {
 func TestInboxInAClusterWithoutEtcd(t *testing.T) {
 	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
 		way := arbitertest.NewWay(t, etcd.URL())
+		id := w.add("Alpha", map[string]any{"claimed_by": text("rich_text", "Ghost")})
 		a, b := w.quick("north", way.URL(), nil), w.quick("south", etcd.URL(), nil)
 		hears("Oracle", []*node{a, b})
 		say := func(text string) {
@@ -207,6 +208,9 @@ func TestInboxInAClusterWithoutEtcd(t *testing.T) {
 		var taken []api.Trigger
 		eventually(t, "the first is there", func() bool { taken = a.poll("Oracle", 0); return len(taken) == 1 })
 		way.Cut()
+		if _, err := a.claim("Ghost", id); code(err) != denied(claim.CodeArbiterUnavailable) {
+			t.Errorf("a claim without etcd: %v", err)
+		}
 		for _, wait := range []float64{0, 0.5} {
 			if _, err := a.Poll(t.Context(), "Oracle", api.PollRequest{WaitSeconds: wait}, ""); code(err) != denied(claim.CodeArbiterUnavailable) {
 				t.Errorf("a poll without etcd: %v", err)
