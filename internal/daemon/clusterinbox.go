@@ -95,11 +95,9 @@ func (d *Daemon) listens(ctx context.Context, agent string) {
 // hearLoop brings in what was written in Notion for agents that poll at other members: on the
 // tasks that they have here, and, where this one leads, for all in the mesh log.
 func (d *Daemon) hearLoop(ctx context.Context) {
-	tick := time.NewTicker(tendEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-time.After(min(tendEvery, d.interval(), d.config.Inbox.Comments)):
 		case <-ctx.Done():
 			return
 		}
