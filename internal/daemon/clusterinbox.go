@@ -34,8 +34,8 @@ func (d *Daemon) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error)
 	})
 	d.setLeads(d.config)
 	// Before the task is let go of in the cluster: who looks at the board next knows then that
-	// the name on it is an offer.
-	l.offered = func(ctx context.Context) { d.push(context.WithoutCancel(ctx)) }
+	// the name on it is an offer, and has nothing to tell of what was completed, with less to say.
+	l.ended = func(ctx context.Context) { d.push(context.WithoutCancel(ctx)) }
 	return d.member.inbox, nil
 }
 

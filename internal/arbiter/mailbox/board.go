@@ -131,7 +131,7 @@ func (in *Inbox) load(ctx context.Context) error {
 	t := &in.board
 	t.tasks, t.state = make(map[task.ID]entry), state{}
 	return in.ask(ctx, func(ctx context.Context) error {
-		resp, err := in.box.commit(ctx, nil, []clientv3.Op{in.box.all(false, "board", "tasks"), clientv3.OpGet(in.box.key("board", "state"))}, nil)
+		resp, err := in.box.commit(ctx, nil, []clientv3.Op{in.box.all(false, "board"), clientv3.OpGet(in.box.key("now", "board"))}, nil)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (in *Inbox) load(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			t.tasks[task.ID(in.box.part(kv.Key, 2))] = entry{told, kv.ModRevision}
+			t.tasks[task.ID(in.box.part(kv.Key, 1))] = entry{told, kv.ModRevision}
 		}
 		for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
 			if t.state, err = decode[state](kv); err != nil {
@@ -158,7 +158,7 @@ func (in *Inbox) tellTask(ctx context.Context, t task.Task, seen int64, is inbox
 	if err != nil {
 		return 0, err
 	}
-	key, row := in.box.key("board", "tasks", string(t.ID)), in.Etcd.Key("tasks", string(t.ID))
+	key, row := in.box.key("board", string(t.ID)), in.Etcd.Key("tasks", string(t.ID))
 	var fresh []inbox.Trigger
 	err = in.ask(ctx, func(ctx context.Context) error {
 		resp, err := in.box.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(row)}, nil)
@@ -225,7 +225,7 @@ func (in *Inbox) tellReady(ctx context.Context, ready, tell bool, now time.Time)
 	if err != nil {
 		return err
 	}
-	key := in.box.key("board", "state")
+	key := in.box.key("now", "board")
 	return in.ask(ctx, func(ctx context.Context) error {
 		when := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.state.revision)}
 		if ready && tell {
@@ -255,7 +255,8 @@ func (in *Inbox) tellReady(ctx context.Context, ready, tell bool, now time.Time)
 	})
 }
 
-// available tells an agent that there are tasks, unless a trigger waits that does. done is
+// available tells an agent that there are tasks, unless a trigger waits that does: who polls
+// where the board is ahead gets that only once it is told here that there are some. done is
 // false if one of the conditions does not hold.
 func (b *box) available(ctx context.Context, when []clientv3.Cmp, t inbox.Trigger) (done bool, err error) {
 	lease, err := b.kept(ctx)

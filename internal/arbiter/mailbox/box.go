@@ -24,12 +24,13 @@ import (
 //	now/taken/AGENT/ID       who has taken it, if somebody has
 //	now/offers/TASK          an offer that waits for its answer
 //	now/listening/AGENT/MEMBER   who polled there a moment ago
+//	now/board                whether it was told that there are tasks to claim
 //	ids/ID                   whose trigger that is, or was, and of which type
 //	told/AGENT/KEY           the id of the trigger that told of something
 //	pollers/AGENT            who polls
 //	leads/AGENT/MEMBER       who is told what is finished, by which member's configuration
 //	available/AGENT          the id of the last trigger that told that there are tasks
-//	board/tasks/TASK, board/state   what was told of the board
+//	board/TASK               what was told of a task
 type box struct {
 	etcd *arbiter.Etcd
 	keep func() time.Duration

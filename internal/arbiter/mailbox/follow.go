@@ -164,6 +164,11 @@ func (in *Inbox) apply(ctx context.Context, events []*clientv3.Event) error {
 			delete(in.listeners, listener{parts[1], parts[2]})
 		case len(parts) == 3 && parts[0] == "listening":
 			in.listeners[listener{parts[1], parts[2]}] = true
+		case len(parts) == 1 && parts[0] == "board":
+			// of all agents
+			in.anything = e.Kv.ModRevision
+			clear(in.waits)
+			news = true
 		case len(parts) == 2 && parts[0] == "offers":
 			offered = true
 			delete(in.offers, task.ID(parts[1]))

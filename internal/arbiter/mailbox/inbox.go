@@ -86,6 +86,7 @@ type Inbox struct {
 	offers    map[task.ID]offer
 	waits     map[string]wait
 	changed   map[string]int64 // the latest revision at which something changed of an agent
+	anything  int64            // likewise, of all agents
 	handed    map[string]handed
 	polled    map[string]time.Time // when pollers were put last
 	failed    map[string][]clientv3.LeaseID
@@ -343,7 +344,7 @@ func (in *Inbox) Waiting(ctx context.Context, agent string) (inbox.Waiting, erro
 	w = wait{a.waiting(in.Etcd.Member()), a.revision, time.Now()}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.following && in.changed[agent] <= a.revision {
+	if in.following && in.changed[agent] <= a.revision && in.anything <= a.revision {
 		in.waits[agent] = w
 	}
 	return w.Waiting, nil

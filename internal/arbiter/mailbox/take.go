@@ -39,6 +39,7 @@ type agentsBox struct {
 	revision int64
 	poller   poller
 	polls    int64 // at which revision that was put; 0 if the agent never polled
+	none     bool  // it was told that there are no tasks to claim
 	live     []live
 	taken    map[string]taken
 }
@@ -54,6 +55,7 @@ type live struct {
 func (b *box) look(ctx context.Context, agent string) (a agentsBox, err error) {
 	resp, err := b.commit(ctx, nil, []clientv3.Op{
 		clientv3.OpGet(b.key("pollers", agent)), b.all(true, "now", "live", agent), b.all(false, "now", "taken", agent),
+		clientv3.OpGet(b.key("now", "board")),
 	}, nil)
 	if err != nil {
 		return a, err
@@ -79,12 +81,22 @@ func (b *box) look(ctx context.Context, agent string) (a agentsBox, err error) {
 		t.revision, t.lease = kv.ModRevision, clientv3.LeaseID(kv.Lease)
 		a.taken[b.part(kv.Key, 3)] = t
 	}
+	for _, kv := range resp.Responses[3].GetResponseRange().Kvs {
+		told, err := decode[state](kv)
+		if err != nil {
+			return a, err
+		}
+		a.none = !told.Ready
+	}
 	return a, nil
 }
 
-// pending are the triggers that nobody has taken, in the order in which they are handed out.
+// pending are the triggers that can be taken, in the order in which they are handed out.
 func (a agentsBox) pending() []live {
-	return slices.DeleteFunc(slices.Clone(a.live), func(l live) bool { _, has := a.taken[l.id]; return has })
+	return slices.DeleteFunc(slices.Clone(a.live), func(l live) bool {
+		_, has := a.taken[l.id]
+		return has || a.none && l.kind == inbox.TasksAvailable
+	})
 }
 
 // waiting is what there is for the agent; processes are those of a member.
