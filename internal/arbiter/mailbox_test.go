@@ -417,7 +417,7 @@ func TestBoardIsToldOnce(t *testing.T) {
 	one := &task.Task{ID: taskOne, Status: task.Open, ClaimedBy: "Oracle", Edited: noon}
 	two := &task.Task{ID: taskTwo, Status: task.Blocked, Edited: noon}
 	a.tell(boardOf(one, two)) // it was like that before
-	a.want(some) // what it sees itself, whether there are tasks, waits until that is told
+	a.want(some)              // what it sees itself, whether there are tasks, waits until that is told
 
 	one.Edited, one.ClaimedBy = noon.Add(time.Minute), "Sandman"
 	old := *one

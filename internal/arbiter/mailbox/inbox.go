@@ -350,67 +350,6 @@ func (in *Inbox) Waiting(ctx context.Context, agent string) (inbox.Waiting, erro
 	return w.Waiting, nil
 }
 
-// TriggerAgents returns whose triggers these are; unknown ids are left out. While etcd is away
-// only those are known that were handed out here.
-func (in *Inbox) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
-	agents, err := in.Journal.TriggerAgents(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	var left []string
-	in.mu.Lock()
-	for _, id := range ids {
-		if h, ok := in.handed[id]; ok {
-			agents[id] = h.agent
-		}
-		if agents[id] == "" {
-			left = append(left, id)
-		}
-	}
-	in.mu.Unlock()
-	if len(left) == 0 {
-		return agents, nil
-	}
-	err = in.ask(ctx, func(ctx context.Context) error {
-		owners, err := in.box.owners(ctx, left)
-		for id, owner := range owners {
-			agents[id], _ = ownerOf(owner)
-		}
-		return err
-	})
-	return agents, err
-}
-
-// AckTriggers says that an agent is done with triggers, once or again. It returns those that it
-// knows none of. While etcd is away all are taken to be known, and etcd is told later.
-func (in *Inbox) AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error) {
-	err = in.ask(ctx, func(ctx context.Context) error {
-		unknown, err = in.box.ack(ctx, agent, ids)
-		return err
-	})
-	switch {
-	case away(err):
-		unknown = nil
-		if err := in.Journal.OweAcks(ctx, time.Now(), agent, ids...); err != nil {
-			return nil, err
-		}
-	case err != nil:
-		return nil, err
-	}
-	// It has its copies, and what etcd has yet to get.
-	here, err := in.Journal.AckTriggers(ctx, agent, ids)
-	if err != nil {
-		return nil, err
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	delete(in.waits, agent)
-	for _, id := range ids {
-		delete(in.handed, id)
-	}
-	return slices.DeleteFunc(unknown, func(id string) bool { return !slices.Contains(here, id) }), nil
-}
-
 // AddTriggers stores triggers, but those that were stored here before, and returns how many.
 // They are for others as soon as they are pushed.
 func (in *Inbox) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error) {
@@ -470,48 +409,6 @@ func (in *Inbox) everybody(ctx context.Context) ([]string, error) {
 	defer in.mu.Unlock()
 	in.known = names
 	return names, nil
-}
-
-// Offers returns the offers that wait for an answer, of all members as far as is known.
-func (in *Inbox) Offers(ctx context.Context) ([]inbox.Offer, error) {
-	offers, err := in.Journal.Offers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for id, o := range in.offers {
-		if o.Member != in.Etcd.Member() && !slices.ContainsFunc(offers, func(ours inbox.Offer) bool { return ours.Task == id }) {
-			offers = append(offers, o.Offer)
-		}
-	}
-	return offers, nil
-}
-
-// Ours reports whether an offer was made at this member.
-func (in *Inbox) Ours(o inbox.Offer) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	there, ok := in.offers[o.Task]
-	return !ok || there.ID != o.ID || there.Member == in.Etcd.Member()
-}
-
-// EndOffer forgets the offer of a task, and tells those concerned.
-func (in *Inbox) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger) error {
-	if err := in.Journal.EndOffer(ctx, id, news...); err != nil {
-		return err
-	}
-	in.mu.Lock()
-	o, ok := in.offers[id]
-	in.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	err := in.ask(ctx, func(ctx context.Context) error { return in.box.endOffer(ctx, o) })
-	if away(err) && o.Member == in.Etcd.Member() {
-		return nil // Push sees that there is none any more
-	}
-	return err
 }
 
 // Owed is how many triggers and acknowledgements etcd has yet to get from here.
