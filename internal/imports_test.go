@@ -70,10 +70,8 @@ var allowed = map[string][]string{
 	"internal/journal/journaltest": {"internal/journal"},
 
 	"internal/daemon": {
-		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/arbiter/mailbox", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {

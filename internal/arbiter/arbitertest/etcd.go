@@ -313,8 +313,6 @@ func (w *Way) carry(near net.Conn) {
 	if cut {
 		return
 	}
-	go func() { io.Copy(far, near); far.Close(); near.Close() }()
-	io.Copy(near, far)
 	go func() { io.Copy(asks{w, far}, near); far.Close(); near.Close() }()
 	io.Copy(answers{w, near}, far)
 	w.mu.Lock()
