@@ -42,7 +42,12 @@ type Page struct {
 var ErrStopping = errors.New("the daemon is stopping")
 
 // Told wakes those who wait for events: there is a new one.
-func (b *Broker) Told() { b.told.fire() }
+func (b *Broker) Told() {
+	b.told.fire()
+	if b.inbox.Told != nil {
+		b.inbox.Told()
+	}
+}
 
 // Events returns the first events that f selects, in the order of their ids. If there is
 // none, it waits for one, for at most that long. If f.After is an event that is no longer

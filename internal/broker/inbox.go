@@ -47,6 +47,11 @@ type InboxConfig struct {
 	Lives func(alive.Process) bool
 	// Visibility and Offer are those of the configuration.
 	Visibility, Offer time.Duration
+	// Told, if set, is called when something may have been stored for agents.
+	Told func()
+	// Due, if set, says when an offer that nobody has answered is to be taken back, and
+	// whether here; else that is at its end.
+	Due func(inbox.Offer) (at time.Time, here bool)
 }
 
 // Poll asks for an agent's triggers.
@@ -84,12 +89,25 @@ func (b *Broker) Poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	if p.Process.ID != 0 {
 		take.Process = processName(p.Process)
 	}
-	for first := true; ; first = false {
+	for first := true; ; {
 		more := b.told.next()
 		got, pause, err := b.take(ctx, take, first)
+		if later, ok := errors.AsType[*claim.ArbiterError](err); ok && time.Until(deadline) > 0 {
+			// It may be back in time.
+			select {
+			case <-more:
+			case <-time.After(min(time.Until(deadline), later.RetryAfter)):
+			case <-b.closed:
+				return nil, ErrStopping
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+			continue
+		}
 		if err != nil || len(got) > 0 {
 			return got, err
 		}
+		first = false
 		listening, cancel := context.WithTimeout(ctx, listenTime)
 		added, next := b.inbox.Listen(listening, p.Agent)
 		cancel()
@@ -204,7 +222,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	m.ID = claim.NewEventID(m.At)
 	var triggers []inbox.Trigger
 	for _, name := range m.Agents {
-		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: "message " + m.ID})
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: inbox.MessageKey(m.ID)})
 	}
 	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {

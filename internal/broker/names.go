@@ -133,9 +133,12 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	return id, nil
 }
 
-// waiting is how many triggers a poll of the agent would get.
+// waiting is how many triggers a poll of the agent would get; none if that cannot be asked.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	if _, away := errors.AsType[*claim.ArbiterError](err); away {
+		return 0, nil // as far as is known
+	}
 	if waiting.Available && b.available(agent) > 0 {
 		waiting.Count++
 	}

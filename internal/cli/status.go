@@ -66,6 +66,9 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 		case c.Leader != "":
 			line += "; " + clean(c.Leader) + " reads the board"
 		}
+		if c.InboxOwed > 0 {
+			line += fmt.Sprintf(", %d of the inbox to be passed on", c.InboxOwed)
+		}
 		row(w, "cluster", line)
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/server"
 	"dibs/internal/arbiter"
+	"dibs/internal/arbiter/mailbox"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -53,8 +54,12 @@ type member struct {
 	repeats *repeats
 	budget  *arbiter.Budget
 	leading
-	name string
-	kin  kin
+	inbox *mailbox.Inbox
+	name  string
+	kin   kin
+
+	led  time.Time     // since when this member leads, in Notion's time; for tellLoop only
+	owed chan struct{} // wakes pushLoop
 
 	changed chan struct{} // wakes clusterLoop: etcd can be used no longer, or again
 	back    atomic.Bool   // again
@@ -82,7 +87,7 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 		return err
 	}
 	d.cleanup = append(d.cleanup, etcd.Close)
-	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1)}
+	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1), owed: make(chan struct{}, 1)}
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	switch err := etcd.Probe(asking); {
@@ -151,6 +156,9 @@ func (d *Daemon) clusterLoop(ctx context.Context) {
 				d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 			}
 			wake(d.due)
+			wake(d.news)
+			wake(d.member.owed)
+			d.member.inbox.Restart()
 			d.broker.Changed()
 		}
 		if wait = tendEvery; d.tendCluster(ctx) != nil {
@@ -178,6 +186,9 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	}
 	d.keepNames(asking)
 	behind, lag := d.member.relay.Lag()
+	if err := d.member.inbox.Tend(asking); err != nil {
+		d.log.Debug("the cluster's inbox could not be looked after; it is tried again", "error", err)
+	}
 	if err := d.member.Announce(asking, arbiter.Member{
 		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
 		Behind: behind, Lag: int(lag / lagStep * lagStep / time.Second),
@@ -246,7 +257,10 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	err := d.member.Adopt(asking)
+	err := d.member.inbox.Emptied(ctx)
+	if err == nil {
+		err = d.member.Adopt(asking)
+	}
 	if err == nil {
 		err = d.tendCluster(asking)
 	}

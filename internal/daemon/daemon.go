@@ -223,6 +223,10 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
+	kept, err := d.keptInbox(ctx, &led)
+	if err != nil {
+		return err
+	}
 	decides, arbiter := d.arbitrate(led, policy)
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
@@ -271,7 +275,7 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 		return err
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
 		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere, Report: d.report, Log: d.log,
 	})

@@ -48,15 +48,24 @@ type ears struct {
 // listen is broker.Listen: one query an interval for the messages to everybody who polls,
 // and one in inbox.comments for the comments on each task that the agent holds.
 func (e *ears) listen(ctx context.Context, agent string) (added int, next time.Duration) {
+	e.daemon.listens(ctx, agent)
+	return e.hear(ctx, agent)
+}
+
+// hear is listen, for an agent that may poll at another member of the cluster. Its rows the
+// one reads that leads.
+func (e *ears) hear(ctx context.Context, agent string) (added int, next time.Duration) {
 	next = e.daemon.interval()
 	if e.daemon.notion.Down() != nil {
 		return 0, next
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if since := time.Since(e.asked); e.mesh != nil && since < next {
+	if since := time.Since(e.asked); !e.daemon.leads() || e.mesh == nil {
+		// somebody else reads them, or nobody can
+	} else if since < next {
 		next -= since
-	} else if e.mesh != nil {
+	} else {
 		e.asked = time.Now()
 		var err error
 		added, err = e.read(ctx)
@@ -177,7 +186,13 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 				continue // its triggers were there when it was sent
 			}
 		}
-		triggers = append(triggers, inbox.Messages(row, known)...)
+		said := inbox.Messages(row, known)
+		if event, ok := worklog.ParseMessageID(row.EntryID); ok && d.member != nil {
+			for i := range said { // as the member tells it that has sent it
+				said[i].Key = inbox.MessageKey(event)
+			}
+		}
+		triggers = append(triggers, said...)
 	}
 	if len(triggers) > 0 {
 		if added, err = d.journal.AddTriggers(ctx, triggers...); err != nil {
@@ -218,6 +233,7 @@ func (d *Daemon) inboxOf(kept broker.Inbox) broker.InboxConfig {
 	return broker.InboxConfig{
 		Inbox: kept, Listen: d.ears.listen, Lives: alive.Lives,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
+		Told: d.inboxTold, Due: d.offerDue,
 	}
 }
 

@@ -57,7 +57,11 @@ func (d *Daemon) elect() {
 		Able: func() bool {
 			return d.mirror.Listed() && (m.failed.Load() == 0 || time.Since(time.Unix(0, m.last.Load())) > unableFor)
 		},
-		Changed: func(int64) { m.relay.Elected() }, Log: d.log,
+		Changed: func(int64) {
+			m.relay.Elected()
+			wake(d.news) // what people do on the board is told by the leader
+		},
+		Log: d.log,
 	})
 }
 

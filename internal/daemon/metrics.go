@@ -81,6 +81,9 @@ func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
 		state.Members, state.Differ = d.member.kin.members(), len(d.member.kin.lines())
 		state.Leads, state.Led, state.Apart = d.leads(), d.member.election.Leader().Number != 0, d.member.relay.Apart()
 		state.Behind, state.Lag = d.member.relay.Lag()
+		if state.InboxOwed, err = d.member.inbox.Owed(ctx); err != nil {
+			return metrics.State{}, err
+		}
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

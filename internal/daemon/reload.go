@@ -61,6 +61,7 @@ func (d *Daemon) Reload(c config.Config) error {
 	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
+	d.setLeads(c)
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
 	if d.logLevel != nil {

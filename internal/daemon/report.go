@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -23,7 +24,11 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
 	}
 
-	if s.Cluster = d.clusterReport(); s.Cluster != nil && s.Cluster.LastError != "" {
+	var failed error
+	if s.Cluster = d.clusterReport(); s.Cluster != nil {
+		s.Cluster.InboxOwed, failed = d.member.inbox.Owed(ctx)
+	}
+	if s.Cluster != nil && s.Cluster.LastError != "" {
 		s.Warnings = append(s.Warnings, "no task can be claimed for now: "+s.Cluster.LastError)
 	} else if s.Cluster != nil && s.Cluster.Leader == "" {
 		s.Warnings = append(s.Warnings, "no member of the cluster reads the board now; one begins within ten seconds")
@@ -56,5 +61,5 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
-	return err
+	return errors.Join(failed, err)
 }

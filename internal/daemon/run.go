@@ -48,6 +48,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	lead, stopLeading := context.WithCancel(ctx)
 	defer stopLeading()
 	d.leadLoops(lead, work, &loops)
+	d.shareInbox(work, &loops)
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {

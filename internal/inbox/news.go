@@ -18,6 +18,9 @@ type News struct {
 	// Offered is the agent that the task is offered to, if it is to one; that is told
 	// otherwise, see Offered.
 	Offered string
+	// Shared says that several daemons have one inbox: what the board shows, and who has
+	// finished a task, is told otherwise, see Board and Finished.
+	Shared bool
 }
 
 // Of says what news mean, and to whom.
@@ -37,15 +40,21 @@ func Of(n News) []Trigger {
 			if e.Kind == feed.Overridden {
 				t.Text = "its lease ran out, and the task was taken over"
 			}
+			if n.Shared && e.Claim != "" { // the daemons of who had it and of who took it both tell
+				t.Key = "lost " + string(e.Claim)
+			}
 			out = append(out, t)
 		case feed.Completed:
+			if n.Shared {
+				continue
+			}
 			for _, lead := range n.Leads {
 				t.Type, t.Agent, t.From, t.Text = TaskFinished, lead, e.Agent, e.Summary
 				out = append(out, t)
 			}
 		}
 	}
-	if n.After != nil {
+	if n.After != nil && !n.Shared {
 		was := ""
 		if n.Before != nil {
 			was = claim.Assignee(n.Before.Task)
@@ -80,6 +89,26 @@ func Offered(e claim.Event, known *feed.State) (Trigger, bool) {
 	}
 	return t, true
 }
+
+// Finished is the trigger of a task that a daemon itself has completed, to Leads: the record
+// e says by whom.
+func Finished(e claim.Event, known *feed.State) (Trigger, bool) {
+	if e.Kind != claim.KindCompleted {
+		return Trigger{}, false
+	}
+	t := Trigger{
+		Type: TaskFinished, Agent: Leads, From: e.Agent, At: e.At, Text: e.Summary, Key: finishedKey(e.Claim),
+		Task: task.Task{ID: e.Task, Title: e.Title, URL: e.URL, Status: task.Completed},
+	}
+	if known != nil {
+		t.Task = known.Task
+		t.Task.Status = task.Completed
+	}
+	return t, true
+}
+
+// finishedKey tells that a claim completed its task: its daemon knows, and the page says it.
+func finishedKey(id claim.ID) string { return "finished " + string(id) }
 
 // Available is what an agent is told when there are tasks again.
 func Available(agent string, at time.Time) Trigger {

@@ -27,7 +27,7 @@ func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event
 		if err := save(ctx, tx, c, events...); err != nil {
 			return err
 		}
-		return tellOf(ctx, tx, events)
+		return j.tellOf(ctx, tx, events)
 	})
 	return j.failed(err, "saving claim %s", c.ID)
 }

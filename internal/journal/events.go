@@ -25,7 +25,7 @@ func (j *Journal) Record(ctx context.Context, events ...claim.Event) error {
 		if err := insertEvents(ctx, tx, events...); err != nil {
 			return err
 		}
-		return tellOf(ctx, tx, events)
+		return j.tellOf(ctx, tx, events)
 	})
 	return j.failed(err, "recording events")
 }

@@ -86,7 +86,7 @@ func (j *Journal) Tell(ctx context.Context, at time.Time, ids []task.ID) (more b
 	err = j.writeMany(ctx, len(ids), func(tx *tx) error {
 		more = false
 		for _, id := range ids {
-			marked, err := tell(ctx, tx, id, at)
+			marked, err := j.tell(ctx, tx, id, at)
 			if err != nil {
 				return fmt.Errorf("task %s: %w", id, err)
 			}
@@ -113,13 +113,13 @@ func (j *Journal) Begun(ctx context.Context) (bool, error) {
 
 // tellOf stores what the protocol recorded for agents, and with it the changes
 // of state that it made.
-func tellOf(ctx context.Context, tx *tx, record []claim.Event) error {
+func (j *Journal) tellOf(ctx context.Context, tx *tx, record []claim.Event) error {
 	for len(record) > 0 {
 		n := 1
 		for n < len(record) && record[n].Task == record[0].Task {
 			n++
 		}
-		if _, err := tell(ctx, tx, record[0].Task, record[0].At, record[:n]...); err != nil {
+		if _, err := j.tell(ctx, tx, record[0].Task, record[0].At, record[:n]...); err != nil {
 			return err
 		}
 		record = record[n:]
@@ -129,7 +129,7 @@ func tellOf(ctx context.Context, tx *tx, record []claim.Event) error {
 
 // tell tells of one task, and what the protocol recorded of it. It returns
 // whether tasks that depend on it are to be told of next.
-func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
+func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
 	before, err := lastTold(ctx, tx, id)
 	if err != nil {
 		return false, err
@@ -174,7 +174,7 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 	if !settled {
 		known = nil
 	}
-	if err := triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Events: events}, known, record); err != nil {
+	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Events: events}, known, record); err != nil {
 		return false, err
 	}
 	switch {
@@ -190,7 +190,7 @@ func tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim
 	}
 	// Who polled before the feed begins was told of the tasks that are there.
 	if begun {
-		if err := available(ctx, tx, at, before, *after); err != nil {
+		if err := j.available(ctx, tx, at, before, *after); err != nil {
 			return false, err
 		}
 	}

@@ -36,6 +36,7 @@ type Journal struct {
 	writer *writer
 	// readers never wait for the writer: the file is in WAL mode.
 	readers *pool
+	shared  bool // see ShareInbox
 }
 
 const maxReaders = 4

@@ -15,13 +15,23 @@ import (
 
 // triggerOf stores what the news of a task mean for agents. known is the state of the
 // task as far as it is settled, nil if it is not; the news say what of it is told.
-func triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Event) error {
+func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Event) error {
 	offered, err := offer(ctx, tx, known, record)
 	if err != nil {
 		return err
 	}
 	n.Offered = offered
-	if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
+	if n.Shared = j.shared; n.Shared {
+		for _, e := range record {
+			t, ok := inbox.Finished(e, known)
+			if !ok {
+				continue
+			}
+			if _, err := insertTriggers(ctx, tx, t); err != nil {
+				return err
+			}
+		}
+	} else if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
 		if n.Leads, err = collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE lead = 1 OR finished = 1"); err != nil {
 			return err
 		}
@@ -69,9 +79,9 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Event)
 }
 
 // available tells all who poll that there are tasks to claim again, if the task that is
-// ready now is the first.
-func available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
-	if !after.Ready || before != nil && before.Ready {
+// ready now is the first. Where the inbox is shared, that is told otherwise.
+func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
+	if j.shared || !after.Ready || before != nil && before.Ready {
 		return nil
 	}
 	var others bool

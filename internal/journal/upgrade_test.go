@@ -95,6 +95,8 @@ var inUse = []string{
 	INSERT INTO creations (id, uid, key, fingerprint, at) VALUES ('01KAFQZ0000000000000000031', 1000, 'add', 'f', 1795165200000);
 	INSERT INTO questions VALUES ('b', 'Sandman', '{"id":"01KAFQZ0000000000000000032","task":"b","agent":"Sandman","at":"2026-11-20T09:00:00Z","until":"2026-11-20T09:10:00Z"}');`,
 	16: ``,
+	17: `
+	INSERT INTO acks VALUES ('01KAFQZ0000000000000000021', 'Oracle', 1795165200000);`,
 }
 
 // used makes a journal of that version, as one in use would be.

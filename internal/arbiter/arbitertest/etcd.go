@@ -3,6 +3,7 @@
 package arbitertest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -213,6 +215,8 @@ type Way struct {
 	listen net.Listener
 	mu     sync.Mutex
 	cut    bool
+	mutes  []byte // see MuteAt
+	mute   bool
 	open   map[net.Conn]bool
 }
 
@@ -247,11 +251,47 @@ func (w *Way) Cut() {
 	clear(w.open)
 }
 
-// Mend opens it again.
-func (w *Way) Mend() {
+// MuteAt lets no answers through any more, once a request that has that text in it does.
+func (w *Way) MuteAt(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.cut = false
+	w.mutes = []byte(text)
+}
+
+// Mend opens it again, for new connections.
+func (w *Way) Mend() {
+	w.Cut()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut, w.mute, w.mutes = false, false, nil
+}
+
+// asks and answers are the two directions of a connection.
+type asks struct {
+	*Way
+	net.Conn
+}
+
+func (a asks) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	a.mute = a.mute || a.mutes != nil && bytes.Contains(p, a.mutes)
+	a.mu.Unlock()
+	return a.Conn.Write(p)
+}
+
+type answers struct {
+	*Way
+	net.Conn
+}
+
+func (a answers) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	mute := a.mute
+	a.mu.Unlock()
+	if mute {
+		return len(p), nil
+	}
+	return a.Conn.Write(p)
 }
 
 func (w *Way) serve() {
@@ -286,10 +326,26 @@ func (w *Way) carry(near net.Conn) {
 	if cut {
 		return
 	}
-	go func() { io.Copy(far, near); far.Close(); near.Close() }()
-	io.Copy(near, far)
+	go func() { io.Copy(asks{w, far}, near); far.Close(); near.Close() }()
+	io.Copy(answers{w, near}, far)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, near)
 	delete(w.open, far)
+}
+
+// Keys are the keys that begin like that.
+func (e *Etcd) Keys(t testing.TB, prefix string) []string {
+	t.Helper()
+	end := []byte(prefix)
+	end[len(end)-1]++
+	r, err := e.running.Server.Range(t.Context(), &etcdserverpb.RangeRequest{Key: []byte(prefix), RangeEnd: end, KeysOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, kv := range r.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
 }
