@@ -120,13 +120,18 @@ func (e *Etcd) agentKey(agent string) string {
 // commit carries out one transaction, if its conditions hold, and etcd is the one that this
 // member knows, as it left it. If not, the responses are those of its else part.
 func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	client, err := e.known(ctx)
-	if err != nil {
-		return nil, err
+	var client *clientv3.Client
+	var marker string
+	var before, trace int64
+	for checked := false; !checked; { // it may be adopted meanwhile
+		var err error
+		if client, err = e.known(ctx); err != nil {
+			return nil, err
+		}
+		e.mu.Lock()
+		marker, before, trace, checked = e.identity.Marker, e.revision, e.trace, e.checked
+		e.mu.Unlock()
 	}
-	e.mu.Lock()
-	marker, before, trace := e.identity.Marker, e.revision, e.trace
-	e.mu.Unlock()
 	traced, then := e.traced(trace, then)
 	when = slices.Concat([]clientv3.Cmp{clientv3.Compare(clientv3.Value(e.markerKey()), "=", marker)}, traced, when)
 	otherwise = append([]clientv3.Op{clientv3.OpGet(e.markerKey()), clientv3.OpGet(e.traceKey())}, otherwise...)
@@ -134,7 +139,7 @@ func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise 
 	if err != nil {
 		return nil, e.cluster.away(err)
 	}
-	if err := e.believe(ctx, resp.Header, before); err != nil {
+	if err := e.believe(ctx, marker, resp.Header, before); err != nil {
 		return nil, err
 	}
 	if !resp.Succeeded {
@@ -147,7 +152,9 @@ func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise 
 	if writes(then) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.trace = max(e.trace, resp.Header.Revision)
+		if e.identity.Marker == marker {
+			e.trace = max(e.trace, resp.Header.Revision)
+		}
 	}
 	return resp, nil
 }
@@ -383,8 +390,9 @@ func (e *Etcd) Probe(ctx context.Context) error {
 }
 
 // believe takes note of what the header of an answer says of etcd's identity. before is the
-// latest revision that was known when its request was sent.
-func (e *Etcd) believe(ctx context.Context, h *etcdserverpb.ResponseHeader, before int64) error {
+// latest revision that was known when its request was sent, and marker what etcd was then taken
+// to be: what answers it may have been adopted as another one since.
+func (e *Etcd) believe(ctx context.Context, marker string, h *etcdserverpb.ResponseHeader, before int64) error {
 	e.mu.Lock()
 	known := e.identity.Cluster
 	e.mu.Unlock()
@@ -392,10 +400,12 @@ func (e *Etcd) believe(ctx context.Context, h *etcdserverpb.ResponseHeader, befo
 	case h.ClusterId != known:
 		return e.foreign(fmt.Sprintf("it is cluster %x, and %x is known", h.ClusterId, known))
 	case h.Revision < before:
-		return e.goneBack(ctx, fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
+		return e.goneBack(ctx, marker, fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.revision = max(e.revision, h.Revision)
+	if e.identity.Marker == marker {
+		e.revision = max(e.revision, h.Revision)
+	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (e *Etcd) begin(ctx context.Context, client *clientv3.Client) error {
 	if err != nil {
 		return e.cluster.away(err)
 	}
-	if err := e.believe(ctx, resp.Header, before); err != nil {
+	if err := e.believe(ctx, id.Marker, resp.Header, before); err != nil {
 		return err
 	}
 	if !resp.Succeeded {
@@ -78,9 +78,9 @@ func (e *Etcd) mistrust(ctx context.Context, resp *clientv3.TxnResponse, ours st
 	kvs := resp.Responses[1].GetResponseRange().Kvs
 	switch {
 	case len(kvs) == 0:
-		return e.goneBack(ctx, "nothing is there of what this member wrote")
+		return e.goneBack(ctx, ours, "nothing is there of what this member wrote")
 	case kvs[0].ModRevision < known:
-		return e.goneBack(ctx, fmt.Sprintf("of what this member wrote it has nothing after revision %d, and it was at %d before", kvs[0].ModRevision, known))
+		return e.goneBack(ctx, ours, fmt.Sprintf("of what this member wrote it has nothing after revision %d, and it was at %d before", kvs[0].ModRevision, known))
 	case run != "" && string(kvs[0].Value) != run:
 		return fmt.Errorf("%s %w: another daemon has joined as the same member since, with a copy of this one's state directory: stop both, delete the copy, and start them again",
 			e.cluster.where(), ErrForeign)
@@ -92,10 +92,7 @@ func foundBy(member string) string { return "member " + member + " found that it
 
 // goneBack is foreign for an etcd that has lost something. It is written down there, so that
 // members that did not see what it has lost do not believe it either.
-func (e *Etcd) goneBack(ctx context.Context, why string) error {
-	e.mu.Lock()
-	ours := e.identity.Marker
-	e.mu.Unlock()
+func (e *Etcd) goneBack(ctx context.Context, ours, why string) error {
 	if client, err := e.connection(); err == nil {
 		doubted := readMarker(ours)
 		doubted.Doubt = e.cluster.Name

@@ -77,6 +77,9 @@ func (e *Etcd) watch(ctx context.Context, after int64, key string, options []cli
 	if from <= 0 { // a position in an etcd that was given up
 		return fmt.Errorf("%s: what was passed on after %d %w", e.cluster.where(), after, ErrForgotten)
 	}
+	e.mu.Lock()
+	marker := e.identity.Marker
+	e.mu.Unlock()
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
 	for resp := range client.Watch(ctx, key, append(options, clientv3.WithRev(from))...) {
@@ -88,7 +91,7 @@ func (e *Etcd) watch(ctx context.Context, after int64, key string, options []cli
 		case err != nil:
 			return e.cluster.away(err)
 		}
-		if err := e.believe(ctx, resp.Header, 0); err != nil {
+		if err := e.believe(ctx, marker, resp.Header, 0); err != nil {
 			return err
 		}
 		tell(e.base()+resp.Header.Revision, resp.Events)
