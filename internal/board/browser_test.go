@@ -246,6 +246,7 @@ func TestWithoutScript(t *testing.T) {
 	c := newChrome(t)
 	c.do(emulation.SetScriptExecutionDisabled(true))
 	c.do(chromedp.Navigate(m.link))
+	c.until(`location.pathname === '/'`) // the link's own page goes on to it
 	m.until("the lists", func() bool {
 		c.visit("/") // nothing else brings such a page up to date
 		return eval[int](c, `document.querySelectorAll('.card').length`) > 50
