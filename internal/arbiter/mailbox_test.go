@@ -33,6 +33,7 @@ type postbox struct {
 	etcd    *arbiter.Etcd
 	gone    atomic.Bool // its processes have ended
 	trouble atomic.Bool // it is known that etcd is away
+	owes    chan struct{}
 	close   func()      // kills the member
 }
 
@@ -60,7 +61,7 @@ func newPostbox(t *testing.T, c postboxConfig) *postbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &postbox{testing: t, journal: j, etcd: etcd}
+	p := &postbox{testing: t, journal: j, etcd: etcd, owes: make(chan struct{}, 1)}
 	kept := mailbox.Journal(j)
 	if c.journal != nil {
 		kept = c.journal(j)
@@ -69,6 +70,12 @@ func newPostbox(t *testing.T, c postboxConfig) *postbox {
 		Etcd: etcd, Journal: kept, Trouble: p.troubled, Keep: func() time.Duration { return time.Hour },
 		Visibility: c.visibility, Orphaned: c.orphaned, Lives: func(string) bool { return !p.gone.Load() },
 		News: func() {}, Offered: func() {}, Log: testLog(t),
+		Owes: func() {
+			select {
+			case p.owes <- struct{}{}:
+			default:
+			}
+		},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	var following sync.WaitGroup
@@ -284,6 +291,31 @@ func TestInboxEmptied(t *testing.T) {
 		p.push()
 	}
 	b.want(nil, "message two")
+}
+
+// What could not be passed on is passed on when that can be, without anything else happening:
+// an acknowledgement, and the end of an offer, of which it is not known before everything was
+// read anew whether etcd has it.
+func TestOwedIsPassedOnUnasked(t *testing.T) {
+	a := newPostbox(t, postboxConfig{endpoint: arbitertest.Start(t).URL()})
+	owes := func(what string) {
+		t.Helper()
+		select {
+		case <-a.owes:
+		case <-time.After(10 * time.Second):
+			t.Errorf("nobody is told to pass on %s", what)
+		}
+	}
+	owes("what there was at first")
+	a.add(note("one"))
+	a.push()
+	ids := a.want(nil, "message one")
+	a.trouble.Store(true)
+	a.ack(ids...)
+	owes("an acknowledgement")
+	a.trouble.Store(false)
+	a.Restart()
+	owes("what ended meanwhile")
 }
 
 // What a process took comes back when it is gone, and when its member is.

@@ -30,7 +30,7 @@ func (d *Daemon) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error)
 			var p alive.Process
 			return json.Unmarshal([]byte(name), &p) != nil || alive.Lives(p)
 		},
-		News: func() { d.broker.Told() }, Offered: func() { wake(d.offers) }, Log: d.log,
+		News: func() { d.broker.Told() }, Offered: func() { wake(d.offers) }, Owes: d.inboxTold, Log: d.log,
 	})
 	d.setLeads(d.config)
 	// Before the task is let go of in the cluster: who looks at the board next knows then that

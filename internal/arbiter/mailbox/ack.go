@@ -50,6 +50,7 @@ func (in *Inbox) AckTriggers(ctx context.Context, agent string, ids []string) (u
 		if err := in.Journal.OweAcks(ctx, time.Now(), agent, ids...); err != nil {
 			return nil, err
 		}
+		in.Owes()
 	case err != nil:
 		return nil, err
 	}

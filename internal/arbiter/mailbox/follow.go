@@ -63,6 +63,7 @@ func (in *Inbox) follow(ctx context.Context) error {
 	}
 	in.News()
 	in.Offered()
+	in.Owes() // of offers Push knows only now what etcd has
 	for {
 		select {
 		case <-in.restart:

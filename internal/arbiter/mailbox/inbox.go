@@ -48,7 +48,7 @@ type Journal interface {
 	Owed(context.Context) (int, error)
 }
 
-// Config is what an Inbox is made of. All but Log is required.
+// Config is what an Inbox is made of. All but Owes and Log is required.
 type Config struct {
 	Etcd    *arbiter.Etcd
 	Journal Journal
@@ -66,7 +66,10 @@ type Config struct {
 	// News is called when there may be something for who polls here, and Offered when offers
 	// have changed. They must not block, nor call the Inbox.
 	News, Offered func()
-	Log           *slog.Logger
+	// Owes, if set, is called when there may be something that Push is to pass on which it
+	// was not asked to. It must not block, nor call the Inbox.
+	Owes func()
+	Log  *slog.Logger
 }
 
 // Inbox is the inbox of a cluster, at one of its members. It is safe for concurrent use. Run
@@ -115,6 +118,9 @@ type handed struct {
 func New(c Config) *Inbox {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Owes == nil {
+		c.Owes = func() {}
 	}
 	if c.Orphaned == 0 {
 		c.Orphaned = processTime

@@ -45,6 +45,7 @@ func (in *Inbox) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigger
 	}
 	err := in.ask(ctx, func(ctx context.Context) error { return in.box.endOffer(ctx, o) })
 	if away(err) && o.Member == in.Etcd.Member() {
+		in.Owes()
 		return nil // Push sees that there is none any more
 	}
 	return err
