@@ -23,6 +23,7 @@ import (
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // postbox is a member's way to the cluster's inbox.
@@ -34,7 +35,7 @@ type postbox struct {
 	gone    atomic.Bool // its processes have ended
 	trouble atomic.Bool // it is known that etcd is away
 	owes    chan struct{}
-	close   func()      // kills the member
+	close   func() // kills the member
 }
 
 type postboxConfig struct {
@@ -486,6 +487,42 @@ func TestBoardIsToldOnce(t *testing.T) {
 	}
 	b.want(some, "task_finished ")
 	b.want(some)
+}
+
+// What was told of a task is forgotten in time once that is not on the board any more, and
+// told no second time if it comes back before.
+func TestWhatLeftTheBoardIsForgotten(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a := newPostbox(t, postboxConfig{endpoint: etcd.URL()})
+	a.want(nil)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	one := &task.Task{ID: taskOne, Status: task.Open, ClaimedBy: "Oracle", Edited: noon}
+	two := &task.Task{ID: taskTwo, Status: task.Blocked, Edited: noon}
+	a.tell(boardOf(one, two))
+	lasts := func(id task.ID) bool {
+		t.Helper()
+		resp, err := a.etcd.Commit(t.Context(), nil, []clientv3.Op{clientv3.OpGet(a.etcd.Key("inbox", "board", string(id)))}, nil)
+		if err != nil || len(resp.Responses[0].GetResponseRange().Kvs) != 1 {
+			t.Fatalf("what was told of %s is not there: %v", id, err)
+		}
+		return resp.Responses[0].GetResponseRange().Kvs[0].Lease == 0
+	}
+	a.tell(boardOf(two))
+	if lasts(taskOne) || !lasts(taskTwo) {
+		t.Errorf("for good: %v, and of the one that is still there %v", lasts(taskOne), lasts(taskTwo))
+	}
+	a.tell(boardOf(two, one))
+	a.TellNoMore()
+	a.tell(boardOf(two, one))
+	if !lasts(taskOne) {
+		t.Error("it is forgotten although it is back")
+	}
+	a.want(nil)
+	one.Edited, one.ClaimedBy = noon.Add(time.Minute), "Sandman"
+	a.tell(boardOf(two, one))
+	one.Edited, one.ClaimedBy = noon.Add(2*time.Minute), "Oracle"
+	a.tell(boardOf(two, one))
+	a.want(nil, "task_assigned ")
 }
 
 // A task that a member has completed is told of by that member, and by the one that tells of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type teller struct {
 type entry struct {
 	inbox.Told
 	revision int64
+	// ends is set if it is forgotten after a while.
+	ends bool
 }
 
 // state is what was told of the whole board.
@@ -84,7 +87,7 @@ func (in *Inbox) TellBoard(ctx context.Context, b Board) (busy bool, err error) 
 		}
 		offered := in.offeredTo(each.ID)
 		is, news := inbox.Board(was, each, offered, b.Now)
-		if is == nil || was != nil && is.Same(*was) {
+		if is == nil || was != nil && is.Same(*was) && (!known.ends || ends(each, *is)) {
 			continue
 		}
 		if first {
@@ -101,8 +104,12 @@ func (in *Inbox) TellBoard(ctx context.Context, b Board) (busy bool, err error) 
 		case at == 0:
 			busy = true
 		default:
-			t.tasks[each.ID] = entry{*is, at}
+			t.tasks[each.ID] = entry{*is, at, ends(each, *is)}
 		}
+	}
+	if err := in.endLeft(ctx, b); err != nil {
+		t.loaded = false
+		return busy, err
 	}
 	if first || ready != t.state.Ready {
 		if err := in.tellReady(ctx, ready, !first, b.Now); err != nil {
@@ -140,7 +147,7 @@ func (in *Inbox) load(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			t.tasks[task.ID(in.box.part(kv.Key, 1))] = entry{told, kv.ModRevision}
+			t.tasks[task.ID(in.box.part(kv.Key, 1))] = entry{told, kv.ModRevision, kv.Lease != 0}
 		}
 		for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
 			if t.state, err = decode[state](kv); err != nil {
@@ -181,7 +188,7 @@ func (in *Inbox) tellTask(ctx context.Context, t task.Task, seen int64, is inbox
 			return err
 		}
 		lease := clientv3.LeaseID(0) // what goes on is remembered for as long as it does
-		if is.Completed || t.Trashed || t.Status.Finished() {
+		if ends(t, is) {
 			if lease, err = in.box.kept(ctx); err != nil {
 				return err
 			}
@@ -197,6 +204,46 @@ func (in *Inbox) tellTask(ctx context.Context, t task.Task, seen int64, is inbox
 		err = in.Journal.KeepShared(ctx, time.Now(), fresh...)
 	}
 	return at, err
+}
+
+// ends reports whether what was told of a task is to be forgotten after a while: what goes on
+// is remembered for as long as it does.
+func ends(t task.Task, is inbox.Told) bool {
+	return is.Completed || t.Trashed || t.Status.Finished()
+}
+
+// endLeft has what was told of tasks that are not on the board any more be forgotten after a
+// while: they may come back.
+func (in *Inbox) endLeft(ctx context.Context, b Board) error {
+	t := &in.board
+	left := maps.Clone(t.tasks)
+	maps.DeleteFunc(left, func(_ task.ID, e entry) bool { return e.ends })
+	for each := range b.Tasks() {
+		delete(left, each.ID)
+	}
+	for id, e := range left {
+		body, err := json.Marshal(e.Told)
+		if err != nil {
+			return err
+		}
+		key := in.box.key("board", string(id))
+		err = in.ask(ctx, func(ctx context.Context) error {
+			lease, err := in.box.kept(ctx)
+			if err != nil {
+				return err
+			}
+			resp, err := in.box.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", e.revision)},
+				[]clientv3.Op{clientv3.OpPut(key, string(body), clientv3.WithLease(lease))}, nil)
+			if err == nil && resp.Succeeded {
+				t.tasks[id] = entry{e.Told, resp.Header.Revision, true}
+			}
+			return err // if it is another one by now, the next look at it finds that out
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addressed puts one trigger for each lead in the place of one for all of them, and gives each
