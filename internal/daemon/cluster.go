@@ -262,6 +262,11 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 		err = d.member.Adopt(asking)
 	}
 	if err == nil {
+		d.member.mu.Lock()
+		d.member.namesKept = time.Time{} // they are not there any more
+		d.member.mu.Unlock()
+		d.member.inbox.Restart() // nobody may have noticed that etcd was another one
+		wake(d.member.owed)
 		err = d.tendCluster(asking)
 	}
 	if err != nil {

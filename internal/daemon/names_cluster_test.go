@@ -50,6 +50,28 @@ func TestMintInACluster(t *testing.T) {
 	})
 }
 
+// A name stays its member's when an emptied etcd is adopted.
+func TestNameInAnEmptiedCluster(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		n := w.member("north", etcd.URL())
+		m, err := n.Mint(t.Context(), api.MintRequest{Session: "one"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has looked after its names", func() bool { return etcd.Has("/members/") })
+		etcd.Stop()
+		etcd.Empty()
+		etcd.Begin()
+		eventually(t, "it is adopted", func() bool {
+			_, err := n.AdoptCluster(t.Context(), "")
+			return err == nil
+		})
+		if !etcd.Has("/names/" + m.Agent) {
+			t.Errorf("another member could mint %s, which one has here", m.Agent)
+		}
+	})
+}
+
 // How many tasks an agent has counts over all members, by the limit of its own entry or of
 // the pattern that covers it; and it is told which it has elsewhere.
 func TestLimitInACluster(t *testing.T) {

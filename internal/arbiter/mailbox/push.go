@@ -175,6 +175,7 @@ func (in *Inbox) Emptied(ctx context.Context) error {
 	in.box.mu.Lock()
 	in.box.lease = 0
 	in.box.mu.Unlock()
+	in.TellNoMore()
 	return in.Journal.ShareAgain(ctx)
 }
 
