@@ -58,7 +58,7 @@ func newPostbox(t *testing.T, c postboxConfig) *postbox {
 		t.Fatal(err)
 	}
 	j.ShareInbox()
-	etcd, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: []string{c.endpoint}, Prefix: "/dibs", Workspace: "board " + c.board}, j, testLog(t))
+	etcd, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: []string{c.endpoint}, Prefix: "/dibs", Workspace: "board " + c.board, Name: "a member"}, j, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,6 +291,37 @@ func TestInboxEmptied(t *testing.T) {
 		p.Restart()
 		p.push()
 	}
+	b.want(nil, "message two")
+}
+
+// What was acknowledged since the copy was made that etcd is restored from is not told again.
+func TestInboxRestored(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a, b := newPostbox(t, postboxConfig{endpoint: etcd.URL()}), newPostbox(t, postboxConfig{endpoint: etcd.URL()})
+	b.want(nil)
+	a.add(note("one"), note("two"))
+	a.push()
+	copied := etcd.Copy()
+	wait(t, "etcd is back", func() bool { return a.etcd.Probe(t.Context()) == nil && b.etcd.Probe(t.Context()) == nil })
+	b.ack(b.want(func(r *inbox.Take) { r.Limit = 1 }, "message one")...)
+	wait(t, "a knows", func() bool {
+		in, err := a.journal.InShared(t.Context())
+		return err == nil && len(in) == 1
+	})
+	etcd.Restore(copied)
+	for _, p := range []*postbox{b, a} {
+		wait(t, "it is noticed", func() bool { return errors.Is(p.etcd.Probe(t.Context()), arbiter.ErrForeign) })
+	}
+	for _, p := range []*postbox{a, b} {
+		wait(t, "it is adopted", func() bool {
+			return errors.Join(p.Emptied(t.Context()), p.etcd.Adopt(t.Context())) == nil
+		})
+		p.Restart()
+	}
+	wait(t, "it is told what was acknowledged", func() bool {
+		a.push()
+		return !etcd.Holds("message one") && len(etcd.Keys(t, a.etcd.Key("inbox", "now", "live"))) == 2 // that of available tasks, too
+	})
 	b.want(nil, "message two")
 }
 

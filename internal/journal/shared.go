@@ -131,6 +131,20 @@ func (j *Journal) InShared(ctx context.Context) ([]string, error) {
 	return ids, j.failed(err, "reading what is in the shared inbox")
 }
 
+// Acknowledged returns those of the triggers that are known here to be acknowledged.
+func (j *Journal) Acknowledged(ctx context.Context, ids ...string) (acked []string, err error) {
+	for _, id := range ids {
+		_, err := scanString(j.readers.QueryRowContext(ctx, "SELECT id FROM triggers WHERE id = ? AND state = 'acknowledged'", id))
+		switch {
+		case err == nil:
+			acked = append(acked, id)
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, j.failed(err, "reading trigger %q", id)
+		}
+	}
+	return acked, nil
+}
+
 // OweAcks stores acknowledgements that the shared inbox could not be told of.
 func (j *Journal) OweAcks(ctx context.Context, at time.Time, agent string, ids ...string) error {
 	err := j.writeMany(ctx, len(ids), func(tx *tx) error {

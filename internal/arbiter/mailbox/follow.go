@@ -107,9 +107,19 @@ func (in *Inbox) sync(ctx context.Context) (revision int64, err error) {
 		o.raw = string(kv.Value)
 		offers[o.Task] = o
 	}
-	there := make(map[string]bool)
+	there, of := make(map[string]bool), make(map[string][]string)
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		there[in.box.part(kv.Key, 4)] = true
+		agent, id := in.box.part(kv.Key, 2), in.box.part(kv.Key, 4)
+		there[id], of[agent] = true, append(of[agent], id)
+	}
+	for agent, ids := range of { // an etcd that was restored has some that were dealt with since
+		acked, err := in.Journal.Acknowledged(ctx, ids...)
+		if err == nil && len(acked) > 0 {
+			err = in.Journal.OweAcks(ctx, time.Now(), agent, acked...)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
 	var done []string
 	for _, id := range here {

@@ -41,6 +41,8 @@ type Journal interface {
 	InShared(context.Context) ([]string, error)
 	DoneShared(ctx context.Context, ids ...string) error
 	ShareAgain(context.Context) error
+	// Acknowledged returns those of the triggers that are known to be acknowledged.
+	Acknowledged(ctx context.Context, ids ...string) ([]string, error)
 	// Acknowledgements that are owed.
 	OweAcks(ctx context.Context, at time.Time, agent string, ids ...string) error
 	OwedAcks(ctx context.Context, limit int) (map[string][]string, error)
