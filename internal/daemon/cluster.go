@@ -181,20 +181,21 @@ func (d *Daemon) tendCluster(ctx context.Context) error {
 	if err := d.member.ledger.Upkeep(asking); err != nil {
 		return err
 	}
-	if err := d.member.repeats.tend(asking); err != nil {
-		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
-	}
-	d.keepNames(asking)
+	// First of all: who is not on the list counts as gone.
 	behind, lag := d.member.relay.Lag()
-	if err := d.member.inbox.Tend(asking); err != nil {
-		d.log.Debug("the cluster's inbox could not be looked after; it is tried again", "error", err)
-	}
 	if err := d.member.Announce(asking, arbiter.Member{
 		SeenAt: d.notion.Now(), RequestsPerMinute: d.sentLately(), Share: d.member.budget.Share(),
 		Behind: behind, Lag: int(lag / lagStep * lagStep / time.Second),
 		Version: d.version, Settings: settingsOf(*d.live.Load()),
 	}); err != nil {
 		return err
+	}
+	if err := d.member.repeats.tend(asking); err != nil {
+		d.log.Debug("the cluster could not be told of all requests; it is tried again", "error", err)
+	}
+	d.keepNames(asking)
+	if err := d.member.inbox.Tend(asking); err != nil {
+		d.log.Debug("the cluster's inbox could not be looked after; it is tried again", "error", err)
 	}
 	return d.lookAtKin(asking)
 }

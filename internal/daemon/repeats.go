@@ -296,6 +296,10 @@ func (r *repeats) tend(ctx context.Context) error {
 	}
 	var errs []error
 	for n, o := range r.owing() {
+		was := o
+		if r.worksOn(o.flight) {
+			continue // it was asked for again since
+		}
 		if o.left {
 			answer, err := r.resolve(ctx, o.uid, o.key)
 			if _, open := errors.AsType[*api.Problem](err); open {
@@ -312,7 +316,7 @@ func (r *repeats) tend(ctx context.Context) error {
 			continue
 		}
 		r.mu.Lock()
-		if r.owed[n].flight == o.flight {
+		if r.owed[n] == was { // nothing else has come of it meanwhile
 			delete(r.owed, n)
 		}
 		r.mu.Unlock()
@@ -331,6 +335,13 @@ func (r *repeats) owing() map[arbiter.RequestName]owed {
 		}
 	}
 	return out
+}
+
+func (r *repeats) worksOn(f flight) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, open := r.open[f]
+	return open
 }
 
 // look finds what an earlier run has begun and not answered.
