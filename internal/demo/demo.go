@@ -150,7 +150,11 @@ func (d *demo) bye(ctx context.Context) {
 		w = d.Err
 	}
 	if !d.Board {
-		fmt.Fprintf(w, "\nThe board in the browser was at %s, and closes with the demo.\nTo keep it open: dibs demo --board\n", d.link())
+		again := ""
+		if len(d.machines) > 0 {
+			again = fmt.Sprintf(" --machines %d", len(d.machines))
+		}
+		fmt.Fprintf(w, "\nThe board in the browser was at %s, and closes with the demo.\nTo keep it open: dibs demo%s --board\n", d.link(), again)
 		return
 	}
 	fmt.Fprintf(w, "\nThe board in the browser, until you press Ctrl-C: %s\n", d.link())

@@ -144,6 +144,18 @@ func TestNoEtcd(t *testing.T) {
 	}
 }
 
+// TestSameAgain has the command that keeps the board open ask for as many machines.
+func TestSameAgain(t *testing.T) {
+	for machines, want := range map[int]string{0: "dibs demo --board\n", 3: "dibs demo --machines 3 --board\n"} {
+		var out strings.Builder
+		d := &demo{Options: Options{Out: &out}, machines: make([]*machine, machines), link: func() string { return "http://127.0.0.1:1/" }}
+		d.bye(t.Context())
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%d machines: %q", machines, &out)
+		}
+	}
+}
+
 // granting is a daemon that grants Sandman these tasks one after the other, and
 // everybody else nothing.
 func granting(tasks []task.ID) http.Handler {
