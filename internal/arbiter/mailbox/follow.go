@@ -147,7 +147,7 @@ func (in *Inbox) sync(ctx context.Context) (revision int64, err error) {
 	for _, kv := range resp.Responses[3].GetResponseRange().Kvs {
 		in.listeners[listener{in.box.part(kv.Key, 2), in.box.part(kv.Key, 3)}] = true
 	}
-	in.offers, in.following = offers, true
+	in.offers, in.offersAt, in.following = offers, resp.Header.Revision, true
 	clear(in.waits)
 	return resp.Header.Revision, nil
 }
@@ -182,6 +182,7 @@ func (in *Inbox) apply(ctx context.Context, events []*clientv3.Event) error {
 			news = true
 		case len(parts) == 2 && parts[0] == "offers":
 			offered = true
+			in.offersAt = e.Kv.ModRevision
 			delete(in.offers, task.ID(parts[1]))
 			if o, err := decode[offer](e.Kv); !gone && err == nil {
 				o.raw = string(e.Kv.Value)

@@ -89,6 +89,7 @@ type Inbox struct {
 	mu        sync.Mutex
 	following bool // Run knows of every change
 	offers    map[task.ID]offer
+	offersAt  int64 // the revision as of which they are known
 	waits     map[string]wait
 	changed   map[string]int64 // the latest revision at which something changed of an agent
 	anything  int64            // likewise, of all agents
@@ -185,6 +186,9 @@ func (in *Inbox) TakeTriggers(ctx context.Context, t inbox.Take) (got []inbox.Tr
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := in.hearOf(ctx, got); err != nil {
+		in.Log.Debug("an offer is known here only a little later", "error", err)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()

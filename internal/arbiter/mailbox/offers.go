@@ -6,6 +6,8 @@ import (
 
 	"dibs/internal/inbox"
 	"dibs/internal/task"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Offers returns the offers that wait for an answer, of all members as far as is known.
@@ -22,6 +24,38 @@ func (in *Inbox) Offers(ctx context.Context) ([]inbox.Offer, error) {
 		}
 	}
 	return offers, nil
+}
+
+// hearOf sees to it that the offers are known here that triggers tell of: the agent may answer
+// before the watch has told of them.
+func (in *Inbox) hearOf(ctx context.Context, got []inbox.Trigger) error {
+	for _, t := range got {
+		in.mu.Lock()
+		known := t.Type != inbox.TaskOffered || in.offers[t.Task.ID].ID == t.ID
+		in.mu.Unlock()
+		if known {
+			continue
+		}
+		err := in.ask(ctx, func(ctx context.Context) error {
+			resp, err := in.box.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(in.box.offerKey(t.Task.ID))}, nil)
+			if err != nil {
+				return err
+			}
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+				if o, err := decode[offer](kv); err == nil && kv.ModRevision > in.offersAt {
+					o.raw = string(kv.Value)
+					in.offers[o.Task] = o
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Ours reports whether an offer was made at this member.
