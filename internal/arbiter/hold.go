@@ -47,7 +47,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 		}
 		l.forget(c.ID)
 	}
-	grant, err := l.take(ctx, *c, l.Now(), 0)
+	grant, err := l.retake(ctx, *c)
 	switch {
 	case err != nil:
 		return err
@@ -57,6 +57,13 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 	c.Fence = grant.Fence
 	l.use(c.ID)
 	return nil
+}
+
+// retake takes the task of a claim again, whose row is gone. What became of the request that it
+// was made for does not matter any more: by now it may have its answer. The task is locked.
+func (l *Ledger) retake(ctx context.Context, c claim.Claim) (Grant, error) {
+	c.Key = ""
+	return l.take(ctx, c, l.Now(), 0)
 }
 
 // use notes that a visit begins for which the row of a claim has to stay.
@@ -190,7 +197,7 @@ func (l *Ledger) follow(ctx context.Context, c claim.Claim) {
 	if !c.StaleAt.After(l.Now()) {
 		return // whoever wants to write for it has to take the task first
 	}
-	if _, err := l.take(ctx, c, l.Now(), 0); err != nil {
+	if _, err := l.retake(ctx, c); err != nil {
 		l.want(c)
 	}
 }

@@ -296,3 +296,27 @@ func TestRepeatedWithoutEtcd(t *testing.T) {
 		}
 	})
 }
+
+// A claim that was made for a request which has its answer gets its task again in etcd, if
+// what was there of it has ended.
+func TestRowOfAnAnsweredRequestEnds(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		id := w.add("Mend the roof", nil)
+		o := w.memberOptions("north", etcd.URL())
+		a := w.start(o)
+		defer func() { a.stop() }()
+		cl, err := a.Claim(t.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "a key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		etcd.Expire("/tasks/")
+		a = w.start(o)
+		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
+		if got := w.page(id).Select("status"); got != "COMPLETED" {
+			t.Errorf("the page is %s", got)
+		}
+	})
+}
