@@ -266,6 +266,12 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		}
 	}
 	t, _ := b.mirror.Task(id)
+	if c, other := b.elsewhere(id); other && c.State == claim.Held && meant(c) {
+		return claim.Claim{}, &claim.Denied{
+			Code: claim.CodeHeld, Task: t, Holder: c.Agent, ExpiresAt: c.StaleAt, Local: true,
+			Detail: fmt.Sprintf("%s has claimed “%s” through another daemon of the cluster: ask that one", c.Agent, t.Title),
+		}
+	}
 	return claim.Claim{}, &noClaimError{t, r.Agent}
 }
 

@@ -44,9 +44,9 @@ func (a *app) claimsCommand() *cobra.Command {
 			switch {
 			case len(shown) > 0:
 			case agent != "":
-				a.say("%s holds no claim.", clean(agent))
+				a.say("%s holds no claim through this daemon.", clean(agent))
 			default:
-				a.say("Nobody holds a claim.")
+				a.say("Nobody holds a claim through this daemon.")
 			}
 			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
 			a.more(left)

@@ -28,6 +28,10 @@ func TestNextPassesOverWhatOthersHave(t *testing.T) {
 		}
 		first := a.mustClaim("Sandman", ids[0])
 		eventually(t, "the other member knows", func() bool { return slices.Equal(ready(), ids[1:]) })
+		_, err := b.Complete(t.Context(), ids[0], api.CompleteRequest{Agent: "Sandman", Summary: "done"}, "")
+		if code(err) != denied(claim.CodeHeld) || !strings.Contains(err.Error(), "through another daemon of the cluster") {
+			t.Errorf("a finish at the wrong member: %v", err)
+		}
 		all, err := b.Tasks(t.Context(), api.TaskFilter{})
 		if err != nil {
 			t.Fatal(err)
