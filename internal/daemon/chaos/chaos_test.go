@@ -92,6 +92,8 @@ type chaos struct {
 	daemons  []*process
 	requests []emulator.Request // in the end
 	over     time.Time          // when troubles have ended; zero before
+	living   context.Context    // ends with the test, or when a daemon dies
+	die      context.CancelCauseFunc
 
 	counting sync.Mutex
 	counts   map[string]int
@@ -123,6 +125,7 @@ func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 			t.Fatal(err)
 		}
 	}
+	c.live()
 	var mu sync.Mutex
 	slow := c.stream(1)
 	notion.SetLatency(func(*http.Request) (before, after time.Duration) {
@@ -131,6 +134,20 @@ func newBoard(t *testing.T, s season, seed uint64, o emulator.Options) *chaos {
 		return time.Duration(slow.Int64N(int64(s.window / 4))), time.Duration(slow.Int64N(int64(s.window / 4)))
 	})
 	return c
+}
+
+// live lets c begin.
+func (c *chaos) live() { c.living, c.die = context.WithCancelCause(c.T.Context()) }
+
+// Context ends with the test, or when a daemon has died.
+func (c *chaos) Context() context.Context { return c.living }
+
+// alive fails the test now if a daemon has died.
+func (c *chaos) alive() {
+	c.Helper()
+	if err := c.living.Err(); err != nil {
+		c.Fatal(context.Cause(c.living))
+	}
 }
 
 // stream is the randomness of one of those who take part.
@@ -176,12 +193,10 @@ func (c *chaos) ending() bool {
 func (c *chaos) run() {
 	var coming sync.WaitGroup
 	for _, p := range c.daemons {
-		coming.Go(func() { p.start(c) })
+		coming.Go(func() { p.start() })
 	}
 	coming.Wait()
-	if c.Failed() {
-		return
-	}
+	c.alive()
 	working, stopWork := context.WithCancel(c.Context())
 	defer stopWork()
 	troubled, cancel := context.WithTimeout(c.Context(), c.length)
@@ -209,6 +224,7 @@ func (c *chaos) run() {
 	c.counting.Unlock()
 	stopWork()
 	workers.Wait()
+	c.alive()
 	c.requests = c.notion.Requests()
 	c.afterwards()
 	c.checkLogs()

@@ -37,7 +37,9 @@ func calmBoard(t *testing.T, test func(c *chaos, etcd *arbitertest.Etcd, ids []s
 		ids = append(ids, page)
 	}
 	s := season{timeout: 10 * time.Second, window: 5 * time.Second, settle: 6 * time.Second, interval: 10 * time.Second}
-	test(&chaos{T: t, season: s, notion: notion, tasks: dbs.Tasks}, arbitertest.Start(t), ids)
+	c := &chaos{T: t, season: s, notion: notion, tasks: dbs.Tasks}
+	c.live()
+	test(c, arbitertest.Start(t), ids)
 }
 
 // member starts a member of the cluster that is a process of its own.
@@ -46,10 +48,8 @@ func (c *chaos) member(number int, url string, clock time.Duration) *process {
 	p := newProcess(c, number)
 	p.env = append(p.env, "DIBS_CLUSTER_ETCD="+url, fmt.Sprint("DIBS_CLUSTER_NAME=m", number))
 	p.wall = clock
-	p.start(c)
-	if c.Failed() {
-		c.FailNow()
-	}
+	p.start()
+	c.alive()
 	return p
 }
 

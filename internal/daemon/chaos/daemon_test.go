@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"dibs/config"
@@ -57,6 +56,7 @@ func serveChaos() int {
 // process is a daemon that runs as a process of its own. What is done to it is done by
 // one goroutine; clocks may be asked by any.
 type process struct {
+	chaos  *chaos
 	number int
 	socket string
 	host   string // of the requests that it sends to Notion
@@ -66,9 +66,11 @@ type process struct {
 	log    *os.File
 	cmd    *exec.Cmd
 	stdin  io.Closer
+	ended  chan struct{} // closed when cmd has ended
 
 	mu         sync.Mutex
 	wall, mono time.Duration // what its clocks are off by
+	asked      bool          // that cmd ends
 }
 
 // newProcess makes a daemon on c's board, which start starts. settings are added to its
@@ -91,7 +93,7 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 		c.Fatal(err)
 	}
 	p := &process{
-		number: number, host: server.Listener.Addr().String(), log: log,
+		chaos: c, number: number, host: server.Listener.Addr().String(), log: log,
 		socket: filepath.Join(sockets, "s"), state: filepath.Join(home, "state"), clocks: filepath.Join(home, "clocks"),
 	}
 	dbs := c.notion.Databases()
@@ -111,45 +113,66 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 	return p
 }
 
-// start starts the daemon, and waits until it serves.
-func (p *process) start(t testing.TB) {
-	t.Helper()
+// start starts the daemon, and waits until it serves. Should it end without having been asked
+// to, then the whole run has failed, and is over.
+func (p *process) start() {
+	if err := p.begin(); err != nil {
+		p.chaos.die(fmt.Errorf("daemon %d did not come up: %w", p.number, err))
+	}
+}
+
+func (p *process) begin() error {
 	if err := setClocks(p.clocks, p.wall, p.mono); err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Stderr = p.env, p.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Error(err)
-		return
+		return err
 	}
-	p.cmd, p.stdin = cmd, stdin
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Errorf("daemon %d did not come up: it said %q, %v", p.number, line, err)
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	ended := make(chan struct{})
+	p.mu.Lock()
+	p.cmd, p.stdin, p.ended, p.asked = cmd, stdin, ended, err != nil
+	p.mu.Unlock()
+	go func() {
+		defer close(ended)
+		cmd.Wait() // says that it was killed
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.asked {
+			p.chaos.die(fmt.Errorf("daemon %d ended by itself: %v", p.number, cmd.ProcessState))
+		}
+	}()
+	if err != nil {
+		p.kill()
+		return fmt.Errorf("it said %q, %w", line, err)
 	}
+	return nil
 }
 
 // kill kills the daemon with SIGKILL, stopped or not.
 func (p *process) kill() { p.end(syscall.SIGKILL) }
 
 func (p *process) end(s syscall.Signal) {
-	if p.cmd != nil {
-		p.cmd.Process.Signal(s)
-		p.cmd.Wait() // says that it was killed
-		p.stdin.Close()
-		p.cmd = nil
+	if p.cmd == nil {
+		return
 	}
+	p.mu.Lock()
+	p.asked = true
+	p.mu.Unlock()
+	p.cmd.Process.Signal(s)
+	<-p.ended
+	p.stdin.Close()
+	p.cmd = nil
 }
 
 // stop has the daemon stand still for d. With its clocks, that is what a paused virtual

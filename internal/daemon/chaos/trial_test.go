@@ -101,12 +101,10 @@ func newTrial(t *testing.T, o trialOptions) *trial {
 func (tr *trial) run() {
 	var coming sync.WaitGroup
 	for _, p := range tr.daemons {
-		coming.Go(func() { p.start(tr) })
+		coming.Go(func() { p.start() })
 	}
 	coming.Wait()
-	if tr.Failed() {
-		return
-	}
+	tr.alive()
 	began := time.Now()
 	working, stopWork := context.WithCancel(tr.Context())
 	defer stopWork()
@@ -129,11 +127,13 @@ func (tr *trial) run() {
 	took := time.Since(began)
 	tr.Logf("%d grants, %.0f a second", tr.made.Load(), float64(tr.made.Load())/took.Seconds())
 	troubles.Wait()
+	tr.alive()
 	tr.counting.Lock()
 	tr.over = time.Now()
 	tr.counting.Unlock()
 	stopWork()
 	workers.Wait()
+	tr.alive()
 	tr.Logf("after %.0f s all have stopped", time.Since(began).Seconds())
 	for _, p := range tr.daemons {
 		p.kill()

@@ -3,8 +3,10 @@ package chaos_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"dibs/internal/api/client"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/emulator"
 )
@@ -40,15 +42,34 @@ func (tr *trial) some(random *rand.Rand) time.Duration {
 // daemonTroubles are what befalls daemons.
 func (tr *trial) daemonTroubles(ctx context.Context) {
 	random := tr.stream(10)
+	victims := tr.daemons
+	if tr.beyond > 0 {
+		victims = victims[:len(victims)-1] // the last one stands still for long
+	}
 	one := func() (int, *process) {
-		i := random.IntN(len(tr.daemons) - 1) // the last one may stand still for long
-		return i, tr.daemons[i]
+		i := random.IntN(len(victims))
+		return i, victims[i]
+	}
+	leads := func(p *process) bool {
+		asking, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		st, err := client.New(p.socket).Cluster(asking)
+		return err == nil && st.Leads
 	}
 	tr.each(ctx, random, []trouble{
 		{"kills of daemons", func(ctx context.Context, random *rand.Rand) {
 			_, p := one()
 			p.kill()
-			p.start(tr)
+			p.start()
+		}},
+		{"kills of the daemon that leads", func(ctx context.Context, _ *rand.Rand) {
+			for sleep(ctx, 100*time.Millisecond) { // for a moment none may lead, or only one that is no victim
+				if i := slices.IndexFunc(victims, leads); i >= 0 {
+					victims[i].kill()
+					victims[i].start()
+					return
+				}
+			}
 		}},
 		{"stops of daemons", func(ctx context.Context, random *rand.Rand) {
 			_, p := one()

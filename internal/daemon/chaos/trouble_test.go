@@ -33,11 +33,11 @@ func (m *misfortune) work(ctx context.Context) {
 			m.count("kills")
 			m.daemon.kill()
 			sleep(ctx, m.between(0, m.brief))
-			m.daemon.start(m)
+			m.daemon.start()
 		case n < 4:
 			m.count("orderly stops")
 			m.daemon.end(syscall.SIGTERM)
-			m.daemon.start(m)
+			m.daemon.start()
 		case n < 6:
 			m.stop(ctx)
 		case n < 7 && canBendClocks:
