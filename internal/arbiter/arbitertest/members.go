@@ -125,6 +125,7 @@ func (m *Member) begin() error {
 	}
 	m.said = new(bytes.Buffer)
 	m.cmd.Stderr = m.said
+	m.cmd.SysProcAttr = Apart()
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
@@ -134,6 +135,11 @@ func (m *Member) begin() error {
 	}
 	return m.end.Start()
 }
+
+// Apart gives a process a group of its own. Else it goes on without having been told to, should
+// the shell end while it is stopped that has started this program: that is what becomes of
+// stopped processes in a group that nobody looks after any more.
+func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // ready waits until the member takes part.
 func (m *Member) ready() error {

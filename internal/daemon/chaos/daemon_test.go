@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/daemon"
 	"dibs/internal/journal"
 )
@@ -126,7 +127,7 @@ func (p *process) begin() error {
 		return err
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = p.env, p.log
+	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, arbitertest.Apart()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
