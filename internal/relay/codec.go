@@ -16,8 +16,8 @@ import (
 )
 
 // format is that of the publications. What does not change the meaning of the rest may be
-// added without another one.
-const format = 1
+// added without another one. In 1 only tasks came in parts.
+const format = 2
 
 // publication is what is passed on of one sync, or a part of it.
 type publication struct {
@@ -33,7 +33,8 @@ type publication struct {
 	// not only what is different from what was published before.
 	First bool      `json:"first,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// More says that the rest of the sync comes next.
+	// More says that the rest of the sync comes next, whose lists continue these. Should it never
+	// come, then whoever has not read the board since At asks when the next term begins.
 	More bool `json:"more,omitempty"`
 	// Failed says that the sync failed, and why; nothing else counts then.
 	Failed string `json:"failed,omitempty"`
@@ -47,6 +48,36 @@ type publication struct {
 	Absent  []task.ID   `json:"absent,omitempty"`
 	// All are the prints of all tasks that the publisher's mirror has, if Full is set.
 	All []byte `json:"all,omitempty"`
+}
+
+// halves are p in two parts; false if it is too small for that.
+func (p publication) halves() (first, rest publication, ok bool) {
+	first, rest = p, p
+	first.More = true
+	first.Tasks, rest.Tasks = cut(p.Tasks, 1)
+	first.Claimed, rest.Claimed = cut(p.Claimed, 1)
+	first.Removed, rest.Removed = cut(p.Removed, 1)
+	first.Gone, rest.Gone = cut(p.Gone, 1)
+	first.Absent, rest.Absent = cut(p.Absent, 1)
+	first.All, rest.All = cut(p.All, printSize)
+	return first, rest, len(first.Tasks)+len(first.Claimed)+len(first.Removed)+len(first.Gone)+len(first.Absent)+len(first.All) > 0
+}
+
+// cut cuts a list of items of that many elements in two, the second of which has at least one.
+func cut[E any](list []E, size int) (first, rest []E) {
+	n := len(list) / size / 2 * size
+	return list[:n], list[n:]
+}
+
+// after is p with what came before it.
+func (p publication) after(before publication) publication {
+	p.Tasks = slices.Concat(before.Tasks, p.Tasks)
+	p.Claimed = slices.Concat(before.Claimed, p.Claimed)
+	p.Removed = slices.Concat(before.Removed, p.Removed)
+	p.Gone = slices.Concat(before.Gone, p.Gone)
+	p.Absent = slices.Concat(before.Absent, p.Absent)
+	p.All = slices.Concat(before.All, p.All)
+	return p
 }
 
 // printSize is how long the print of a task's id is, which hardly any other id has.

@@ -135,8 +135,8 @@ func (a *applier) apply(ctx context.Context, i item) error {
 		a.Mirror.Fail(fmt.Errorf("the daemon that reads for the cluster says: %s", p.Failed))
 		return nil
 	}
-	if p.Run == a.parts.Run && len(a.parts.Tasks) > 0 && p.At.Equal(a.parts.At) {
-		p.Tasks = append(a.parts.Tasks[:len(a.parts.Tasks):len(a.parts.Tasks)], p.Tasks...)
+	if a.parts.More && p.Run == a.parts.Run && p.At.Equal(a.parts.At) {
+		p = p.after(a.parts)
 	}
 	if p.More {
 		a.parts = p

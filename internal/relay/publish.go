@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"dibs/internal/arbiter"
 	"dibs/internal/mirror"
 	"dibs/internal/task"
 )
@@ -99,7 +98,10 @@ func (r *Relay) Read(ctx context.Context, result mirror.Result) {
 		p.At = r.at
 	}
 	r.failing = false
-	if err := r.publish(ctx, p); err != nil && ctx.Err() == nil {
+	err := r.publish(ctx, p)
+	if _, large := errors.AsType[tooLarge](err); large {
+		r.Log.Warn("the other daemons of the cluster are told nothing of the board", "error", err)
+	} else if err != nil && ctx.Err() == nil {
 		r.Log.Debug("the others are told with the next sync", "error", err)
 	}
 }
@@ -169,14 +171,6 @@ func (r *Relay) publish(ctx context.Context, p publication) error {
 		marks[id] = now
 		tasks = append(tasks, body)
 	}
-	for len(tasks) > part {
-		some := p
-		some.Tasks, some.More, some.Claimed, some.Removed, some.Gone, some.Absent, some.All = tasks[:part], true, nil, nil, nil, nil, nil
-		if err := r.send(ctx, some); err != nil {
-			return err
-		}
-		tasks = tasks[part:]
-	}
 	p.Tasks = tasks
 	if err := r.send(ctx, p); err != nil {
 		return err
@@ -216,24 +210,34 @@ func (r *Relay) left(at time.Time) (ids []task.ID) {
 
 var errNotLed = errors.New("this daemon does not lead any more")
 
+// tooLarge is what is wrong with what cannot be published in any number of parts.
+type tooLarge int
+
+func (n tooLarge) Error() string {
+	return fmt.Sprintf("what is to be passed on is too large for etcd: a task of %d bytes; shorten the text in its fields", int(n))
+}
+
 // send publishes p, in several parts if it is too large.
 func (r *Relay) send(ctx context.Context, p publication) error {
 	p.Format, p.Run, p.Settings = format, r.run, r.Settings()
-	data, err := encode(p)
-	if err != nil {
-		return err
-	}
-	if n := len(p.Tasks) / 2; len(data) > arbiter.MaxPublication && n > 0 {
-		some := p
-		some.Tasks, some.More = p.Tasks[:n], true
-		p.Tasks = p.Tasks[n:]
-		if err := r.send(ctx, some); err != nil {
+	first, rest, several := p.halves()
+	both := func() error {
+		if err := r.send(ctx, first); err != nil {
 			return err
 		}
-		return r.send(ctx, p)
+		return r.send(ctx, rest)
 	}
-	if len(data) > arbiter.MaxPublication {
-		return fmt.Errorf("what is to be passed on is too large: %d bytes", len(data))
+	if several && len(p.Tasks) > part {
+		return both()
+	}
+	data, err := encode(p)
+	switch {
+	case err != nil:
+		return err
+	case len(data) > r.Most && several:
+		return both()
+	case len(data) > r.Most:
+		return tooLarge(len(data))
 	}
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -27,7 +27,7 @@ type Mirror interface {
 	Fail(why error)
 }
 
-// Config is what a Relay is made of. All but Log is required.
+// Config is what a Relay is made of. All but Most and Log is required.
 type Config struct {
 	Mirror Mirror
 	Wire   arbiter.Wire
@@ -41,7 +41,9 @@ type Config struct {
 	Check  func(ctx context.Context) error
 	// Now is Notion's time.
 	Now func() time.Time
-	Log *slog.Logger
+	// Most is how many bytes a publication has at most; arbiter.MaxPublication if zero.
+	Most int
+	Log  *slog.Logger
 }
 
 // Relay passes on what is read here while this member leads, and has the mirror take over
@@ -90,6 +92,9 @@ type item struct {
 func New(c Config) *Relay {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Most == 0 {
+		c.Most = arbiter.MaxPublication
 	}
 	return &Relay{Config: c, run: rand.Text(), seed: maphash.MakeSeed(), news: make(chan struct{}, 1), term: make(chan struct{}, 1)}
 }

@@ -170,9 +170,7 @@ func TestTermBeginsWhereOneEnded(t *testing.T) {
 // the leader may have known it from a page.
 func TestReadByALateQuery(t *testing.T) {
 	run(t, 1, func(t *testing.T, w *world) {
-		w.board.mu.Lock()
-		w.board.lag = 90 * time.Second
-		w.board.mu.Unlock()
+		w.board.slow(90 * time.Second)
 		time.Sleep(5 * time.Minute)
 		leader := w.leader()
 		before := w.board.page(id(1))

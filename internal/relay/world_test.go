@@ -44,6 +44,13 @@ func newBoard() *board {
 // id is that of the task of a number.
 func id(n int) task.ID { return task.ID(fmt.Sprintf("%08d-0000-0000-0000-000000000000", n)) }
 
+// slow has queries show the board as it was that long ago.
+func (b *board) slow(lag time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lag = lag
+}
+
 // edit has a page show t. Notion keeps the time to the minute.
 func (b *board) edit(t task.Task) task.Task {
 	b.mu.Lock()
@@ -202,6 +209,7 @@ type world struct {
 	*testing.T
 	board   *board
 	room    *arbitersim.Room
+	most    int // bytes of a publication; 0 for as many as etcd takes
 	members []*member
 }
 
@@ -244,7 +252,7 @@ func (w *world) start(ahead time.Duration) *member {
 		Mirror: m.Mirror, Wire: m.way, Term: func() int64 { return m.election.Term() },
 		Settings: func() string { m.mu.Lock(); defer m.mu.Unlock(); return m.settings },
 		Schema:   func() (string, bool) { m.mu.Lock(); defer m.mu.Unlock(); return m.schema, m.broken != nil },
-		Check:    m.source.Check, Now: m.source.Now, Log: log,
+		Check:    m.source.Check, Now: m.source.Now, Most: w.most, Log: log,
 	})
 	begun := time.Now()
 	m.election = arbiter.NewElection(arbiter.ElectionConfig{

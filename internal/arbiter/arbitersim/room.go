@@ -54,6 +54,7 @@ type Way struct {
 	mu     sync.Mutex
 	away   chan struct{} // closed while the way is cut
 	cut    bool
+	left   int // publications, before the way is cut; 0 for any number
 }
 
 var (
@@ -77,6 +78,25 @@ func (w *Way) Cut(cut bool) {
 		w.away = make(chan struct{})
 	}
 	w.cut = cut
+}
+
+// CutAfter cuts the way when that many publications more have gone over it.
+func (w *Way) CutAfter(publications int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = publications
+}
+
+// passed notes a publication that went over the way.
+func (w *Way) passed() {
+	w.mu.Lock()
+	w.left--
+	last := w.left == 0
+	w.left = max(0, w.left)
+	w.mu.Unlock()
+	if last {
+		w.Cut(true)
+	}
 }
 
 // in reports why nothing gets through, nil if it does.
@@ -164,6 +184,7 @@ func (w *Way) Publish(_ context.Context, term int64, data []byte) (bool, error) 
 	r.passed, r.last = append(r.passed, passed{r.now, data}), data
 	close(r.more)
 	r.more = make(chan struct{})
+	w.passed()
 	return true, nil
 }
 
