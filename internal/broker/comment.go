@@ -64,7 +64,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (Said, error) {
 	e := claim.Event{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
 	e.ID = claim.NewEventID(e.At)
 	if r.Key != "" {
-		e.ID = keyedID(r)
+		e.ID = keyedID(r.UID, r.Key, r.Agent, string(r.Task), r.Mention, r.Text)
 	}
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
@@ -98,10 +98,10 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (Said, error) {
 	}
 }
 
-// keyedID is the id of the event of a request with a key: the same one however often the
-// request comes, also after a crash.
-func keyedID(r Remark) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s\x00%s\x00%s", r.UID, r.Key, r.Agent, r.Task, r.Mention, r.Text))
+// keyedID is the id of the event of a user's request with a key: the same one however often
+// the request comes that says what, also after a crash.
+func keyedID(uid int, key string, what ...string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", uid, key, strings.Join(what, "\x00")))
 	var id ulid.ULID // of no time
 	copy(id[6:], sum[:])
 	return id.String()

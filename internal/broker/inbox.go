@@ -198,9 +198,13 @@ type Message struct {
 	Text string
 	// Agents are those for whom there is a trigger.
 	Agents []string
+	// Key and UID are as in a Request.
+	Key string
+	UID int
 }
 
-// Send sends m: its triggers are there at once, and its row of the mesh log follows.
+// Send sends m, once for each key: its triggers are there at once, and its row of the mesh
+// log follows.
 func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	if strings.TrimSpace(m.Text) == "" {
 		return m, &InvalidError{Detail: "the message is empty: say something"}
@@ -220,6 +224,9 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	}
 	m.At = b.now()
 	m.ID = claim.NewEventID(m.At)
+	if m.Key != "" {
+		m.ID = keyedID(m.UID, m.Key, "message", m.From, m.To, m.Text)
+	}
 	var triggers []inbox.Trigger
 	for _, name := range m.Agents {
 		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: inbox.MessageKey(m.ID)})

@@ -3,8 +3,11 @@ package daemon_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -255,6 +259,39 @@ func TestOffers(t *testing.T) {
 		}
 		n.mustClaim("Merlin", b)
 		n.stop()
+	})
+}
+
+// A message is sent once for each key, also if the daemon is killed before it has kept the answer.
+func TestSendOnce(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 0, func(w *world) {
+		o := w.options(nil)
+		n := w.start(o)
+		send := func(key string) api.Message {
+			w.Helper()
+			m, err := n.Send(w.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}, key)
+			mustDo(w, err)
+			return m
+		}
+		first := send("key")
+		n.stop()
+		db, err := sql.Open("sqlite", filepath.Join(o.Config.StateDir, journal.FileName))
+		mustDo(w, err)
+		_, err = db.ExecContext(w.Context(), "UPDATE requests SET state = 'in_flight'") // as when the daemon was killed
+		mustDo(w, errors.Join(err, db.Close()))
+		n = w.start(o)
+		defer func() { n.stop() }()
+		if again := send("key"); again.ID != first.ID {
+			w.Errorf("message %s, and then %s", first.ID, again.ID)
+		}
+		time.Sleep(time.Minute)
+		n.wantInbox("Oracle", time.Second, "message from Sandman: hello")
+		if n := len(w.notion.Pages(w.notion.Databases().MeshLog)); n != 1 {
+			w.Errorf("%d rows of the mesh log", n)
+		}
+		send("another key")
+		n.wantInbox("Oracle", time.Second, "message from Sandman: hello")
 	})
 }
 

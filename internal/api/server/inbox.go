@@ -194,7 +194,11 @@ func (s *Server) message(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	m, err := s.broker.Send(ctx, broker.Message{From: in.Body.From, To: in.Body.To, Text: in.Body.Text})
+	said := broker.Message{From: in.Body.From, To: in.Body.To, Text: in.Body.Text, Key: in.Key}
+	if in.Key != "" {
+		said.UID = caller(ctx)
+	}
+	m, err := s.broker.Send(ctx, said)
 	if err != nil {
 		return nil, err
 	}
