@@ -26,6 +26,7 @@ type memberOptions struct {
 	Name, Dir    string
 	Client, Peer url.URL
 	All          string // the names of all members, and where they find each other
+	Etcd         string // the program that is one; empty for this one
 }
 
 // Main makes this process a member of an etcd if it was started for that, and does not
@@ -37,15 +38,10 @@ func Main() {
 	}
 }
 
-// program is the command line of an etcd that is installed here; nil without one. It begins
-// sooner, and does not cost what the race detector does that watches this program.
-func (o memberOptions) program() []string {
-	etcd, err := exec.LookPath("etcd")
-	if err != nil {
-		return nil
-	}
+// command is the command line of an etcd that is installed here.
+func (o memberOptions) command() []string {
 	return []string{
-		etcd, "--name", o.Name, "--data-dir", o.Dir, "--initial-cluster", o.All, "--log-level", "fatal", "--logger", "zap",
+		o.Etcd, "--name", o.Name, "--data-dir", o.Dir, "--initial-cluster", o.All, "--log-level", "fatal", "--logger", "zap",
 		"--listen-client-urls", o.Client.String(), "--advertise-client-urls", o.Client.String(),
 		"--listen-peer-urls", o.Peer.String(), "--initial-advertise-peer-urls", o.Peer.String(),
 	}
@@ -86,9 +82,12 @@ type Member struct {
 func StartMembers(t testing.TB, n int) []*Member {
 	t.Helper()
 	all := make([]memberOptions, n)
+	// One that is installed begins sooner, and does not cost what the race detector does that
+	// watches this program.
+	etcd, _ := exec.LookPath("etcd")
 	var list string
 	for i := range all {
-		all[i] = memberOptions{Name: fmt.Sprint("etcd-", i), Dir: t.TempDir(), Client: free(t), Peer: free(t)}
+		all[i] = memberOptions{Etcd: etcd, Name: fmt.Sprint("etcd-", i), Dir: t.TempDir(), Client: free(t), Peer: free(t)}
 		list += fmt.Sprintf(",%s=%s", all[i].Name, all[i].Peer.String())
 	}
 	members := make([]*Member, n)
@@ -113,8 +112,9 @@ func StartMembers(t testing.TB, n int) []*Member {
 func (m *Member) URL() string { return m.options.Client.String() }
 
 func (m *Member) begin() error {
-	if program := m.options.program(); program != nil {
-		m.cmd = exec.Command(program[0], program[1:]...)
+	if m.options.Etcd != "" {
+		command := m.options.command()
+		m.cmd = exec.Command(command[0], command[1:]...)
 	} else {
 		said, err := json.Marshal(m.options)
 		if err != nil {
