@@ -79,6 +79,8 @@ func nothingReady(s api.Summary, filtered bool) string {
 		{s.Dependencies, "waits for others", "wait for others"},
 		{s.Assigned, "is assigned to somebody else", "are assigned to others"},
 		{s.CoolingOff, "is passed over because of its page", "are passed over because of their pages"},
+		{s.Review, "is to be reviewed", "are to be reviewed"},
+		{s.Failed, "has failed", "have failed"},
 		{s.Other, "cannot be claimed as it is", "cannot be claimed as they are"},
 	} {
 		switch {

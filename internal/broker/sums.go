@@ -112,6 +112,10 @@ func count(s *api.Summary, t task.Task, code claim.Code, until, now time.Time) {
 		s.Dependencies++
 	case t.Status == task.Blocked:
 		s.Blocked++
+	case t.Status == task.Review:
+		s.Review++
+	case t.Status == task.Failed:
+		s.Failed++
 	case code != "":
 		s.Other++
 	}

@@ -260,6 +260,9 @@ func TestReadyWhy(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.withFields()
+		for _, name := range []string{"REVIEW", "FAILED"} {
+			mustDo(w, w.notion.AddOption(w.tasks, "status", name))
+		}
 		held := w.add("Held", map[string]any{"Sprint": number(42)})
 		w.add("After", map[string]any{"depends_on": relation(held)})
 		w.add("Blocked", map[string]any{"status": option("status", "BLOCKED")})
@@ -268,7 +271,10 @@ func TestReadyWhy(t *testing.T) {
 		w.add("Odd", map[string]any{"status": option("status", "IN_PROGRESS")})
 		w.add("Free", map[string]any{"Sprint": number(42)})
 		w.add("Other", nil)
-		n := w.daemon(func(c *config.Config) { fielded("Sprint")(c); c.Claim.MaxPerAgent = 1 })
+		n := w.daemon(func(c *config.Config) {
+			fielded("Sprint")(c)
+			c.Claim.MaxPerAgent, c.Tasks.Statuses.Review, c.Tasks.Statuses.Failed = 1, "REVIEW", "FAILED"
+		})
 		defer n.stop()
 		cl := n.mustClaim("Sandman", held)
 		time.Sleep(10 * time.Second) // its log entry follows
@@ -319,6 +325,8 @@ func TestReadyWhy(t *testing.T) {
 		n.mustClaim("Oracle", "")
 		n.mustClaim("Anna", "")
 		n.mustClaim("Bob", "")
+		w.add("Done", map[string]any{"status": option("status", "REVIEW")})
+		w.add("Missed", map[string]any{"status": option("status", "FAILED")})
 		w.add("Carol's", map[string]any{"claimed_by": text("rich_text", "Carol"), "depends_on": relation(held)})
 		w.add("Dora's", map[string]any{"claimed_by": text("rich_text", "Dora"), "depends_on": relation(held)})
 		for range 2 { // of which the second is remembered
@@ -334,10 +342,10 @@ func TestReadyWhy(t *testing.T) {
 		if p, _ = errors.AsType[*api.Problem](err); p == nil || p.Summary == nil {
 			w.Fatal(err)
 		}
-		if diff := cmp.Diff(&api.Summary{Held: 4, Blocked: 1, Dependencies: 2, Assigned: 1, Other: 1, NextLeaseEndsAt: cl.ExpiresAt}, p.Summary); diff != "" {
+		if diff := cmp.Diff(&api.Summary{Held: 4, Blocked: 1, Dependencies: 2, Assigned: 1, Review: 1, Failed: 1, Other: 1, NextLeaseEndsAt: cl.ExpiresAt}, p.Summary); diff != "" {
 			w.Errorf("-want +got\n%s", diff)
 		}
-		if p.Detail != "no task is ready: 4 are held, 1 is blocked, 2 wait for others, 1 is assigned to somebody else, 1 cannot be claimed as it is; try again later, or wait for one" {
+		if p.Detail != "no task is ready: 4 are held, 1 is blocked, 2 wait for others, 1 is assigned to somebody else, 1 is to be reviewed, 1 has failed, 1 cannot be claimed as it is; try again later, or wait for one" {
 			w.Error(p.Detail)
 		}
 	})
