@@ -21,7 +21,10 @@
 //
 // The page is read before each write, as ever, and respected: what people, or a daemon outside
 // of the cluster, have written there. So two things keep a held task from others, its row and
-// its page, and it takes both to be wrong for a task to be granted twice.
+// its page. While a rival is between its read of the page and its write, the page does not
+// show it yet: then fences alone decide. A claim whose member stood still meanwhile can neither
+// put the rival's row anew nor take it off, since that has another fence; if it could, a third
+// member would be granted the task.
 //
 // # What it rests on
 //

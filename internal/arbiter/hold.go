@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // believed is for how long the table's word that a row is there need not be asked for again.
@@ -21,7 +22,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 	r, known := l.known(c.ID)
 	if known {
 		now := l.Clocks()
-		if now.Since(r.asked) <= believed && r.lasts-now.Since(r.put) >= l.Stay {
+		if r.asked != (clock.Instant{}) && now.Since(r.asked) <= believed && r.lasts-now.Since(r.put) >= l.Stay {
 			c.Fence = r.fence
 			l.use(c.ID)
 			return nil
@@ -57,6 +58,15 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 	c.Fence = grant.Fence
 	l.use(c.ID)
 	return nil
+}
+
+// Doubt implements claim.Arbiter.
+func (l *Ledger) Doubt(id claim.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.rows[id]; r != nil {
+		r.asked = clock.Instant{}
+	}
 }
 
 // retake takes the task of a claim again, whose row is gone. What became of the request that it

@@ -57,7 +57,7 @@ type row struct {
 	fence  int64
 	put    clock.Instant // when it was put last, or a little earlier
 	lasts  time.Duration // since then
-	asked  clock.Instant // when the table said last that it is there
+	asked  clock.Instant // when the table said last that it is there; zero if that is in doubt
 	using  clock.Instant // when Hold said last that a visit may begin; zero if it never did
 	state  claim.State   // as it was put
 	stale  time.Time     // likewise

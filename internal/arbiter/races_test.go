@@ -36,7 +36,10 @@ type cluster struct {
 	table func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table
 	// member, if set, stands between each daemon and what decides for it.
 	member func(claimsim.Arbitration) claimsim.Arbitration
-	tables map[*claimsim.Register]*arbitersim.Table
+	// machine, if set, is the table as it is seen from the machine of a member; else it is one
+	// that stands still when the daemon does, and no further away than that.
+	machine func(arbiter.Table, *claimsim.Store) arbiter.Table
+	tables  map[*claimsim.Register]*arbitersim.Table
 }
 
 func (c *cluster) join(reg *claimsim.Register, o *claimsim.DaemonOptions) {
@@ -51,7 +54,14 @@ func (c *cluster) join(reg *claimsim.Register, o *claimsim.DaemonOptions) {
 		table = c.table(o, c.tables[reg])
 	}
 	stay, name := o.Policy.Stay(), o.Name
+	machine := c.machine
 	o.Arbitrate = func(l claim.Ledger, s *claimsim.Store) claimsim.Arbitration {
+		table := table
+		if machine != nil {
+			table = machine(table, s)
+		} else {
+			table = arbitersim.On(table, arbitersim.Machine{GoOn: s.GoOn})
+		}
 		a := claimsim.Arbitration(arbiter.NewLedger(arbiter.Config{
 			Ledger: l, Table: table, Member: name, Cluster: func() string { return "sim" },
 			Stay: stay, Now: s.Now, Clocks: s.Instant,
@@ -119,74 +129,6 @@ func TestRaces(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// altered is what decides for a member, with parts taken out.
-type altered struct {
-	claimsim.Arbitration
-	hold func(context.Context, *claim.Claim) (bool, error)
-}
-
-func (a altered) Hold(ctx context.Context, c *claim.Claim) error {
-	if done, err := a.hold(ctx, c); done {
-		return err
-	}
-	return a.Arbitration.Hold(ctx, c)
-}
-
-// brief is a table whose rows are over too soon.
-type brief struct{ arbiter.Table }
-
-func (b brief) Take(ctx context.Context, r arbiter.Row, _ time.Duration, limit int) (arbiter.Grant, error) {
-	return b.Table.Take(ctx, r, time.Millisecond, limit)
-}
-
-func (b brief) Keep(ctx context.Context, r arbiter.Row, fence int64, _ time.Duration) (bool, *arbiter.Held, error) {
-	return b.Table.Keep(ctx, r, fence, time.Millisecond)
-}
-
-// greedy is a table that gives a task to whoever asks.
-type greedy struct{ arbiter.Table }
-
-func (g greedy) Take(ctx context.Context, r arbiter.Row, lasting time.Duration, limit int) (arbiter.Grant, error) {
-	grant, err := g.Table.Take(ctx, r, lasting, limit)
-	if grant.Holder != nil {
-		_ = g.Table.Drop(ctx, grant.Holder.Row, grant.Holder.Fence)
-		return g.Table.Take(ctx, r, lasting, limit)
-	}
-	return grant, err
-}
-
-// Each part of it is needed: without one, two agents have a task at the same time, or
-// something is left undone.
-func TestMutants(t *testing.T) {
-	of := func(hold func(c *claim.Claim) bool) *cluster {
-		return &cluster{member: func(a claimsim.Arbitration) claimsim.Arbitration {
-			return altered{a, func(_ context.Context, c *claim.Claim) (bool, error) { return hold(c), nil }}
-		}}
-	}
-	for name, m := range map[string]struct {
-		cluster *cluster
-		scene   claimtest.Scene
-		from    uint64
-	}{
-		"a table each":                {cluster: &cluster{table: func(*claimsim.DaemonOptions, *arbitersim.Table) arbiter.Table { return arbitersim.NewTable() }}},
-		"rows that are over too soon": {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return brief{t} }}},
-		"tasks for whoever asks":      {cluster: &cluster{table: func(_ *claimsim.DaemonOptions, t *arbitersim.Table) arbiter.Table { return greedy{t} }}},
-		"renewals that do not ask":    {cluster: of(func(c *claim.Claim) bool { return c.State == claim.Held }), scene: claimtest.AtLeaseEnd, from: 8570},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			from := max(1, m.from)
-			for s := from; s < from+3_000; s++ {
-				if wrong := race(t, m.cluster, claimtest.RaceOptions{Seed: s, Scene: m.scene}).Wrong; len(wrong) > 0 {
-					t.Logf("caught: %s", wrong[0])
-					return
-				}
-			}
-			t.Error("survived")
-		})
 	}
 }
 

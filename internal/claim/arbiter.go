@@ -18,6 +18,10 @@ type Arbiter interface {
 	// the task, and an *ArbiterError if that cannot be found out.
 	Hold(ctx context.Context, c *Claim) error
 
+	// Doubt has the next Hold of a claim ask who has its task, however lately that was found
+	// out by the clocks of this machine: they may have stood still since.
+	Doubt(id ID)
+
 	// Release gives up what Hold got for a claim that was never saved.
 	Release(ctx context.Context, c Claim)
 
@@ -78,6 +82,13 @@ func (c *Claimer) hold(ctx context.Context, cl *Claim) error {
 		return &StoreError{Kind: Unavailable, Landed: LandedNo, RetryAfter: failed.RetryAfter, Err: failed}
 	}
 	return err
+}
+
+// doubt is Arbiter.Doubt, where there is an arbiter.
+func (c *Claimer) doubt(cl *Claim) {
+	if c.arbiter != nil && cl != nil {
+		c.arbiter.Doubt(cl.ID)
+	}
 }
 
 // holds is hold for a visit: that another claim has the task is no failure then.

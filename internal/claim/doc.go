@@ -89,7 +89,9 @@
 // With an Arbiter (Policy.Arbitrated) the guarantee does not rest on time between rivals, but
 // on the arbiter: what is written to a page in competition with others is written only by
 // who has the task there, for longer than the write can be on its way (Policy.Stay). Nothing
-// needs to settle then, so Settle is 0, and the answer to a claim's write verifies it. Package
+// needs to settle then, so Settle is 0, and the answer to a claim's write verifies it. A renewal
+// whose answer does not show that it came in time is verified by asking the arbiter again; and
+// where the clocks here may have stood still, what it said before is in doubt. Package
 // arbiter says what that rests on in turn. What is left are claimers outside of the cluster
 // and late claims: a claim that was given up keeps its task from other members for as long
 // as its write may take, and what lands after that is withdrawn as below.

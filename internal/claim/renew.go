@@ -82,7 +82,8 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	// answer that came within its window. What landed before any such read
 	// needs no more than its answer; after that a rival may be between its read
 	// and its write, and the renewal has to survive the settle wait, as a claim
-	// does.
+	// does. Where an arbiter takes the place of the settle wait, it is asked whether the
+	// task is still the claim's: the write may have been sent long after it was asked.
 	inTime := f == seen && !answer.Unsure && answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
 	if inTime {
 		s, _, _ := c.look(cl, answer.Task, answer.judged())
@@ -92,6 +93,11 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		if err := pause(ctx, c.policy.Settle); err != nil {
 			return Claim{}, err
 		}
+		c.doubt(&cl)
+		elsewhere, err := c.holds(ctx, &cl)
+		if err != nil {
+			return Claim{}, err
+		}
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}
@@ -99,6 +105,8 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, answer.Task, holder, detail)
+		case elsewhere != nil:
+			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: the renewal came too late, as the cluster has given the task to another claim: %w; this one ends when it would have ended without it", cl.Task.Title, elsewhere)
 		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
 			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
 		}

@@ -132,7 +132,7 @@ func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, mar
 // reopenMarked reopens the task of a sweep whose mark has settled, unless somebody has
 // changed it meanwhile, and reports whether it did.
 func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
-	v, err := c.visit(ctx, cl.Task.ID, 0)
+	v, err := c.visitHeld(ctx, &cl, 0)
 	if err != nil {
 		return false, err
 	}
@@ -140,6 +140,8 @@ func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 	switch t := v.Task; {
 	case !c.onPage(cl, t):
 		return false, c.outrun(ctx, cl, takenBack)
+	case v.elsewhere != nil: // who is about to write there, and covers the mark
+		return false, c.postpone(ctx, cl, v.elsewhere.unwritten())
 	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open, Assignee(t) != "":
 		return false, c.overtaken(ctx, cl)
 	case t.ClaimedBy != "" && t.ClaimedBy != cl.Agent:

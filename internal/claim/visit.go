@@ -76,6 +76,7 @@ func (c *Claimer) visitFor(ctx context.Context, cl *Claim, id task.ID, patience 
 	v, err := c.visitOnce(ctx, cl, id, patience)
 	if err == nil && v.Unsure {
 		v.Close()
+		c.doubt(cl)
 		v, err = c.visitOnce(ctx, cl, id, patience)
 	}
 	return v, err

@@ -89,8 +89,9 @@ func (m *machine) Halt(what Halt, d time.Duration) {
 	}
 }
 
-// goOn waits until the daemon does not stand still.
-func (m *machine) goOn() {
+// GoOn waits until the daemon does not stand still. Whatever else the daemon sends than requests
+// to the register calls it, too.
+func (m *machine) GoOn() {
 	m.mu.Lock()
 	left := time.Until(m.till)
 	m.mu.Unlock()

@@ -132,9 +132,9 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 	if h, struck := ctx.Value(haltKey{}).(halt); struck {
 		s.Halt(h.what, h.lasts)
 	}
-	defer s.goOn() // an answer is noticed by who goes on
+	defer s.GoOn() // an answer is noticed by who goes on
 	began := s.instant()
-	s.goOn()
+	s.GoOn()
 	d := s.send(ctx, id, w)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (s *Store) call(ctx context.Context, id task.ID, w *claim.Write, effect fun
 		return claim.Reading{}, unanswered(id, err)
 	}
 
-	s.goOn()
+	s.GoOn()
 	return s.dated(ctx, t, date, began), err
 }
 
