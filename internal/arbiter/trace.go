@@ -67,13 +67,14 @@ func (e *Etcd) begin(ctx context.Context, client *clientv3.Client) error {
 // by the marker and the trace that begin its answer; nil if these are as they should be. The
 // trace may be of any run if run is empty.
 func (e *Etcd) mistrust(ctx context.Context, resp *clientv3.TxnResponse, ours string, known int64, run string) error {
-	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 0 || string(kvs[0].Value) != ours {
-		if len(kvs) > 0 {
-			if by := readMarker(string(kvs[0].Value)).Doubt; by != "" {
-				return e.foreign(foundBy(by))
-			}
+	switch kvs := resp.Responses[0].GetResponseRange().Kvs; {
+	case len(kvs) == 0:
+		return e.foreign("nothing is there of its cluster below " + e.prefix + ", which cluster.prefix begins")
+	case string(kvs[0].Value) != ours:
+		if by := readMarker(string(kvs[0].Value)).Doubt; by != "" {
+			return e.foreign(foundBy(by))
 		}
-		return e.foreign("its marker is gone or another one")
+		return e.foreign("below " + e.prefix + ", which cluster.prefix begins, is another cluster")
 	}
 	kvs := resp.Responses[1].GetResponseRange().Kvs
 	switch {
@@ -82,7 +83,7 @@ func (e *Etcd) mistrust(ctx context.Context, resp *clientv3.TxnResponse, ours st
 	case kvs[0].ModRevision < known:
 		return e.goneBack(ctx, ours, fmt.Sprintf("of what this member wrote it has nothing after revision %d, and it was at %d before", kvs[0].ModRevision, known))
 	case run != "" && string(kvs[0].Value) != run:
-		return fmt.Errorf("%s %w: another daemon has joined as the same member since, with a copy of this one's state directory: stop both, delete the copy, and start them again",
+		return fmt.Errorf("%s %w: another daemon has joined as the same member since, with a copy of this one's state directory: stop both, delete the copy, and start the other one again",
 			e.cluster.where(), ErrForeign)
 	}
 	return nil
