@@ -46,6 +46,7 @@ type Etcd struct {
 	identity identity
 	checked  bool          // this run has seen that etcd is the one of the identity
 	settled  chan struct{} // closed when that becomes another one
+	refuses  bool          // etcd answers, and refused what was to be written last, see written
 	revision int64
 	trace    int64            // the revision of what this member wrote last, see traceKey
 	keys     clientv3.LeaseID // see keyLease
@@ -137,7 +138,13 @@ func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise 
 	otherwise = append([]clientv3.Op{clientv3.OpGet(e.markerKey()), clientv3.OpGet(e.traceKey())}, otherwise...)
 	resp, err := client.Txn(clientv3.WithRequireLeader(ctx)).If(when...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
-		return nil, e.cluster.away(err)
+		err = e.cluster.away(err)
+	}
+	if writes(then) {
+		e.written(err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := e.believe(ctx, marker, resp.Header, before); err != nil {
 		return nil, err
@@ -167,7 +174,9 @@ func (e *Etcd) lease(ctx context.Context, lasting time.Duration) (clientv3.Lease
 	}
 	lease, err := client.Grant(clientv3.WithRequireLeader(ctx), int64(math.Ceil(lasting.Seconds())))
 	if err != nil {
-		return 0, e.cluster.away(err)
+		err = e.cluster.away(err)
+		e.written(err)
+		return 0, err
 	}
 	return lease.ID, nil
 }
@@ -381,9 +390,28 @@ func (e *Etcd) Rows(ctx context.Context) ([]Held, error) {
 	return rows, nil
 }
 
-// Probe implements Table.
+// written notes what came of something that was to be written: an etcd whose quota is used up,
+// or whose user may not write any more, goes on answering what is read.
+func (e *Etcd) written(err error) {
+	_, refused := errors.AsType[*unusable](err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refuses = refused || e.refuses && err != nil
+}
+
+// Probe implements Table. Where etcd refused what was to be written last, it is asked for what it
+// would refuse still: to write something under a condition that never holds.
 func (e *Etcd) Probe(ctx context.Context) error {
-	if _, err := e.commit(ctx, nil, nil, nil); err != nil {
+	e.mu.Lock()
+	refuses := e.refuses
+	e.mu.Unlock()
+	var never []clientv3.Cmp
+	var write []clientv3.Op
+	if refuses {
+		never = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.markerKey()), "=", -1)}
+		write = []clientv3.Op{clientv3.OpPut(e.markerKey(), "")}
+	}
+	if _, err := e.commit(ctx, never, write, nil); err != nil {
 		return err
 	}
 	return e.remember(ctx)

@@ -11,6 +11,8 @@ import (
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // Without etcd nothing is granted, and what waits for it is told so at once; when it is
@@ -61,6 +63,55 @@ func TestEtcdAway(t *testing.T) {
 	}
 	if r := a.reserve(t, attempt(agentA, taskTwo), 0); r != nil {
 		t.Errorf("a claim afterwards: %+v", r)
+	}
+}
+
+// An etcd whose quota is used up answers, and takes nothing: it cannot be used, and is not taken
+// for one that can, until the alarm is gone.
+func TestEtcdFull(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a := join(t, etcd.URL(), t.TempDir())
+	alarm := func(action pb.AlarmRequest_AlarmAction) {
+		t.Helper()
+		maintenance := pb.NewMaintenanceClient(etcd.Client("", "").ActiveConnection())
+		if _, err := maintenance.Alarm(t.Context(), &pb.AlarmRequest{Action: action, Alarm: pb.AlarmType_NOSPACE}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const full = "its quota is used up"
+	alarm(pb.AlarmRequest_ACTIVATE)
+	if err := a.etcd.Announce(t.Context(), arbiter.Member{}); err == nil || !strings.Contains(err.Error(), full) {
+		t.Fatalf("announced: %v", err)
+	}
+	for range 3 { // however often it is looked at
+		if err := a.Upkeep(t.Context()); err == nil || !strings.Contains(err.Error(), full) {
+			t.Fatalf("upkeep: %v", err)
+		}
+		if why := a.Trouble(); why == nil || !strings.Contains(why.Error(), full) {
+			t.Errorf("trouble: %v", why)
+		}
+	}
+	began := time.Now()
+	c := attempt(agentA, taskOne)
+	_, err := a.Reserve(t.Context(), c, c.Reserved, 0)
+	if denied, _ := errors.AsType[*claim.Denied](err); denied == nil || denied.Code != claim.CodeArbiterUnavailable || !strings.Contains(denied.Detail, full) {
+		t.Errorf("a claim: %v", err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("refused after %v, although it was known by then", took)
+	}
+	alarm(pb.AlarmRequest_DEACTIVATE)
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Errorf("upkeep afterwards: %v", err)
+	}
+	if r := a.reserve(t, attempt(agentA, taskOne), 0); r != nil {
+		t.Errorf("a claim afterwards: %+v", r)
+	}
+	if err := a.etcd.Probe(t.Context()); err != nil || !etcd.Has("marker") {
+		t.Errorf("the marker is to stay as it was: %v", err)
 	}
 }
 

@@ -94,6 +94,9 @@ func (c Cluster) away(err error) error {
 			if c.Username == "" {
 				user = "the user of the certificate"
 			}
+			if r.remedy == ownCert && c.Cert == "" { // not every etcd says that it wants one
+				r.found = "it asks for a certificate"
+			}
 			fill := strings.NewReplacer("%user%", user, "%prefix%", c.keys())
 			return &unusable{fmt.Sprintf("%s cannot be used: %s: %s", c.where(), fill.Replace(r.found), fill.Replace(r.remedy))}
 		}

@@ -46,9 +46,10 @@ func use(t *testing.T, c arbiter.Cluster) error {
 func TestCertificatesAndPasswords(t *testing.T) {
 	const here = "127.0.0.1"
 	ours, others := arbitertest.NewAuthority(t), arbitertest.NewAuthority(t)
-	secure := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{here}}).URL()
-	old := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{here}, Until: -time.Minute}).URL()
-	elsewhere := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{"etcd.example"}}).URL()
+	secure := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{here}}, "").URL()
+	old := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{here}, Until: -time.Minute}, "").URL()
+	elsewhere := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{"etcd.example"}}, "").URL()
+	older := arbitertest.StartTLS(t, ours, arbitertest.Certificate{Hosts: []string{here}}, "TLS1.2").URL()
 	plain := arbitertest.Start(t).URL()
 	asking := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 300).URL()
 	tls := func(url string, cert arbitertest.Certificate) arbiter.Cluster {
@@ -80,6 +81,7 @@ func TestCertificatesAndPasswords(t *testing.T) {
 		"a password":                            {cluster: user(asking, "secret\n")},
 		"a password where none is asked for":    {cluster: user(plain, "secret\r\n")},
 		"no certificate":                        {arbiter.Cluster{Endpoints: []string{secure}, CA: ours.File}, "cannot be used", "it asks for a certificate", "set cluster.tls.cert and cluster.tls.key"},
+		"no certificate, TLS 1.2":               {arbiter.Cluster{Endpoints: []string{older}, CA: ours.File}, "cannot be used", "it asks for a certificate", "set cluster.tls.cert and cluster.tls.key"},
 		"a certificate that has expired":        {tls(secure, arbitertest.Certificate{Until: -time.Minute}), "cannot be used", "the certificate in cluster.tls.cert has expired", "renew it"},
 		"a certificate of another authority":    {foreign, "cannot be used", "it does not trust the authority of the certificate in cluster.tls.cert", "--trusted-ca-file"},
 		"another authority":                     {distrusted, "cannot be used", "its certificate is of an authority that is not trusted here", "set cluster.tls.ca"},

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitertest"
+	"dibs/internal/journal"
 	"dibs/internal/task"
 )
 
@@ -106,5 +108,49 @@ func TestCopiedStateDirectory(t *testing.T) {
 	}
 	if err := a.Upkeep(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), "a copy of this one's state directory") {
 		t.Errorf("two of the same member: %v", err)
+	}
+}
+
+// A member whose prefix was changed is told where it looks for its cluster, before it is told that
+// it could adopt what is there: others would be left behind.
+func TestChangedPrefix(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	under := func(prefix, folder string) *arbiter.Etcd {
+		t.Helper()
+		j, err := journal.Open(t.Context(), filepath.Join(folder, "journal.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := arbiter.Open(t.Context(), arbiter.Cluster{Endpoints: []string{etcd.URL()}, Prefix: prefix, Workspace: "board", Name: "a"}, j, testLog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(e.Close(), j.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
+	if err := under("/others", t.TempDir()).Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]string{
+		"/dibbs":  "nothing is there of its cluster below /dibbs/board/, which cluster.prefix begins",
+		"/others": "below /others/board/, which cluster.prefix begins, is another cluster",
+	} {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
+		if err := under(prefix, copied).Probe(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", prefix, err)
+		}
 	}
 }

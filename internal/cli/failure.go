@@ -134,7 +134,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 		text = suggest(text, "dibs next --wait 10m")
 	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable:
 		if p.RetryAfter > 0 {
-			text += fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
+			text = strings.TrimSuffix(text, tryLater) + fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
 		}
 	}
 	return text
@@ -159,7 +159,7 @@ const maxHeld = 5
 // notReopened is how the daemon says that it leaves a task as it is.
 const notReopened = " was not reopened: "
 
-// tryLater is how the daemon goes on after it has said that nothing is ready.
+// tryLater is how the daemon goes on after it has said that nothing is ready, or cannot be decided now.
 const tryLater = "; try again later"
 
 // instead is how the daemon tells any client to take another task. At a terminal the

@@ -111,14 +111,32 @@ func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 	if err != nil {
 		return hook.Event{}, err
 	}
-	staged, err := git(ctx, "diff", "--cached", "--name-only", "--no-renames", "-z")
 	e := hook.Event{Kind: hook.PreCommit, Name: name, Dir: filepath.FromSlash(strings.TrimRight(top, "\r\n"))}
-	for path := range strings.SplitSeq(staged, "\x00") {
-		if path != "" {
-			e.Paths = append(e.Paths, filepath.FromSlash(path))
+	staged, err := changed(ctx)
+	if merged, none := git(ctx, "rev-parse", "--quiet", "--verify", "MERGE_HEAD"); none == nil && err == nil {
+		var theirs []string
+		theirs, err = changed(ctx, strings.TrimSpace(merged))
+		// What is as it was committed on the other side is not this commit's doing.
+		other := make(map[string]bool, len(theirs))
+		for _, path := range theirs {
+			other[path] = true
 		}
+		staged = slices.DeleteFunc(staged, func(path string) bool { return !other[path] })
+	}
+	for _, path := range staged {
+		e.Paths = append(e.Paths, filepath.FromSlash(path))
 	}
 	return e, err
+}
+
+// changed lists the paths that are staged other than they are in a commit, by default the
+// last one.
+func changed(ctx context.Context, since ...string) ([]string, error) {
+	staged, err := git(ctx, append([]string{"diff", "--cached", "--name-only", "--no-renames", "-z"}, since...)...)
+	if staged = strings.TrimSuffix(staged, "\x00"); staged == "" {
+		return nil, err
+	}
+	return strings.Split(staged, "\x00"), err
 }
 
 func git(ctx context.Context, args ...string) (string, error) {

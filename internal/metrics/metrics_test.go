@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,31 @@ func TestHowThingsStand(t *testing.T) {
 	})
 	never := scrape(t, start(metrics.State{}, nil))
 	check(t, never, map[string]string{`dibs_sync_lag_seconds`: "-1"})
+}
+
+// Every metric is told of where people look for it.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/service.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := start(metrics.State{Cluster: new(true), Held: map[string]int{"Sandman": 1}, Outbox: []metrics.Backlog{{Log: "mesh"}}}, nil)
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	found := 0
+	for line := range strings.Lines(recorder.Body.String()) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(line, "# TYPE "), " ")
+		if !strings.HasPrefix(line, "# TYPE dibs_") {
+			continue
+		}
+		found++
+		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+name+"{") {
+			t.Errorf("docs/service.md says nothing of %s", name)
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d metrics", found)
+	}
 }
 
 // What cannot be read does not hide what was counted.

@@ -74,13 +74,17 @@ func (r *Relay) received(at int64, data []byte) {
 		r.Log.Warn("what another daemon has read cannot be used; this one reads the board itself", "error", err)
 		p = publication{} // of no format that is known
 	}
+	since := p.At
+	if since.IsZero() {
+		since = r.Now()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.position = at
 	if p.Run == r.run {
 		return
 	}
-	r.queue = append(r.queue, item{publication: p})
+	r.queue = append(r.queue, item{publication: p, since: since})
 	wake(r.news)
 }
 

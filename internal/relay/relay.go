@@ -84,6 +84,9 @@ type mark struct {
 // item is something to be applied.
 type item struct {
 	publication
+	// since is from when on it is late, by Notion's time: when it was read, or, if it does not
+	// say, when it was received.
+	since time.Time
 	// lost says that something is missing before it; there is nothing else to it then.
 	lost bool
 }
@@ -150,7 +153,7 @@ func (r *Relay) Lag() (behind int, age time.Duration) {
 			continue
 		}
 		if behind++; behind == 1 {
-			age = max(age, r.Now().Sub(i.At))
+			age = max(age, r.Now().Sub(i.since))
 		}
 	}
 	return behind, max(0, age)

@@ -238,6 +238,36 @@ func TestMemberIsCutOff(t *testing.T) {
 	}
 }
 
+// A leader that has read nothing yet, as after etcd was emptied while Notion cannot be reached, has
+// no time to give for what it passes on: whoever waits behind that is late by what has really passed.
+func TestLagBehindATermThatReadNothing(t *testing.T) {
+	run(t, 3, func(t *testing.T, w *world) {
+		w.board.mu.Lock()
+		w.board.down = true
+		w.board.mu.Unlock()
+		began, most := time.Now(), 0
+		for range 3 {
+			leader := w.leader()
+			leader.way.Cut(true)
+			w.room.Empty()
+			for range 30 {
+				time.Sleep(time.Second)
+				for _, m := range w.members {
+					behind, lag := m.relay.Lag()
+					if most = max(most, behind); lag > time.Since(began)+interval {
+						t.Fatalf("%s is %v late after %v", m.name, lag, time.Since(began))
+					}
+				}
+			}
+			leader.way.Cut(false)
+			time.Sleep(2 * time.Second)
+		}
+		if most == 0 {
+			t.Error("nobody was behind")
+		}
+	})
+}
+
 // What a member has written itself counts, whatever a query from before shows, and costs it no
 // requests; and what a person does after that is seen with the next sync.
 func TestOwnPagesCount(t *testing.T) {

@@ -37,6 +37,14 @@ func (r *Room) Forget() {
 	r.passed, r.forgotten = nil, r.now
 }
 
+// Empty forgets, beside all that was passed on, that anything ever was.
+func (r *Room) Empty() {
+	r.Forget()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = nil
+}
+
 // Passed is how much was passed on.
 func (r *Room) Passed() (publications, bytes int) {
 	r.mu.Lock()

@@ -117,8 +117,8 @@ func (a *Authority) write(name, kind string, der []byte) string {
 }
 
 // StartTLS starts an etcd with a certificate of an authority, that asks clients for one of
-// its own.
-func StartTLS(t testing.TB, a *Authority, server Certificate) *Etcd {
+// its own. Newest is the newest version of TLS that it speaks, such as TLS1.2; empty for any.
+func StartTLS(t testing.TB, a *Authority, server Certificate, newest string) *Etcd {
 	t.Helper()
 	cert, key := a.Issue(server)
 	return start(t, func(e *Etcd, c *embed.Config) {
@@ -126,6 +126,7 @@ func StartTLS(t testing.TB, a *Authority, server Certificate) *Etcd {
 		c.ListenClientUrls[0].Scheme, c.AdvertiseClientUrls[0].Scheme = "https", "https"
 		c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = cert, key
 		c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = a.File, true
+		c.TlsMaxVersion = newest
 	})
 }
 
