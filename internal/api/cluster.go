@@ -18,6 +18,8 @@ type ClusterStatus struct {
 type Cluster struct {
 	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were 15 seconds ago; none without a cluster"`
 	ClusterStatus
+
+	Adopted *bool `json:"adopted,omitempty" doc:"In the answer to a request to adopt etcd: it was not as this daemon left it, and is adopted now; false if nothing had to be adopted"`
 }
 
 // Member is one of the daemons of a cluster.

@@ -258,6 +258,7 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
+	had := d.member.Probe(asking) != nil
 	err := d.member.inbox.Emptied(ctx)
 	if err == nil {
 		err = d.member.Adopt(asking)
@@ -274,7 +275,9 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 		return api.Cluster{}, &claim.ArbiterError{RetryAfter: troubleEvery, Err: err}
 	}
 	d.log.Info("etcd was adopted as it is now", "etcd", d.config.Cluster.Etcd)
-	return d.Members(ctx)
+	c, err := d.Members(ctx)
+	c.Adopted = &had
+	return c, err
 }
 
 // clusterReport is what the status says of the cluster; nil without one.
