@@ -132,7 +132,7 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 		return l, nil
 	}
 	d.member.ledger = arbiter.NewLedger(arbiter.Config{
-		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Cluster: d.member.Marker,
+		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Name: d.member.name, Cluster: d.member.Marker,
 		Stay: p.Stay(), Now: d.notion.Now, Log: d.log,
 		Changed: func(why error) {
 			d.member.back.Store(why == nil)
