@@ -242,7 +242,7 @@ func (f *follower) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.mark(f.board.state.renew(claims.Claims, claims.Elsewhere, time.Now())...)
+	f.mark(f.board.state.renew(claims.Claims)...)
 	f.board.state.feel(healthOf(status))
 	return nil
 }

@@ -24,10 +24,6 @@ const (
 	maxTold   = 1000 // cards in one piece of news
 )
 
-// readAfter is how long after another member's claim ended the daemon has read what became of
-// its task.
-const readAfter = time.Minute
-
 // state is what pages show, as the daemon said it last, and the news of it. It is safe for
 // concurrent use.
 type state struct {
@@ -35,8 +31,6 @@ type state struct {
 
 	mu      sync.Mutex
 	cards   map[task.ID]card
-	apart   map[task.ID]time.Time // when tasks were last held at other members of the cluster
-	polled  time.Time             // when they were last asked for
 	health  health
 	events  []event // the oldest first
 	news    []news
@@ -90,7 +84,7 @@ type event struct {
 }
 
 func newState(epoch string, readOnly bool) *state {
-	return &state{epoch: epoch, cards: make(map[task.ID]card), apart: make(map[task.ID]time.Time), health: health{ReadOnly: readOnly}, changed: make(chan struct{})}
+	return &state{epoch: epoch, cards: make(map[task.ID]card), health: health{ReadOnly: readOnly}, changed: make(chan struct{})}
 }
 
 // tell adds a piece of news. s.mu is held.
@@ -151,21 +145,12 @@ func (s *state) drop(id task.ID) {
 	}
 }
 
-// renew takes in what claims are held, whose leases grow without an event, here and at other
-// members of the cluster, of which events tell later. It returns the tasks whose cards say
-// something else than the claims do, and are to be read again.
-func (s *state) renew(claims, elsewhere []api.Claim, now time.Time) (doubted []task.ID) {
+// renew takes in what claims are held, whose leases grow without an event. It returns the
+// tasks whose cards say something else than the claims do, and are to be read again.
+func (s *state) renew(claims []api.Claim) (doubted []task.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var said tasksNews
-	grown := func(c card, a api.Claim) {
-		next := c
-		next.From, next.Until = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt)
-		if next != c {
-			s.cards[c.ID] = next
-			said.Set = append(said.Set, next)
-		}
-	}
 	held := make(map[task.ID]bool, len(claims))
 	for _, a := range claims {
 		held[a.Task.ID] = true
@@ -176,49 +161,22 @@ func (s *state) renew(claims, elsewhere []api.Claim, now time.Time) (doubted []t
 			}
 			continue
 		}
-		grown(c, a)
+		next := c
+		next.From, next.Until = milliseconds(a.ClaimedAt), milliseconds(a.ExpiresAt)
+		if next != c {
+			s.cards[c.ID] = next
+			said.Set = append(said.Set, next)
+		}
 	}
 	for id, c := range s.cards {
 		if c.Claim != "" && !held[id] {
 			doubted = append(doubted, id)
 		}
 	}
-	doubted = append(doubted, s.left(elsewhere, now)...)
-	for _, a := range elsewhere {
-		s.apart[a.Task.ID] = now
-		c, ok := s.cards[a.Task.ID]
-		switch {
-		case !ok, c.Status == task.Open:
-			doubted = append(doubted, a.Task.ID)
-		case c.Status == task.InProgress && a.State == claim.Held:
-			grown(c, a)
-		}
-	}
 	if len(said.Set) > 0 {
 		s.tell("tasks", said)
 	}
 	return doubted
-}
-
-// left returns the tasks that were held at other members of the cluster, and are no more: at
-// once, and when the daemon has had the time to read what became of them. s.mu is held.
-func (s *state) left(elsewhere []api.Claim, now time.Time) (ids []task.ID) {
-	held := make(map[task.ID]bool, len(elsewhere))
-	for _, a := range elsewhere {
-		held[a.Task.ID] = true
-	}
-	for id, seen := range s.apart {
-		switch over := now.Sub(seen) >= readAfter; {
-		case held[id]:
-		case over:
-			delete(s.apart, id)
-			ids = append(ids, id)
-		case seen.Equal(s.polled):
-			ids = append(ids, id)
-		}
-	}
-	s.polled = now
-	return ids
 }
 
 // note takes an event in, unless it has been.

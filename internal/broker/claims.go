@@ -290,7 +290,7 @@ func elsewhereError(c claim.Claim) *claim.Denied {
 		where = "member " + c.Member
 	}
 	return &claim.Denied{
-		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, ExpiresAt: c.StaleAt, Local: true,
+		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Member: c.Member, ExpiresAt: c.ExpiresAt(), Local: true,
 		Detail: fmt.Sprintf("%s has claimed “%s” through %s of the cluster: renew and finish it there", c.Agent, cmp.Or(c.Task.Title, string(c.Task.ID)), where),
 	}
 }

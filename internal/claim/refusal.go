@@ -86,7 +86,7 @@ func (c Claim) At() string {
 // Occupied is the denial of a task that a claim held here keeps from everybody else.
 func Occupied(h Claim) *Denied {
 	d := &Denied{
-		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Member: h.Member, Local: true,
 		Detail: h.occupies() + "; ask for the next ready task instead",
 	}
 	if h.State == Held {
