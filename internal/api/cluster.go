@@ -11,7 +11,12 @@ type ClusterStatus struct {
 	LagSeconds int    `json:"lag_seconds,omitempty" doc:"For how long this daemon has not taken over what the leader has read; absent if it has"`
 	Behind     int    `json:"behind,omitempty" doc:"How many publications of the leader's those are that it has received"`
 	Apart      bool   `json:"apart,omitempty" doc:"This daemon reads the board itself: the leader has another version, or other settings under tasks"`
-	InboxOwed  int    `json:"inbox_owed,omitempty" doc:"How many triggers and acknowledgements are stored here, and not passed on to the others yet"`
+
+	Share   *int `json:"share,omitempty" doc:"How many requests this daemon may send to Notion in a minute, of those that all members may send together"`
+	Budget  int  `json:"budget,omitempty" doc:"How many those are"`
+	Waiting int  `json:"waiting,omitempty" doc:"How many of its requests wait for their turn; its share grows by need"`
+
+	InboxOwed int `json:"inbox_owed,omitempty" doc:"How many triggers and acknowledgements are stored here, and not passed on to the others yet"`
 }
 
 // Cluster answers a question for the members of a cluster.

@@ -88,6 +88,9 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	if c.Apart {
 		row(w, "apart", "this one reads the board itself: give all members the same version, and the same settings under tasks")
 	}
+	if c.Share != nil && (*c.Share == 0 || c.Waiting > 0) {
+		row(w, "share", shareLine(c.ClusterStatus))
+	}
 	for _, m := range c.Members {
 		var roles []string
 		if m.Leader {

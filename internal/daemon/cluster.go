@@ -290,6 +290,8 @@ func (d *Daemon) clusterReport() *api.ClusterStatus {
 		s.LastError = why.Error()
 	}
 	s.Leader, s.Leads = d.member.election.Leader().Name, d.leads()
+	s.Share, s.Budget = new(d.member.budget.Share()), int(60*d.live.Load().Notion.Rate)
+	_, s.Waiting = d.notion.Load()
 	behind, lag := d.member.relay.Lag()
 	s.LagSeconds, s.Behind, s.Apart = int(lag/time.Second), behind, d.member.relay.Apart()
 	return s
