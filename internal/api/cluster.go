@@ -11,13 +11,20 @@ type ClusterStatus struct {
 	LagSeconds int    `json:"lag_seconds,omitempty" doc:"For how long this daemon has not taken over what the leader has read; absent if it has"`
 	Behind     int    `json:"behind,omitempty" doc:"How many publications of the leader's those are that it has received"`
 	Apart      bool   `json:"apart,omitempty" doc:"This daemon reads the board itself: the leader has another version, or other settings under tasks"`
-	InboxOwed  int    `json:"inbox_owed,omitempty" doc:"How many triggers and acknowledgements are stored here, and not passed on to the others yet"`
+
+	Share   *int `json:"share,omitempty" doc:"How many requests this daemon may send to Notion in a minute, of those that all members may send together"`
+	Budget  int  `json:"budget,omitempty" doc:"How many those are"`
+	Waiting int  `json:"waiting,omitempty" doc:"How many of its requests wait for their turn; its share grows by need"`
+
+	InboxOwed int `json:"inbox_owed,omitempty" doc:"How many triggers and acknowledgements are stored here, and not passed on to the others yet"`
 }
 
 // Cluster answers a question for the members of a cluster.
 type Cluster struct {
 	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were 15 seconds ago; none without a cluster"`
 	ClusterStatus
+
+	Adopted *bool `json:"adopted,omitempty" doc:"In the answer to a request to adopt etcd: it was not as this daemon left it, and is adopted now; false if nothing had to be adopted"`
 }
 
 // Member is one of the daemons of a cluster.

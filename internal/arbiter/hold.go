@@ -90,7 +90,7 @@ func (l *Ledger) keep(ctx context.Context, c claim.Claim, fence int64) (kept boo
 	lasting := l.lasting(c)
 	before := l.Clocks()
 	err = l.ask(ctx, func(ctx context.Context) error {
-		kept, now, err = l.Table.Keep(ctx, rowOf(l.Member, c), fence, lasting)
+		kept, now, err = l.Table.Keep(ctx, l.rowOf(c), fence, lasting)
 		return err
 	})
 	if kept && err == nil {
@@ -165,9 +165,9 @@ func (l *Ledger) dropped(ctx context.Context, c claim.Claim) {
 		}
 		r.fence = c.Fence
 	}
-	err := l.ask(ctx, func(ctx context.Context) error { return l.Table.Drop(ctx, rowOf(l.Member, c), r.fence) })
+	err := l.ask(ctx, func(ctx context.Context) error { return l.Table.Drop(ctx, l.rowOf(c), r.fence) })
 	if err == nil && c.Key != "" && c.Ending == claim.EndNotGranted {
-		err = l.ask(ctx, func(ctx context.Context) error { return l.Table.Forget(ctx, rowOf(l.Member, c)) })
+		err = l.ask(ctx, func(ctx context.Context) error { return l.Table.Forget(ctx, l.rowOf(c)) })
 	}
 	if err == nil {
 		l.forget(c.ID)

@@ -1,8 +1,10 @@
 package arbiter
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,6 +88,21 @@ func (h *Holders) On(id task.ID) (claim.Claim, bool) {
 		ok = false
 	}
 	return c, ok
+}
+
+// Of returns the claims that an agent holds at other members, or all agents do if it is empty,
+// and those with which they are done while Notion has yet to be told, oldest first.
+func (h *Holders) Of(agent string) []claim.Claim {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []claim.Claim
+	for _, c := range h.rows {
+		if (agent == "" || c.Agent == agent) && (c.State == claim.Held || c.State == claim.Finishing) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	return out
 }
 
 // Synced is to be called when the mirror has read what was edited.

@@ -21,6 +21,8 @@ type Config struct {
 	Table  Table
 	// Member is the member's id, which stays the same as long as its own ledger does.
 	Member string
+	// Name is what the member is called, for the others to say.
+	Name string
 	// Cluster is what Ledger.Cluster says.
 	Cluster func() string
 	// Stay is that of the policy: for how long a hold lasts at least.
@@ -205,8 +207,16 @@ func (l *Ledger) forgetLater(c claim.Claim) {
 func repeated(r Request, c claim.Claim) *claim.Denied {
 	return &claim.Denied{
 		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Local: true, Repeated: true,
-		Detail: fmt.Sprintf("this request of %s, by its idempotency key, was made at another daemon of the cluster before%s: ask there, or ask anew under another key", c.Agent, r.of()),
+		Detail: fmt.Sprintf("this request of %s, by its idempotency key, was made at %s of the cluster before%s: ask there, or ask anew under another key", c.Agent, r.at(), r.of()),
 	}
+}
+
+// at names the member that has a request, as far as that is known.
+func (r Request) at() string {
+	if r.Name == "" {
+		return "another daemon"
+	}
+	return "member " + r.Name
 }
 
 // of names the claim of a request, if there is one.
@@ -243,7 +253,7 @@ func (l *Ledger) refuse(ctx context.Context, c claim.Claim, now time.Time, event
 // be over is in nobody's way. The task is locked.
 func (l *Ledger) take(ctx context.Context, c claim.Claim, now time.Time, limit int) (grant Grant, err error) {
 	lasting := max(l.lasting(c), l.attemptTime())
-	r := rowOf(l.Member, c)
+	r := l.rowOf(c)
 	before := l.Clocks()
 	err = l.ask(ctx, func(ctx context.Context) error {
 		if grant, err = l.Table.Take(ctx, r, lasting, limit); err != nil || grant.Holder == nil || !l.over(ctx, *grant.Holder, now) {

@@ -61,7 +61,7 @@ type Request struct {
 
 // Request is that of the row's claim.
 func (r Row) Request() Request {
-	return Request{Member: r.Member, Agent: r.Claim.Agent, Claim: r.Claim.ID, Task: r.Claim.Task.ID}
+	return Request{Member: r.Member, Name: r.Claim.Member, Agent: r.Claim.Agent, Claim: r.Claim.ID, Task: r.Claim.Task.ID}
 }
 
 // Remembered is a request as etcd has it.

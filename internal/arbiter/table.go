@@ -17,10 +17,10 @@ type Row struct {
 	Claim claim.Claim `json:"claim"`
 }
 
-// rowOf is the row of c in a table.
-func rowOf(member string, c claim.Claim) Row {
-	r := Row{Member: member, Claim: claim.Claim{
-		ID: c.ID, Agent: c.Agent, Key: c.Key, State: c.State, Reserved: c.Reserved, Started: c.Started, Lease: c.Lease,
+// rowOf is the row of c, which was made through this member.
+func (l *Ledger) rowOf(c claim.Claim) Row {
+	r := Row{Member: l.Member, Claim: claim.Claim{
+		ID: c.ID, Agent: c.Agent, Member: l.Name, Key: c.Key, State: c.State, Reserved: c.Reserved, Started: c.Started, Lease: c.Lease,
 		Task: task.Task{ID: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL},
 	}}
 	if c.Sweep != nil {

@@ -17,14 +17,13 @@ import (
 // when it was made, and what it asks the mirror and the claimer for as of now.
 type board struct {
 	Mirror
-	standing mirror.Standing
-	tasks    iter.Seq[task.Task] // of one moment, in the order in which they are offered
-	claimer  *claim.Claimer
-	now      time.Time
-	policy   claim.Policy
-	offers   map[task.ID]inbox.Offer // loaded with load
-	// elsewhere returns the claim on a task that was made at another member of the cluster.
-	elsewhere func(task.ID) (claim.Claim, bool)
+	standing  mirror.Standing
+	tasks     iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	claimer   *claim.Claimer
+	now       time.Time
+	policy    claim.Policy
+	offers    map[task.ID]inbox.Offer // loaded with load
+	elsewhere Elsewhere
 }
 
 // load reads what the views of tasks show beside the mirror and the claims.
@@ -62,7 +61,7 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	c, taken := bd.claimer.On(id)
 	if !taken {
-		c, taken = bd.elsewhere(id)
+		c, taken = bd.elsewhere.On(id)
 	}
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
@@ -93,8 +92,21 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 	return v
 }
 
+// current is t as it is known to be: another member may have claimed it since its page was
+// read.
+func (bd *board) current(t task.Task) task.Task {
+	if _, here := bd.claimer.On(t.ID); here {
+		return t
+	}
+	if c, there := bd.elsewhere.On(t.ID); there {
+		return claimed(t, c)
+	}
+	return t
+}
+
 // view is t as the agent sees it, or anybody if that is empty.
 func (bd *board) view(t task.Task, agent string) View {
+	t = bd.current(t)
 	v := View{Task: t, Ready: bd.ready(t, agent), WaitsFor: bd.waitsFor(t)}
 	v.WaitingFor = bd.known(v.WaitsFor)
 	if !v.Ready {
@@ -105,7 +117,7 @@ func (bd *board) view(t task.Task, agent string) View {
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
-	} else if c, taken := bd.elsewhere(t.ID); !ok && taken && c.State == claim.Held {
+	} else if c, taken := bd.elsewhere.On(t.ID); !ok && taken && c.State == claim.Held {
 		v.LeaseUntil = c.ExpiresAt()
 	} else if !ok {
 		v.AssignedTo = claim.Assignee(t)
@@ -129,10 +141,10 @@ func (b *Broker) offered(agent string) iter.Seq[task.Task] {
 	}
 }
 
-// atLimit reports whether the agent has as many tasks as it may.
+// atLimit reports whether the agent has as many tasks as it may, in the whole cluster.
 func (b *Broker) atLimit(agent string, bd *board) bool {
 	limit := b.limit(agent, bd.policy)
-	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
+	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent))+len(bd.elsewhere.Of(agent)) >= limit
 }
 
 // Task returns one task of the mirror, or ErrNoTask.

@@ -88,9 +88,8 @@ type Config struct {
 	Creations Creations
 	// Cluster is the cluster that the daemon is a member of; nil for none.
 	Cluster Cluster
-	// Elsewhere, if set, returns the claim on a task that was made at another member of it, as
-	// far as that is known here.
-	Elsewhere func(task.ID) (claim.Claim, bool)
+	// Elsewhere is what was claimed at its other members; nil for nothing.
+	Elsewhere Elsewhere
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -120,7 +119,7 @@ type Broker struct {
 	pages     Pages
 	creations Creations
 	cluster   Cluster
-	elsewhere func(task.ID) (claim.Claim, bool)
+	elsewhere Elsewhere
 	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
@@ -158,7 +157,7 @@ func New(c Config) *Broker {
 		b.back = func() <-chan struct{} { return nil }
 	}
 	if b.elsewhere == nil {
-		b.elsewhere = func(task.ID) (claim.Claim, bool) { return claim.Claim{}, false }
+		b.elsewhere = nowhere{}
 	}
 	if b.comments == nil {
 		b.comments = noComments{}

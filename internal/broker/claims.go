@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,7 +234,13 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		return b.only(ctx, r.Agent)
 	}
 	if id, ok := claim.ParseID(r.Claim); ok {
-		return b.claimer.Find(ctx, id)
+		cl, err := b.claimer.Find(ctx, id)
+		if errors.Is(err, claim.ErrUnknownClaim) {
+			if c, other := b.madeElsewhere(id); other {
+				return claim.Claim{}, elsewhereError(c)
+			}
+		}
+		return cl, err
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
@@ -266,13 +273,26 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		}
 	}
 	t, _ := b.mirror.Task(id)
-	if c, other := b.elsewhere(id); other && c.State == claim.Held && meant(c) {
-		return claim.Claim{}, &claim.Denied{
-			Code: claim.CodeHeld, Task: t, Holder: c.Agent, ExpiresAt: c.StaleAt, Local: true,
-			Detail: fmt.Sprintf("%s has claimed “%s” through another daemon of the cluster: ask that one", c.Agent, t.Title),
+	if c, other := b.elsewhere.On(id); other && owns(c) && meant(c) {
+		if t.ID != "" {
+			c.Task = t
 		}
+		return claim.Claim{}, elsewhereError(c)
 	}
 	return claim.Claim{}, &noClaimError{t, r.Agent}
+}
+
+// elsewhereError is the denial of what was asked of a claim of another member of the cluster:
+// only that one can do it.
+func elsewhereError(c claim.Claim) *claim.Denied {
+	where := "another daemon"
+	if c.Member != "" {
+		where = "member " + c.Member
+	}
+	return &claim.Denied{
+		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Member: c.Member, ExpiresAt: c.ExpiresAt(), Local: true,
+		Detail: fmt.Sprintf("%s has claimed “%s” through %s of the cluster: renew and finish it there", c.Agent, cmp.Or(c.Task.Title, string(c.Task.ID)), where),
+	}
 }
 
 // noClaimError says that there is no claim on a task: none of the agent's, if there is one.

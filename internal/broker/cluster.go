@@ -11,7 +11,7 @@ type Cluster interface {
 	// Members returns who is in it.
 	Members(context.Context) (api.Cluster, error)
 	// Adopt makes etcd as it is now the one that the daemon belongs to, and returns who is in
-	// it then. The error is a *claim.ArbiterError if etcd cannot be used all the same.
+	// it then, and whether that had to be. The error is a *claim.ArbiterError if etcd cannot be used all the same.
 	Adopt(context.Context) (api.Cluster, error)
 }
 

@@ -37,6 +37,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	}
 	var selected []task.Task
 	for t := range bd.tasks {
+		t = bd.current(t)
 		switch {
 		case t.Trashed,
 			f.Status != "" && t.Status != f.Status,
@@ -79,6 +80,7 @@ func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
 	}
 	var rest []task.Task
 	for t := range bd.tasks {
+		t = bd.current(t)
 		if !t.Trashed && !t.Status.Finished() && !listed[t.ID] && (f.Status == "" || t.Status == f.Status) {
 			rest = append(rest, t)
 		}

@@ -37,7 +37,7 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 		i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Last })
 	}
 	if i < 0 {
-		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held}
+		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held, Elsewhere: b.heldElsewhere(agent)}
 	}
 	return losses[i].Claim, nil
 }

@@ -102,8 +102,9 @@ type Identity struct {
 	UID   int // -1 for an unknown user
 	// Forbidden says why the user may not go by the name; nil if that is allowed.
 	Forbidden error
-	Claims    []claim.Claim // that it holds, oldest first
-	Limit     int           // how many tasks it may have at a time, 0 for any number
+	Claims    []claim.Claim // that it holds through this daemon, oldest first
+	Elsewhere []claim.Claim // and through other members of the cluster, see Holdings
+	Limit     int           // how many tasks it may have at a time in all, 0 for any number
 	Waiting   int           // how many triggers a poll would get
 	Lost      []claim.Claim // what was taken from it, newest first, as far as it was not told
 }
@@ -122,7 +123,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 		return Identity{}, err
 	}
 	id := Identity{
-		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent),
+		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent), Elsewhere: b.heldElsewhere(agent),
 		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting,
 	}
 	for _, l := range losses {

@@ -31,6 +31,8 @@ type Denied struct {
 	Task task.Task // the task, as far as it is known
 	// Holder is who has the task, if somebody has.
 	Holder string
+	// Member is at which other member of the cluster it has it, as far as that is known.
+	Member string
 	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
 	ExpiresAt time.Time
 	// Has are the claims that the agent holds or is done with, for CodeLimitReached.

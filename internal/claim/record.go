@@ -93,6 +93,9 @@ type Claim struct {
 	// Fence is the number of this claim's hold on the task in a cluster: greater than that of
 	// every earlier hold. 0 without an arbiter.
 	Fence int64 `json:"fence,omitempty"`
+	// Member is what the member of the cluster is called through which the claim was made, as
+	// far as it is another one than this daemon.
+	Member string `json:"member,omitempty"`
 	// Former is whose stale claim this one has overridden, if it has.
 	Former string `json:"former,omitempty"`
 

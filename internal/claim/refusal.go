@@ -61,7 +61,7 @@ func tooMany(c Claim, limit int) string {
 // maxNamed is how many tasks are named in a line.
 const maxNamed = 5
 
-// TasksOf names the tasks of claims, in a line.
+// TasksOf names the tasks of claims, in a line, and where those of other members were made.
 func TasksOf(claims []Claim) string {
 	var names []string
 	for i, c := range claims {
@@ -69,15 +69,24 @@ func TasksOf(claims []Claim) string {
 			names = append(names, "…")
 			break
 		}
-		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
+		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”")+c.At())
 	}
 	return strings.Join(names, ", ")
+}
+
+// At says in brackets at which other member of the cluster the claim was made; empty if it is
+// this daemon's, or that is not known.
+func (c Claim) At() string {
+	if c.Member == "" {
+		return ""
+	}
+	return " (at " + c.Member + ")"
 }
 
 // Occupied is the denial of a task that a claim held here keeps from everybody else.
 func Occupied(h Claim) *Denied {
 	d := &Denied{
-		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Member: h.Member, Local: true,
 		Detail: h.occupies() + "; ask for the next ready task instead",
 	}
 	if h.State == Held {
@@ -93,9 +102,9 @@ func (c Claim) occupies() string {
 	}
 	switch c.State {
 	case Held:
-		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)
+		return fmt.Sprintf("%s holds %q%s", c.Agent, c.Task.Title, c.At())
 	case Finishing:
-		return fmt.Sprintf("%s is done with %q and Notion has yet to be told", c.Agent, c.Task.Title)
+		return fmt.Sprintf("%s is done with %q%s and Notion has yet to be told", c.Agent, c.Task.Title, c.At())
 	}
 	return c.Agent + " is claiming the task at this moment"
 }

@@ -47,7 +47,7 @@ func (a *app) boardCommand() *cobra.Command {
 			}
 			l, err := net.Listen("tcp", listen)
 			if err != nil {
-				return fmt.Errorf("--listen %s: %w", listen, err)
+				return cannotListen(listen, err)
 			}
 			at := l.Addr().(*net.TCPAddr)
 			if !at.IP.IsLoopback() && !remote {
@@ -67,6 +67,16 @@ func (a *app) boardCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "only show, change nothing")
 	cmd.Flags().StringVar(&as, "as", "", "the `name` in which things are done there (default: that of your account)")
 	return cmd
+}
+
+// cannotListen says why nothing is served on an address: misuse if it is none.
+func cannotListen(listen string, err error) error {
+	_, malformed := errors.AsType[*net.AddrError](err)
+	_, unknown := errors.AsType[*net.DNSError](err)
+	if malformed || unknown {
+		return usagef("--listen %s: %w: give an address of this machine with a port, such as 127.0.0.1:8090, or leave --listen out", listen, err)
+	}
+	return fmt.Errorf("--listen %s: %w: give another port, or 0 for any free one", listen, err)
 }
 
 // userName is the name of whoever runs the program.

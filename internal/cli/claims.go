@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"dibs/internal/api"
@@ -12,9 +14,10 @@ func (a *app) claimsCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "claims",
-		Short: "List the claims held through this daemon",
-		Long: "List the claims held through this daemon: on which tasks, by whom, and until when. --agent limits\n" +
-			"the list to one agent.",
+		Short: "List the claims that are held",
+		Long: "List the claims held through this daemon: on which tasks, by whom, and until when; in a cluster, after\n" +
+			"them those held through its other members, which can be renewed and finished only there. --agent\n" +
+			"limits the list to one agent.",
 		Example:           "  dibs claims --agent Sandman",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -38,18 +41,23 @@ func (a *app) claimsCommand() *cobra.Command {
 				limit = defaultLimit
 			}
 			shown, left := limited(list.Claims, limit)
+			others, more := list.Elsewhere, 0
+			if limit > 0 {
+				others = list.Elsewhere[:min(limit-len(shown), len(list.Elsewhere))]
+				more = len(list.Elsewhere) - len(others)
+			}
 			if a.json {
-				return writeJSON(a.stdout, api.Claims{Claims: shown})
+				return writeJSON(a.stdout, api.Claims{Claims: shown, Elsewhere: others})
 			}
 			switch {
-			case len(shown) > 0:
+			case len(list.Claims)+len(list.Elsewhere) > 0:
 			case agent != "":
 				a.say("%s holds no claim through this daemon.", clean(agent))
 			default:
 				a.say("Nobody holds a claim through this daemon.")
 			}
-			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
-			a.more(left)
+			err = a.list(nil, func(t *table) { showClaims(t, slices.Concat(shown, others), time.Now()) })
+			a.more(left + more)
 			return err
 		},
 	}
@@ -61,9 +69,18 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 	if len(claims) == 0 {
 		return
 	}
-	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
+	head := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE"}
+	members := slices.ContainsFunc(claims, func(c api.Claim) bool { return c.Member != "" })
+	if members {
+		head = append(head, "MEMBER")
+	}
+	t.head(head...)
 	for _, c := range claims {
-		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))
+		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title))}
+		if members {
+			row = append(row, plain(cmp.Or(clean(c.Member), "this one")))
+		}
+		t.add(row...)
 	}
 }
 

@@ -57,7 +57,16 @@ func (a *app) adoptCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(c, func(w io.Writer) { showCluster(w, c, time.Now()) })
+			return a.print(c, func(w io.Writer) {
+				switch {
+				case c.Adopted == nil: // a daemon of an earlier version does not say
+				case *c.Adopted:
+					row(w, "adopted", "etcd as it is now; say so on each machine whose daemon refuses it")
+				default:
+					row(w, "adopted", "nothing had to be: etcd is as this daemon left it")
+				}
+				showCluster(w, c, time.Now())
+			})
 		},
 	}
 	requestID.add(cmd)
@@ -78,6 +87,9 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	}
 	if c.Apart {
 		row(w, "apart", "this one reads the board itself: give all members the same version, and the same settings under tasks")
+	}
+	if c.Share != nil && (*c.Share == 0 || c.Waiting > 0) {
+		row(w, "share", shareLine(c.ClusterStatus))
 	}
 	for _, m := range c.Members {
 		var roles []string

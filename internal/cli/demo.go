@@ -17,8 +17,9 @@ func (a *app) demoCommand() *cobra.Command {
 		Short: "See two agents and a person share a board, without an account",
 		Long: "Run a Notion-compatible server with some twenty tasks, a daemon, and two agents that claim and\n" +
 			"finish tasks until nothing is ready, while a person edits the board. Nothing outside this\n" +
-			"machine is touched, and no configuration is read. A link shows all of it in the browser. Exit code 1:\n" +
-			"a task was granted twice, or a log entry is missing or doubled.\n\n" +
+			"machine is touched, and no configuration is read. A link shows all of it in the browser, as long\n" +
+			"as the demo runs, or with --board until it is stopped. Exit code 1: a task was granted twice, or\n" +
+			"a log entry is missing or doubled.\n\n" +
 			"With --machines there are several daemons, each with two agents, as on machines of their own\n" +
 			"that form a cluster. One of them is killed on the way, and started again. An etcd is started for\n" +
 			"that, if the program is installed, and ends with the demo; --etcd names one that runs.",

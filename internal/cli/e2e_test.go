@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/emulator"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,6 +26,7 @@ import (
 //
 //	exits CODE COMMAND…     run a command that must end with this exit code
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
+//	etcd                    start an etcd that decides between the daemons that are started from then on
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
@@ -70,8 +72,11 @@ func runEndToEnd(t *testing.T, dir string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"board":  startBoard,
+			"exits": exits,
+			"board": startBoard,
+			"etcd": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Setenv("DIBS_CLUSTER_ETCD", arbitertest.Start(t).URL())
+			},
 			"serve":  startServe,
 			"trial":  startTrial,
 			"term":   func(ts *testscript.TestScript, _ bool, args []string) { end(ts, args[0], syscall.SIGTERM) },
@@ -161,7 +166,7 @@ func start(ts *testscript.TestScript, name string, args []string) {
 	for _, key := range []string{
 		"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "DIBS_STATE_DIR", "DIBS_SOCKET", "GORACE",
 		"DIBS_CLAIM_WRITE_WINDOW", "DIBS_CLAIM_SETTLE", "DIBS_CLAIM_EXCLUSIVE", "DIBS_NOTION_RATE", "DIBS_NOTION_BURST", "DIBS_NOTION_COMMENTS", "DIBS_TASKS_FIELDS",
-		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS",
+		"DIBS_TASKS_STATUSES_REVIEW", "DIBS_TASKS_STATUSES_FAILED", "DIBS_CLAIM_MAX_ATTEMPTS", "DIBS_CLUSTER_ETCD", "DIBS_CLUSTER_NAME",
 		"DIBS_NOTION_BASE_URL", "NOTION_TOKEN", "DIBS_DATABASES_TASKS", "DIBS_DATABASES_TASK_LOG", "DIBS_DATABASES_MESH_LOG",
 	} {
 		if value := ts.Getenv(key); value != "" {

@@ -102,13 +102,17 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text += "; nothing was done to" + rest
 		}
 	}
-	if strings.Contains(text, notReopened) {
+	if strings.Contains(text, notReopened) || strings.HasSuffix(text, onlyThere) {
 		return text // nobody asked for a task
 	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
-			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
+			holder := clean(p.Holder)
+			if p.Member != "" {
+				holder += " at member " + clean(p.Member)
+			}
+			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), holder, lasting(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
 	case claim.CodeReserved:
@@ -158,6 +162,9 @@ const maxHeld = 5
 
 // notReopened is how the daemon says that it leaves a task as it is.
 const notReopened = " was not reopened: "
+
+// onlyThere is how the daemon ends what it says of a claim that another member has.
+const onlyThere = "renew and finish it there"
 
 // tryLater is how the daemon goes on after it has said that nothing is ready, or cannot be decided now.
 const tryLater = "; try again later"

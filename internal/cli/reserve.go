@@ -11,6 +11,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 
@@ -83,9 +84,10 @@ func (a *app) unreserveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unreserve ID...",
 		Short: "Give back what is reserved",
-		Long: "Give back what is reserved, by the ids that dibs reserve and dibs reservations print. With --agent or\n" +
-			"DIBS_AGENT it must be that agent's. Exit code 4: there is no such reservation, or none any longer.",
-		Example: "  dibs unreserve --all --agent Sandman",
+		Long: "Give back what is reserved, by the ids that dibs reserve and dibs reservations print, or by the pattern or\n" +
+			"name, as it was written, of a reservation that is of nothing else. With --agent or DIBS_AGENT it must be\n" +
+			"that agent's. Exit code 4: there is no such reservation, or none any longer.",
+		Example: "  dibs unreserve --all --agent Sandman\n  dibs unreserve name:db-migrations --agent Sandman",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if all && len(args) > 0 {
 				return usagef("--all is all that the agent has reserved: leave out %q, or --all", args[0])
@@ -120,7 +122,11 @@ func (a *app) unreserveCommand() *cobra.Command {
 			ended := api.Reservations{Reservations: []api.Reservation{}}
 			var failed error
 			for _, id := range ids {
-				r, err := daemon.Unreserve(cmd.Context(), strings.ToUpper(id), a.agent)
+				var r api.Reservation
+				id, err := a.reservationID(cmd.Context(), daemon, id)
+				if err == nil {
+					r, err = daemon.Unreserve(cmd.Context(), id, a.agent)
+				}
 				if err == nil {
 					ended.Reservations = append(ended.Reservations, r)
 				} else if failed == nil {
@@ -146,6 +152,56 @@ func (a *app) unreserveCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all that the agent has reserved")
 	return cmd
+}
+
+// reservationID returns the id of the reservation that is named: by it, or as what alone is
+// reserved with it, by the agent if there is one.
+func (a *app) reservationID(ctx context.Context, daemon *client.Client, name string) (string, error) {
+	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
+		return string(id), nil
+	}
+	list, err := daemon.Reservations(ctx, a.agent)
+	if err != nil {
+		return "", err
+	}
+	var meant []api.Reservation
+	for _, r := range list.Reservations {
+		if slices.Equal(r.Patterns, []string{name}) {
+			meant = append(meant, r)
+		}
+	}
+	switch {
+	case len(meant) == 1:
+		return meant[0].ID, nil
+	case len(meant) > 1:
+		return "", usagef("%s is reserved %d times: give the id of one: %s", clean(name), len(meant), choices(meant))
+	}
+	text := clean(name) + " is neither the id of a reservation nor all that one is of"
+	if len(list.Reservations) == 0 {
+		text += ", and there is none"
+		if a.agent != "" {
+			text += " of " + clean(a.agent)
+		}
+		return "", api.NewProblem(api.CodeUnknownReservation, text+": see dibs reservations")
+	}
+	return "", api.NewProblem(api.CodeUnknownReservation, text+": give the id of one: "+choices(list.Reservations))
+}
+
+// choices names reservations by their ids, as many as a line has room for.
+func choices(list []api.Reservation) string {
+	var names []string
+	for i, r := range list {
+		if i == maxHeld {
+			names = append(names, fmt.Sprintf("… and %d more, see dibs reservations", len(list)-i))
+			break
+		}
+		in := ""
+		if r.Folder != "" {
+			in = " in " + clean(r.Folder)
+		}
+		names = append(names, fmt.Sprintf("%s (%s of %s%s)", clean(r.ID), somePatterns(r), clean(r.Agent), in))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (a *app) reservationsCommand() *cobra.Command {

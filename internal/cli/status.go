@@ -70,6 +70,9 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 			line += fmt.Sprintf(", %d of the inbox to be passed on", c.InboxOwed)
 		}
 		row(w, "cluster", line)
+		if c.Share != nil {
+			row(w, "share", shareLine(*c))
+		}
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
 	for i, r := range s.Reservations {
@@ -90,6 +93,18 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	for _, warning := range s.Warnings {
 		row(w, "warning", clean(warning))
 	}
+}
+
+// shareLine says what a member of a cluster may send to Notion, and what waits for that.
+func shareLine(c api.ClusterStatus) string {
+	line := fmt.Sprintf("%d of %d requests a minute", *c.Share, c.Budget)
+	switch {
+	case *c.Share == 0:
+		line += ": nothing is sent before this daemon has a share again, in two minutes at the latest"
+	case c.Waiting > 0:
+		line += fmt.Sprintf(", %d wait for their turn; it grows by need, within two minutes", c.Waiting)
+	}
+	return line
 }
 
 func notionLine(n api.NotionStatus, now time.Time) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/user"
+	"slices"
 	"strconv"
 	"time"
 
@@ -94,19 +95,20 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	} else {
 		row(w, "allowed", "no: "+clean(who.Reason))
 	}
-	for i, c := range who.Claims {
+	held := slices.Concat(who.Claims, who.Elsewhere)
+	for i, c := range held {
 		name := "holds"
 		if i > 0 {
 			name = ""
 		}
 		row(w, name, heldUntil(c, now))
 	}
-	if len(who.Claims) == 0 {
+	if len(held) == 0 {
 		row(w, "holds", "nothing")
 	}
 	limit := "any number of tasks"
 	if who.MaxPerAgent > 0 {
-		limit = fmt.Sprintf("%d of at most %d", len(who.Claims), who.MaxPerAgent)
+		limit = fmt.Sprintf("%d of at most %d", len(held), who.MaxPerAgent)
 	}
 	row(w, "limit", limit)
 	waits := "nothing waits"
@@ -145,6 +147,9 @@ func heldUntil(c api.Claim, now time.Time) string {
 	name := quoted(c.Task)
 	if c.Task.Key != "" {
 		name = clean(c.Task.Key) + " " + name
+	}
+	if c.Member != "" {
+		name += " at member " + clean(c.Member)
 	}
 	if c.State == "finishing" {
 		return name + ", " + clean(string(c.Outcome)) + ", not yet in Notion"

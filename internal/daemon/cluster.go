@@ -132,7 +132,7 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 		return l, nil
 	}
 	d.member.ledger = arbiter.NewLedger(arbiter.Config{
-		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Cluster: d.member.Marker,
+		Ledger: l, Table: d.member.Etcd, Member: d.member.Member(), Name: d.member.name, Cluster: d.member.Marker,
 		Stay: p.Stay(), Now: d.notion.Now, Log: d.log,
 		Changed: func(why error) {
 			d.member.back.Store(why == nil)
@@ -258,6 +258,7 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
+	had := d.member.Probe(asking) != nil
 	err := d.member.inbox.Emptied(ctx)
 	if err == nil {
 		err = d.member.Adopt(asking)
@@ -274,7 +275,9 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 		return api.Cluster{}, &claim.ArbiterError{RetryAfter: troubleEvery, Err: err}
 	}
 	d.log.Info("etcd was adopted as it is now", "etcd", d.config.Cluster.Etcd)
-	return d.Members(ctx)
+	c, err := d.Members(ctx)
+	c.Adopted = &had
+	return c, err
 }
 
 // clusterReport is what the status says of the cluster; nil without one.
@@ -287,6 +290,8 @@ func (d *Daemon) clusterReport() *api.ClusterStatus {
 		s.LastError = why.Error()
 	}
 	s.Leader, s.Leads = d.member.election.Leader().Name, d.leads()
+	s.Share, s.Budget = new(d.member.budget.Share()), int(60*d.live.Load().Notion.Rate)
+	_, s.Waiting = d.notion.Load()
 	behind, lag := d.member.relay.Lag()
 	s.LagSeconds, s.Behind, s.Apart = int(lag/time.Second), behind, d.member.relay.Apart()
 	return s

@@ -183,8 +183,8 @@ func TestClusterEmptied(t *testing.T) {
 			return code(err) == denied(claim.CodeArbiterUnavailable) && strings.Contains(err.Error(), "dibs cluster adopt")
 		})
 		for _, n := range []*node{b, a} {
-			if _, err := n.AdoptCluster(t.Context(), ""); err != nil {
-				t.Fatal(err)
+			if c, err := n.AdoptCluster(t.Context(), ""); err != nil || c.Adopted == nil || !*c.Adopted {
+				t.Fatalf("adopted: %+v, %v", c, err)
 			}
 		}
 		if _, err := b.claim("Oracle", held); code(err) != denied(claim.CodeHeld) {
@@ -211,6 +211,17 @@ func TestClusterEmptied(t *testing.T) {
 		if _, err := a.Mint(t.Context(), api.MintRequest{}, ""); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// Whoever adopts an etcd with which nothing is wrong is told so.
+func TestNothingToAdopt(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		a := w.member("north", etcd.URL())
+		if c, err := a.AdoptCluster(t.Context(), ""); err != nil || c.Adopted == nil || *c.Adopted {
+			t.Errorf("adopted: %+v, %v", c, err)
+		}
+		a.mustClaim("Sandman", w.add("Mend the roof", nil))
 	})
 }
 

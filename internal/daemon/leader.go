@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/arbiter"
-	"dibs/internal/claim"
+	"dibs/internal/broker"
 	"dibs/internal/mirror"
 	"dibs/internal/relay"
 	"dibs/internal/task"
@@ -107,12 +107,12 @@ func (d *Daemon) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
 	loops.Go(func() { d.member.holders.Run(work) })
 }
 
-// heldElsewhere returns the claim of another member on a task, if there is one.
-func (d *Daemon) heldElsewhere(id task.ID) (claim.Claim, bool) {
+// heldElsewhere is what other members have claimed; nil without a cluster.
+func (d *Daemon) heldElsewhere() broker.Elsewhere {
 	if d.member == nil {
-		return claim.Claim{}, false
+		return nil
 	}
-	return d.member.holders.On(id)
+	return d.member.holders
 }
 
 // leads reports whether it is for this daemon to do what is done once for the board.

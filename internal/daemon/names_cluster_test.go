@@ -99,7 +99,7 @@ func TestLimitInACluster(t *testing.T) {
 			if !errors.As(err, &p) || p.Code != api.Code(claim.CodeLimitReached) || len(p.Claims) != 2 {
 				t.Fatalf("a third task: %+v", err)
 			}
-			if elsewhere := p.Claims[1]; elsewhere.ID == p.Claims[0].ID || !strings.Contains(p.Detail, "at other members of the cluster: “"+elsewhere.Task.Title+"”") {
+			if elsewhere := p.Claims[1]; elsewhere.ID == p.Claims[0].ID || !strings.Contains(p.Detail, "at other members of the cluster: “"+elsewhere.Task.Title+"” (at "+elsewhere.Member+")") {
 				t.Errorf("it has %+v: %s", p.Claims, p.Detail)
 			}
 		}

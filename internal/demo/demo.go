@@ -127,7 +127,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer closed()
-	d.print.line("demo", "watch it in the browser: %s", link)
+	watch := "watch it in the browser while the demo runs: %s"
+	if o.Board || o.Keep {
+		watch = "watch it in the browser: %s"
+	}
+	d.print.line("demo", watch, link)
 	if err := d.play(ctx); err != nil {
 		return err
 	}
@@ -154,7 +158,7 @@ func (d *demo) bye(ctx context.Context) {
 		if len(d.machines) > 0 {
 			again = fmt.Sprintf(" --machines %d", len(d.machines))
 		}
-		fmt.Fprintf(w, "\nThe board in the browser was at %s, and closes with the demo.\nTo keep it open: dibs demo%s --board\n", d.link(), again)
+		fmt.Fprintf(w, "\nThe board in the browser has closed with the demo. To keep it open: dibs demo%s --board\n", again)
 		return
 	}
 	fmt.Fprintf(w, "\nThe board in the browser, until you press Ctrl-C: %s\n", d.link())

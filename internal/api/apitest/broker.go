@@ -120,6 +120,10 @@ func (b *Broker) Finish(ctx context.Context, r broker.Ref, f claim.Finish) (clai
 	return answer[claim.Claim](ctx, b, "Finish", r, f)
 }
 
+func (b *Broker) Holdings(ctx context.Context, agent string) (broker.Holdings, error) {
+	return answer[broker.Holdings](ctx, b, "Holdings", agent)
+}
+
 func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
 	return answer[[]claim.Claim](ctx, b, "Claims", agent)
 }

@@ -41,6 +41,7 @@ type Broker interface {
 
 	// Claims returns the claims held here: those of agent, or all if it is empty.
 	Claims(ctx context.Context, agent string) ([]claim.Claim, error)
+	Holdings(ctx context.Context, agent string) (broker.Holdings, error)
 
 	// Lookup returns a claim, also one that has ended.
 	Lookup(context.Context, broker.Ref) (claim.Claim, error)

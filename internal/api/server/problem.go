@@ -131,7 +131,7 @@ func (s *Server) lost(lost *claim.Lost) *api.Problem {
 
 func (s *Server) denied(d *claim.Denied) *api.Problem {
 	p := api.NewProblem(api.Code(d.Code), oneLine(d.Detail))
-	p.Holder = d.Holder
+	p.Holder, p.Member = d.Holder, d.Member
 	p.ExpiresAt = s.localTime(d.ExpiresAt)
 	p.RetryIn(d.RetryAfter)
 	if (d.Code == claim.CodeNotionUnavailable || d.Code == claim.CodeArbiterUnavailable) && d.RetryAfter == 0 {
