@@ -217,6 +217,7 @@ type Way struct {
 	cut    bool
 	mutes  []byte // see MuteAt
 	mute   bool
+	slow   time.Duration // see Slow
 	open   map[net.Conn]bool
 }
 
@@ -258,6 +259,13 @@ func (w *Way) MuteAt(text string) {
 	w.mutes = []byte(text)
 }
 
+// Slow has every answer take that much longer.
+func (w *Way) Slow(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = by
+}
+
 // Mend opens it again, for new connections.
 func (w *Way) Mend() {
 	w.Cut()
@@ -286,8 +294,9 @@ type answers struct {
 
 func (a answers) Write(p []byte) (int, error) {
 	a.mu.Lock()
-	mute := a.mute
+	mute, slow := a.mute, a.slow
 	a.mu.Unlock()
+	time.Sleep(slow)
 	if mute {
 		return len(p), nil
 	}
