@@ -241,6 +241,61 @@ func TestBudgetThatIsOverTooEarly(t *testing.T) {
 	})
 }
 
+// A member that begins soon after its etcd was adopted sends nothing before slots that may have
+// been somebody else's have rested, whatever its clock has done since.
+func TestBudgetAfterAdoption(t *testing.T) {
+	for name, tt := range map[string]struct{ ago, rests time.Duration }{
+		"long ago":               {time.Hour, 0},
+		"a while ago":            {35 * time.Second, 60 * time.Second},
+		"just now":               {0, 95 * time.Second},
+		"the clock was set back": {-time.Hour, 95 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := arbiter.NewBudget(arbiter.BudgetConfig{
+					Sender: idle{}, Rate: func() float64 { return 3 }, Pool: arbitersim.NewPool(arbiter.SlotTime),
+					Adopted: time.Now().Round(0).Add(-tt.ago),
+				})
+				began := time.Now()
+				for b.Share() == 0 {
+					if time.Since(began) > 2*time.Minute {
+						t.Fatal("it has no share at all")
+					}
+					if err := b.Round(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+				}
+				if rested := time.Since(began) - time.Second; rested != tt.rests {
+					t.Errorf("slots rest for %v, want %v", rested, tt.rests)
+				}
+			})
+		})
+	}
+}
+
+// When etcd was adopted is remembered by the next run, and it is not when it was joined.
+func TestAdoptionIsRemembered(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil || !a.etcd.Adopted().IsZero() {
+		t.Fatalf("joined, and adopted at %v: %v", a.etcd.Adopted(), err)
+	}
+	before := time.Now().Round(0)
+	if err := a.etcd.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	a = join(t, etcd.URL(), folder)
+	if at := a.etcd.Adopted(); at.Before(before) || at.After(time.Now()) {
+		t.Errorf("adopted at %v, after %v", at, before)
+	}
+}
+
 // A pool, in memory and in etcd: slots are had by one at a time, given back only as they are,
 // and gone with their run.
 func TestPool(t *testing.T) {

@@ -31,6 +31,8 @@ type identity struct {
 	Trace    int64 `json:"trace,omitempty"`
 	// TraceKept is when that was kept from ending, or a little earlier, by this machine's clock.
 	TraceKept time.Time `json:"trace_kept,omitzero"`
+	// Adopted is when etcd was adopted, by this machine's clock; zero if it never was.
+	Adopted time.Time `json:"adopted,omitzero"`
 }
 
 // recall reads what this member remembers, and gives it an id if it has none.
@@ -117,6 +119,14 @@ func (e *Etcd) Marker() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return readMarker(e.identity.Marker).ID
+}
+
+// Adopted is when etcd was adopted last, by this machine's clock, also by an earlier run; zero
+// if it never was.
+func (e *Etcd) Adopted() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.identity.Adopted
 }
 
 // marker is what is put into etcd once. The fences of rows are the revisions at which they
@@ -244,6 +254,9 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker,
 	id := e.identity
 	e.mu.Unlock()
 	id.Cluster, id.Marker, id.Revision, id.Trace, id.TraceKept = resp.Header.ClusterId, said, resp.Header.Revision, 0, time.Time{}
+	if meant {
+		id.Adopted = time.Now().Round(0)
+	}
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}

@@ -105,7 +105,8 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 // others have all; asking bounds how long that takes.
 func (d *Daemon) shareBudget(ctx, asking context.Context) {
 	b := arbiter.NewBudget(arbiter.BudgetConfig{
-		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate }, Log: d.log,
+		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate },
+		Adopted: d.member.Adopted(), Log: d.log,
 	})
 	d.member.budget = b
 	if err := b.Round(asking); err != nil {

@@ -72,3 +72,36 @@ func TestLeavingTheCluster(t *testing.T) {
 		}
 	})
 }
+
+// A daemon that is started again soon after etcd was adopted sends nothing yet: what it would
+// send with may have been another one's a moment ago.
+func TestStartedAgainAfterAdoption(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		o := w.memberOptions("north", etcd.URL())
+		a := w.start(o)
+		defer func() { a.stop() }()
+		share := func() (n int) {
+			eventually(t, "it is listed", func() bool {
+				c, err := a.Cluster(t.Context())
+				if err != nil || len(c.Members) != 1 {
+					return false
+				}
+				n = c.Members[0].Share
+				return true
+			})
+			return n
+		}
+		if share() == 0 {
+			t.Error("it has no share")
+		}
+		if _, err := a.AdoptCluster(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		w.notion.ResetRequests()
+		a = w.start(o)
+		if n, sent := share(), w.requests(); n != 0 || len(sent) > 0 {
+			t.Errorf("it may send %d a minute, and has sent %v", n, sent)
+		}
+	})
+}
