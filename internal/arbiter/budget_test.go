@@ -1,11 +1,13 @@
 package arbiter_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -293,6 +295,62 @@ func TestAdoptionIsRemembered(t *testing.T) {
 	a = join(t, etcd.URL(), folder)
 	if at := a.etcd.Adopted(); at.Before(before) || at.After(time.Now()) {
 		t.Errorf("adopted at %v, after %v", at, before)
+	}
+}
+
+// Who has to send something waits for a share, and is told in the end why there is none.
+func TestBudgetIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		adopted bool
+		given   time.Duration // after which another one gives slots back; 0 for never
+		want    string
+	}{
+		"given back": {given: 20 * time.Second},
+		"never":      {want: "all of its 60 slots are with other daemons (1)"},
+		"resting":    {adopted: true, want: "rest for 35s more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := arbitersim.NewPool(time.Hour)
+				other, err := pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all arbiter.Change
+				for n := range arbiter.Slots {
+					all.Take = append(all.Take, n)
+				}
+				if _, err := pool.Change(t.Context(), other, all); err != nil {
+					t.Fatal(err)
+				}
+				c := arbiter.BudgetConfig{Sender: idle{}, Rate: func() float64 { return 3 }, Pool: pool}
+				if tt.adopted {
+					c.Adopted = time.Now().Round(0)
+				}
+				if tt.given > 0 {
+					time.AfterFunc(tt.given, func() {
+						now, err := pool.Extend(t.Context(), other)
+						if err == nil {
+							_, err = pool.Change(t.Context(), other, arbiter.Change{Give: map[int]arbiter.Slot{7: now.Slots[7]}})
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				began, b := time.Now(), arbiter.NewBudget(c)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err = b.Wait(ctx)
+				took := time.Since(began)
+				switch {
+				case tt.want == "" && (err != nil || b.Share() != 3 || took > tt.given+2*time.Second):
+					t.Errorf("after %v it may send %d a minute, %v", took, b.Share(), err)
+				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || took != time.Minute):
+					t.Errorf("after %v: %v; want %s", took, err, tt.want)
+				}
+			})
+		})
 	}
 }
 

@@ -1,14 +1,18 @@
 package daemon_test
 
 import (
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 )
 
 // Members with other settings, or the same name, are told apart, in the status too.
@@ -102,6 +106,50 @@ func TestStartedAgainAfterAdoption(t *testing.T) {
 		a = w.start(o)
 		if n, sent := share(), w.requests(); n != 0 || len(sent) > 0 {
 			t.Errorf("it may send %d a minute, and has sent %v", n, sent)
+		}
+	})
+}
+
+// A daemon that joins while others have the whole budget has to ask Notion for the board, and
+// waits until it may.
+func TestJoiningWaitsForAShare(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), journal.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.Close() })
+		other, err := arbiter.Open(t.Context(), arbiter.Cluster{
+			Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: w.tasks, Name: "south",
+		}, j, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { other.Close() })
+		run, err := other.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all arbiter.Change
+		for n := range arbiter.Slots {
+			all.Take = append(all.Take, n)
+		}
+		if done, err := other.Change(t.Context(), run, all); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		standing, err := other.Extend(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := time.AfterFunc(time.Second, func() {
+			if done, err := other.Change(t.Context(), run, arbiter.Change{Give: map[int]arbiter.Slot{7: standing.Slots[7]}}); err != nil || !done {
+				t.Error(done, err)
+			}
+		})
+		defer given.Stop()
+		a := w.member("north", etcd.URL())
+		if _, err := a.claim("Sandman", w.add("Mend the roof", nil)); err != nil {
+			t.Error(err)
 		}
 	})
 }
