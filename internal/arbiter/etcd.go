@@ -39,6 +39,7 @@ type Etcd struct {
 
 	connecting sync.Mutex
 	client     *clientv3.Client // nil as long as there is none
+	watches    clientv3.Watcher // see changes; nil as long as there is none
 	checking   sync.Mutex       // one check of the identity at a time
 
 	mu       sync.Mutex
@@ -82,7 +83,7 @@ func (e *Etcd) Close() error {
 		return nil
 	}
 	err := e.client.Close()
-	e.client = nil
+	e.client, e.watches = nil, nil
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
