@@ -213,15 +213,18 @@ func ends(t task.Task, is inbox.Told) bool {
 }
 
 // endLeft has what was told of tasks that are not on the board any more be forgotten after a
-// while: they may come back.
+// while in etcd, and here at once: they may come back, which is found out when it is told of them.
 func (in *Inbox) endLeft(ctx context.Context, b Board) error {
 	t := &in.board
 	left := maps.Clone(t.tasks)
-	maps.DeleteFunc(left, func(_ task.ID, e entry) bool { return e.ends })
 	for each := range b.Tasks() {
 		delete(left, each.ID)
 	}
 	for id, e := range left {
+		if e.ends {
+			delete(t.tasks, id)
+			continue
+		}
 		body, err := json.Marshal(e.Told)
 		if err != nil {
 			return err
@@ -232,16 +235,14 @@ func (in *Inbox) endLeft(ctx context.Context, b Board) error {
 			if err != nil {
 				return err
 			}
-			resp, err := in.box.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", e.revision)},
+			_, err = in.box.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", e.revision)},
 				[]clientv3.Op{clientv3.OpPut(key, string(body), clientv3.WithLease(lease))}, nil)
-			if err == nil && resp.Succeeded {
-				t.tasks[id] = entry{e.Told, resp.Header.Revision, true}
-			}
-			return err // if it is another one by now, the next look at it finds that out
+			return err // if it is another one by now, somebody else has told, and sees to it
 		})
 		if err != nil {
 			return err
 		}
+		delete(t.tasks, id)
 	}
 	return nil
 }
