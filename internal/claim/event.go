@@ -82,8 +82,8 @@ type Event struct {
 	Expires time.Time `json:"expires_at,omitzero"`
 	// Leased is when the claim that was lost, swept or overridden was claimed or renewed last, to
 	// the minute, as its page showed it: where pages have no tokens, all daemons know it by that.
-	// It is zero where they have, and not stored.
-	Leased time.Time `json:"-"`
+	// It is zero where they have.
+	Leased time.Time `json:"leased_at,omitzero"`
 
 	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is
 	// how often it happened, if more than once.
