@@ -19,7 +19,7 @@ func (e *Etcd) await(ctx context.Context, key string, since int64, options ...cl
 	e.mu.Unlock()
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	changes := client.Watch(watching, key, append(options, clientv3.WithRev(since+1))...)
+	changes := e.changes(watching, client, key, append(options, clientv3.WithRev(since+1))...)
 	for {
 		select {
 		case <-settled: // revisions are another etcd's

@@ -80,6 +80,9 @@ type BudgetConfig struct {
 	Pool   Pool
 	// Rate is how many requests a second all members together may send.
 	Rate func() float64
+	// Adopted is when etcd was adopted, before this run of the member perhaps; zero if it never
+	// was. Slots rest after that.
+	Adopted time.Time
 	// Clocks, if set, reads the clocks of the machine in place of those of this process.
 	Clocks func() clock.Instant
 	Log    *slog.Logger
@@ -101,7 +104,7 @@ type Budget struct {
 	// What only that one uses:
 	run     string
 	kept    clock.Instant // when Extend was asked last with success, in this run
-	rested  clock.Instant // since when slots rest, after a run that ended too early
+	rested  clock.Instant // since when slots rest, after a run that ended too early, or an adoption
 	resting bool
 	giving  map[int]Slot // not used any more
 	had     Standing
@@ -121,6 +124,12 @@ func NewBudget(c BudgetConfig) *Budget {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Budget{BudgetConfig: c, turn: make(chan struct{}, 1)}
+	if !c.Adopted.IsZero() {
+		b.rested, b.resting = c.Clocks(), true
+		if c.Adopted.Before(b.rested.Wall) { // else the clock was set back since
+			b.rested.Wall = c.Adopted
+		}
+	}
 	b.nothing()
 	return b
 }

@@ -1,11 +1,13 @@
 package arbiter_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -239,6 +241,117 @@ func TestBudgetThatIsOverTooEarly(t *testing.T) {
 			t.Error("nothing was sent afterwards")
 		}
 	})
+}
+
+// A member that begins soon after its etcd was adopted sends nothing before slots that may have
+// been somebody else's have rested, whatever its clock has done since.
+func TestBudgetAfterAdoption(t *testing.T) {
+	for name, tt := range map[string]struct{ ago, rests time.Duration }{
+		"long ago":               {time.Hour, 0},
+		"a while ago":            {35 * time.Second, 60 * time.Second},
+		"just now":               {0, 95 * time.Second},
+		"the clock was set back": {-time.Hour, 95 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := arbiter.NewBudget(arbiter.BudgetConfig{
+					Sender: idle{}, Rate: func() float64 { return 3 }, Pool: arbitersim.NewPool(arbiter.SlotTime),
+					Adopted: time.Now().Round(0).Add(-tt.ago),
+				})
+				began := time.Now()
+				for b.Share() == 0 {
+					if time.Since(began) > 2*time.Minute {
+						t.Fatal("it has no share at all")
+					}
+					if err := b.Round(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+				}
+				if rested := time.Since(began) - time.Second; rested != tt.rests {
+					t.Errorf("slots rest for %v, want %v", rested, tt.rests)
+				}
+			})
+		})
+	}
+}
+
+// When etcd was adopted is remembered by the next run, and it is not when it was joined.
+func TestAdoptionIsRemembered(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	folder := t.TempDir()
+	a := join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil || !a.etcd.Adopted().IsZero() {
+		t.Fatalf("joined, and adopted at %v: %v", a.etcd.Adopted(), err)
+	}
+	before := time.Now().Round(0)
+	if err := a.etcd.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	a = join(t, etcd.URL(), folder)
+	if at := a.etcd.Adopted(); at.Before(before) || at.After(time.Now()) {
+		t.Errorf("adopted at %v, after %v", at, before)
+	}
+}
+
+// Who has to send something waits for a share, and is told in the end why there is none.
+func TestBudgetIsWaitedFor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		adopted bool
+		given   time.Duration // after which another one gives slots back; 0 for never
+		want    string
+	}{
+		"given back": {given: 20 * time.Second},
+		"never":      {want: "all of its 60 slots are with other daemons (1)"},
+		"resting":    {adopted: true, want: "rest for 35s more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := arbitersim.NewPool(time.Hour)
+				other, err := pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all arbiter.Change
+				for n := range arbiter.Slots {
+					all.Take = append(all.Take, n)
+				}
+				if _, err := pool.Change(t.Context(), other, all); err != nil {
+					t.Fatal(err)
+				}
+				c := arbiter.BudgetConfig{Sender: idle{}, Rate: func() float64 { return 3 }, Pool: pool}
+				if tt.adopted {
+					c.Adopted = time.Now().Round(0)
+				}
+				if tt.given > 0 {
+					time.AfterFunc(tt.given, func() {
+						now, err := pool.Extend(t.Context(), other)
+						if err == nil {
+							_, err = pool.Change(t.Context(), other, arbiter.Change{Give: map[int]arbiter.Slot{7: now.Slots[7]}})
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				began, b := time.Now(), arbiter.NewBudget(c)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err = b.Wait(ctx)
+				took := time.Since(began)
+				switch {
+				case tt.want == "" && (err != nil || b.Share() != 3 || took > tt.given+2*time.Second):
+					t.Errorf("after %v it may send %d a minute, %v", took, b.Share(), err)
+				case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || took != time.Minute):
+					t.Errorf("after %v: %v; want %s", took, err, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // A pool, in memory and in etcd: slots are had by one at a time, given back only as they are,

@@ -40,7 +40,8 @@
 //     etcd's own id, and no revision lower than one that was seen. What does not is refused
 //     until somebody adopts it, and the marker is changed, so that the others refuse it too.
 //     What a member wrote in the five seconds before it was killed it may have forgotten,
-//     unless that was a grant.
+//     unless that was a grant. A trace ends 90 days after its member was there last: one that
+//     comes back then, by its machine's clock, has nothing to go by but etcd's id and revision.
 //   - A write to a page that was sent in time arrives within claim.Policy.Request. What arrives
 //     later is a late claim, and package claim says what becomes of it.
 //

@@ -88,5 +88,5 @@ func (e *Etcd) Watch(ctx context.Context, prefix string, from int64) (clientv3.W
 	if err != nil {
 		return nil, err
 	}
-	return client.Watch(clientv3.WithRequireLeader(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(from)), nil
+	return e.changes(clientv3.WithRequireLeader(ctx), client, prefix, clientv3.WithPrefix(), clientv3.WithRev(from)), nil
 }

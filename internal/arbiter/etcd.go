@@ -17,7 +17,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/task"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -40,6 +39,7 @@ type Etcd struct {
 
 	connecting sync.Mutex
 	client     *clientv3.Client // nil as long as there is none
+	watches    clientv3.Watcher // see changes; nil as long as there is none
 	checking   sync.Mutex       // one check of the identity at a time
 
 	mu       sync.Mutex
@@ -48,7 +48,7 @@ type Etcd struct {
 	settled  chan struct{} // closed when that becomes another one
 	refuses  bool          // etcd answers, and refused what was to be written last, see written
 	revision int64
-	trace    int64            // the revision of what this member wrote last, see traceKey
+	trace    trace            // of what this member has written
 	keys     clientv3.LeaseID // see keyLease
 	keysMade time.Time
 	requests map[RequestName]Remembered // that this member works on
@@ -84,7 +84,7 @@ func (e *Etcd) Close() error {
 		return nil
 	}
 	err := e.client.Close()
-	e.client = nil
+	e.client, e.watches = nil, nil
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise 
 			return nil, err
 		}
 		e.mu.Lock()
-		marker, before, trace, checked = e.identity.Marker, e.revision, e.trace, e.checked
+		marker, before, trace, checked = e.identity.Marker, e.revision, e.trace.revision, e.checked
 		e.mu.Unlock()
 	}
 	traced, then := e.traced(trace, then)
@@ -160,7 +160,7 @@ func (e *Etcd) commit(ctx context.Context, when []clientv3.Cmp, then, otherwise 
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.identity.Marker == marker {
-			e.trace = max(e.trace, resp.Header.Revision)
+			e.trace.revision = max(e.trace.revision, resp.Header.Revision)
 		}
 	}
 	return resp, nil
@@ -414,26 +414,8 @@ func (e *Etcd) Probe(ctx context.Context) error {
 	if _, err := e.commit(ctx, never, write, nil); err != nil {
 		return err
 	}
+	if err := e.keepTrace(ctx); err != nil {
+		return err
+	}
 	return e.remember(ctx)
-}
-
-// believe takes note of what the header of an answer says of etcd's identity. before is the
-// latest revision that was known when its request was sent, and marker what etcd was then taken
-// to be: what answers it may have been adopted as another one since.
-func (e *Etcd) believe(ctx context.Context, marker string, h *etcdserverpb.ResponseHeader, before int64) error {
-	e.mu.Lock()
-	known := e.identity.Cluster
-	e.mu.Unlock()
-	switch {
-	case h.ClusterId != known:
-		return e.foreign(fmt.Sprintf("it is cluster %x, and %x is known", h.ClusterId, known))
-	case h.Revision < before:
-		return e.goneBack(ctx, marker, fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.identity.Marker == marker {
-		e.revision = max(e.revision, h.Revision)
-	}
-	return nil
 }

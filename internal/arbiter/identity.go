@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -27,6 +29,10 @@ type identity struct {
 	// of what this member wrote last, likewise.
 	Revision int64 `json:"revision,omitempty"`
 	Trace    int64 `json:"trace,omitempty"`
+	// TraceKept is when that was kept from ending, or a little earlier, by this machine's clock.
+	TraceKept time.Time `json:"trace_kept,omitzero"`
+	// Adopted is when etcd was adopted, by this machine's clock; zero if it never was.
+	Adopted time.Time `json:"adopted,omitzero"`
 }
 
 // recall reads what this member remembers, and gives it an id if it has none.
@@ -61,7 +67,7 @@ func (e *Etcd) recallFences(ctx context.Context) error {
 		}
 	}
 	e.identity.Revision = max(e.identity.Revision, e.identity.Trace)
-	e.revision, e.trace = e.identity.Revision, e.identity.Trace
+	e.revision, e.trace = e.identity.Revision, trace{revision: e.identity.Trace, kept: e.identity.TraceKept}
 	return nil
 }
 
@@ -81,10 +87,11 @@ const rememberEvery = 100
 func (e *Etcd) remember(ctx context.Context) error {
 	e.mu.Lock()
 	id := e.identity
-	id.Revision, id.Trace = e.revision, e.trace
+	id.Revision, id.Trace, id.TraceKept = e.revision, e.trace.revision, e.trace.kept
 	wrote, grown := id.Trace > e.identity.Trace, id.Revision-e.identity.Revision
+	kept := id.TraceKept.Sub(e.identity.TraceKept) >= traceKeptEvery
 	e.mu.Unlock()
-	if !wrote && grown < rememberEvery {
+	if !wrote && !kept && grown < rememberEvery {
 		return nil
 	}
 	if err := e.store(ctx, id); err != nil {
@@ -92,8 +99,11 @@ func (e *Etcd) remember(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.identity.Revision = max(e.identity.Revision, id.Revision)
-	e.identity.Trace = max(e.identity.Trace, id.Trace)
+	if e.identity.Marker == id.Marker {
+		e.identity.Revision = max(e.identity.Revision, id.Revision)
+		e.identity.Trace = max(e.identity.Trace, id.Trace)
+		e.identity.TraceKept = id.TraceKept
+	}
 	return nil
 }
 
@@ -109,6 +119,14 @@ func (e *Etcd) Marker() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return readMarker(e.identity.Marker).ID
+}
+
+// Adopted is when etcd was adopted last, by this machine's clock, also by an earlier run; zero
+// if it never was.
+func (e *Etcd) Adopted() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.identity.Adopted
 }
 
 // marker is what is put into etcd once. The fences of rows are the revisions at which they
@@ -177,6 +195,27 @@ func (e *Etcd) known(ctx context.Context) (*clientv3.Client, error) {
 	return client, e.begin(ctx, client)
 }
 
+// believe takes note of what the header of an answer says of etcd's identity. before is the
+// latest revision that was known when its request was sent, and marker what etcd was then taken
+// to be: what answers it may have been adopted as another one since.
+func (e *Etcd) believe(ctx context.Context, marker string, h *etcdserverpb.ResponseHeader, before int64) error {
+	e.mu.Lock()
+	known := e.identity.Cluster
+	e.mu.Unlock()
+	switch {
+	case h.ClusterId != known:
+		return e.foreign(fmt.Sprintf("it is cluster %x, and %x is known", h.ClusterId, known))
+	case h.Revision < before:
+		return e.goneBack(ctx, marker, fmt.Sprintf("it is at revision %d, and was at %d before", h.Revision, before))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.identity.Marker == marker {
+		e.revision = max(e.revision, h.Revision)
+	}
+	return nil
+}
+
 // settle makes etcd the one that this member belongs to, with the marker that is there, or
 // else that one. A marker from which fences would not go on to grow is replaced, and one that
 // is in doubt, if that is meant.
@@ -214,14 +253,17 @@ func (e *Etcd) settle(ctx context.Context, client *clientv3.Client, ours marker,
 	e.mu.Lock()
 	id := e.identity
 	e.mu.Unlock()
-	id.Cluster, id.Marker, id.Revision, id.Trace = resp.Header.ClusterId, said, resp.Header.Revision, 0
+	id.Cluster, id.Marker, id.Revision, id.Trace, id.TraceKept = resp.Header.ClusterId, said, resp.Header.Revision, 0, time.Time{}
+	if meant {
+		id.Adopted = time.Now().Round(0)
+	}
 	if err := e.store(ctx, id); err != nil {
 		return err
 	}
 	e.forgetNames() // leases are another etcd's, and so are revisions
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.identity, e.revision, e.trace, e.checked = id, id.Revision, 0, false
+	e.identity, e.revision, e.trace, e.checked = id, id.Revision, trace{}, false
 	e.keys, e.requests = 0, nil
 	close(e.settled)
 	e.settled = make(chan struct{})

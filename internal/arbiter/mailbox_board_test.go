@@ -163,6 +163,32 @@ func TestFinishIsToldOnce(t *testing.T) {
 	}
 }
 
+// A loss is told once where pages have no tokens, too, although the member that has lost the claim
+// and the one that took the task over both tell of it.
+func TestLossIsToldOnce(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	a, b := newPostbox(t, postboxConfig{endpoint: etcd.URL()}), newPostbox(t, postboxConfig{endpoint: etcd.URL()})
+	a.want(nil)
+	record := func(p *postbox, e claim.Event) {
+		t.Helper()
+		e.At = time.Now().UTC()
+		e.ID, e.Task, e.Remote = claim.NewEventID(e.At), taskOne, true
+		if err := p.journal.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		p.push()
+	}
+	for n := range 2 {
+		leased := time.Date(2026, 11, 20, 12, n, 0, 0, time.UTC)
+		record(b, claim.Event{Kind: claim.KindOverridden, Agent: "Sandman", Holder: "Oracle", Claim: "theirs", Leased: leased})
+		record(a, claim.Event{Kind: claim.KindLost, Agent: "Oracle", Holder: "Sandman", Claim: "ours", Detail: "lost", Leased: leased})
+		if _, ids, err := b.take(nil); err != nil || len(ids) != 1 {
+			t.Errorf("loss %d is told %d times, %v", n, len(ids), err)
+		}
+		a.want(nil)
+	}
+}
+
 // An offer is known at all members until it ends, and nobody hears of one that has.
 func TestOfferIsKnownEverywhere(t *testing.T) {
 	etcd := arbitertest.Start(t)

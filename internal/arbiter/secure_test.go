@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/journal"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // fileOf writes a file that holds some text.
@@ -157,5 +160,86 @@ func TestPasswordIsShownAgain(t *testing.T) {
 		if grant, err := e.Take(t.Context(), row, time.Minute, 0); err != nil || (grant.Fence != 0) == restarted {
 			t.Errorf("grant %+v, %v", grant, err)
 		}
+	}
+}
+
+// What etcd has handed out for a password ends while something is watched. Who watches something
+// else from then on is told of it, and so is who has watched before.
+func TestWatchesOutliveWhatEtcdHandsOut(t *testing.T) {
+	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 1)
+	open := func() *arbiter.Etcd {
+		t.Helper()
+		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.Close() })
+		e, err := arbiter.Open(t.Context(), arbiter.Cluster{
+			Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: fileOf(t, "secret"),
+		}, j, testLog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	e, other := open(), open()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	put := func(key string) {
+		t.Helper()
+		if _, err := other.Commit(ctx, nil, []clientv3.Op{clientv3.OpPut(other.Key(key, "1"), "put")}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := make(chan string, 100)
+	watch := func(key string) {
+		t.Helper()
+		resp, err := e.Commit(ctx, nil, []clientv3.Op{clientv3.OpGet(e.Key(key))}, nil) // as who watches does
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := e.Watch(ctx, e.Key(key)+"/", resp.Header.Revision+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for w := range changes {
+				if err := w.Err(); err != nil {
+					told <- key + ": " + err.Error()
+					return
+				}
+				for range w.Events {
+					told <- key
+				}
+			}
+			told <- key + " ended"
+		}()
+	}
+	want := func(keys ...string) {
+		t.Helper()
+		var got []string
+		for range keys {
+			select {
+			case s := <-told:
+				got = append(got, s)
+			case <-time.After(5 * time.Second):
+				got = append(got, "nothing")
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, keys) {
+			t.Errorf("told %q, want %q", got, keys)
+		}
+	}
+	watch("first")
+	put("first")
+	want("first")
+	for _, next := range []string{"second", "third"} {
+		idle := time.Now()
+		wait(t, "what was handed out has ended", func() bool { return time.Since(idle) > 3500*time.Millisecond })
+		watch(next)
+		put("first")
+		put(next)
+		want("first", next)
 	}
 }

@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/journal"
 	"dibs/internal/task"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // An etcd that was restored from a copy is noticed by what a member has written since,
@@ -151,6 +154,86 @@ func TestChangedPrefix(t *testing.T) {
 		}
 		if err := under(prefix, copied).Probe(t.Context()); !errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", prefix, err)
+		}
+	}
+}
+
+// What a member leaves behind in etcd ends in time, and not while it is there.
+func TestTraceEnds(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	client := etcd.Client("", "")
+	folder := t.TempDir()
+	lease := func() clientv3.LeaseID {
+		t.Helper()
+		r, err := client.Get(t.Context(), "/dibs/board/traces/", clientv3.WithPrefix())
+		if err != nil || len(r.Kvs) != 1 {
+			t.Fatalf("traces %v, %v", r.Kvs, err)
+		}
+		return clientv3.LeaseID(r.Kvs[0].Lease)
+	}
+	left := func(id clientv3.LeaseID) *clientv3.LeaseTimeToLiveResponse {
+		t.Helper()
+		r, err := client.TimeToLive(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a := join(t, etcd.URL(), folder)
+	if r := a.reserve(t, attempt(agentA, taskOne), 0); r != nil {
+		t.Fatal(r)
+	}
+	first := lease()
+	if r := left(first); first == 0 || time.Duration(r.GrantedTTL)*time.Second < 30*24*time.Hour {
+		t.Fatalf("the trace lasts for %d seconds", r.GrantedTTL)
+	}
+	wait(t, "time has passed", func() bool { r := left(first); return r.TTL < r.GrantedTTL-1 })
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := left(first); r.TTL < r.GrantedTTL-1 || lease() != first {
+		t.Errorf("%d seconds are left of %d", r.TTL, r.GrantedTTL)
+	}
+	a.close()
+	a = join(t, etcd.URL(), folder)
+	if err := a.Upkeep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := left(first); lease() == first || r.TTL > 0 {
+		t.Errorf("%d seconds are left of what an earlier run had", r.TTL)
+	}
+}
+
+// A member that was away for so long that nothing is there of it begins anew. One that was not
+// has nothing there because etcd has gone back.
+func TestMemberThatWasLongAway(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	for _, long := range []bool{true, false} {
+		folder := t.TempDir()
+		a := join(t, etcd.URL(), folder)
+		if r := a.reserve(t, attempt(agentA, task.ID(fmt.Sprint("task ", long))), 0); r != nil {
+			t.Fatal(r)
+		}
+		if err := a.Upkeep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := a.journal.Meta(t.Context(), "arbiter"); err != nil {
+			t.Fatal(err)
+		} else if long {
+			year := fmt.Sprintf(`"trace_kept":"%d-`, time.Now().Year())
+			if err := a.journal.SetMeta(t.Context(), "arbiter", strings.Replace(said, year, `"trace_kept":"2020-`, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.close()
+		etcd.Expire("/traces/")
+		a = join(t, etcd.URL(), folder)
+		err := a.Upkeep(t.Context())
+		if long && err != nil || !long && (!errors.Is(err, arbiter.ErrForeign) || !strings.Contains(err.Error(), "nothing is there of what this member wrote")) {
+			t.Errorf("long away: %v: %v", long, err)
+		}
+		if r, err := a.Reserve(t.Context(), attempt(agentA, taskOne), time.Now(), 0); long && (r != nil || err != nil) {
+			t.Errorf("a claim afterwards: %v, %v", r, err)
 		}
 	}
 }

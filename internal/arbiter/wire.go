@@ -82,7 +82,7 @@ func (e *Etcd) watch(ctx context.Context, after int64, key string, options []cli
 	e.mu.Unlock()
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
-	for resp := range client.Watch(ctx, key, append(options, clientv3.WithRev(from))...) {
+	for resp := range e.changes(ctx, client, key, append(options, clientv3.WithRev(from))...) {
 		switch err := resp.Err(); {
 		case ctx.Err() != nil:
 			return nil

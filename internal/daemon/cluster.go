@@ -22,6 +22,9 @@ import (
 const (
 	// joinWait is how long Start waits for etcd.
 	joinWait = 5 * time.Second
+	// shareWait is how long the first Start waits for a share of the budget: others give slots
+	// back once all that they sent with them is older than a minute.
+	shareWait = 75 * time.Second
 	// askLeave is how long etcd is waited for to take back this daemon's share.
 	askLeave = 2 * time.Second
 	// troubleEvery is how often etcd is asked whether it can be used again, and tendEvery what
@@ -71,8 +74,10 @@ type member struct {
 }
 
 // joinCluster makes this daemon a member of the cluster, if one is configured. Etcd has to be
-// there the first time: a member that knows none would believe any. Later it need not be.
-func (d *Daemon) joinCluster(ctx context.Context) error {
+// there the first time: a member that knows none would believe any. Later it need not be. If
+// Notion has to be asked before anything else, as when the board is not known yet, it returns
+// once this daemon may do that.
+func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
 	c := d.config.Cluster
 	if !c.Set() {
 		return nil
@@ -97,6 +102,15 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 		d.log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", err)
 	}
 	d.shareBudget(ctx, asking)
+	if !mustAsk || d.member.budget.Share() > 0 {
+		return nil
+	}
+	d.log.Info("waiting for a share of the cluster's requests to Notion")
+	waiting, stop := context.WithTimeout(ctx, shareWait)
+	defer stop()
+	if err := d.member.budget.Wait(waiting); err != nil {
+		return fmt.Errorf("no share of the cluster's requests to Notion was to be had within %v: %w; start this daemon again later, or stop another one", shareWait, err)
+	}
 	return nil
 }
 
@@ -105,7 +119,8 @@ func (d *Daemon) joinCluster(ctx context.Context) error {
 // others have all; asking bounds how long that takes.
 func (d *Daemon) shareBudget(ctx, asking context.Context) {
 	b := arbiter.NewBudget(arbiter.BudgetConfig{
-		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate }, Log: d.log,
+		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate },
+		Adopted: d.member.Adopted(), Log: d.log,
 	})
 	d.member.budget = b
 	if err := b.Round(asking); err != nil {

@@ -1,14 +1,18 @@
 package daemon_test
 
 import (
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
+	"dibs/internal/arbiter"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 )
 
 // Members with other settings, or the same name, are told apart, in the status too.
@@ -69,6 +73,83 @@ func TestLeavingTheCluster(t *testing.T) {
 		next := a.mustClaim("Oracle", other)
 		if took := time.Since(began); took < 600*time.Millisecond || next.Fence != 0 {
 			t.Errorf("a claim took %v, and has fence %d", took, next.Fence)
+		}
+	})
+}
+
+// A daemon that is started again soon after etcd was adopted sends nothing yet: what it would
+// send with may have been another one's a moment ago.
+func TestStartedAgainAfterAdoption(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		o := w.memberOptions("north", etcd.URL())
+		a := w.start(o)
+		defer func() { a.stop() }()
+		share := func() (n int) {
+			eventually(t, "it is listed", func() bool {
+				c, err := a.Cluster(t.Context())
+				if err != nil || len(c.Members) != 1 {
+					return false
+				}
+				n = c.Members[0].Share
+				return true
+			})
+			return n
+		}
+		if share() == 0 {
+			t.Error("it has no share")
+		}
+		if _, err := a.AdoptCluster(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		w.notion.ResetRequests()
+		a = w.start(o)
+		if n, sent := share(), w.requests(); n != 0 || len(sent) > 0 {
+			t.Errorf("it may send %d a minute, and has sent %v", n, sent)
+		}
+	})
+}
+
+// A daemon that joins while others have the whole budget has to ask Notion for the board, and
+// waits until it may.
+func TestJoiningWaitsForAShare(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), journal.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.Close() })
+		other, err := arbiter.Open(t.Context(), arbiter.Cluster{
+			Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: w.tasks, Name: "south",
+		}, j, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { other.Close() })
+		run, err := other.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all arbiter.Change
+		for n := range arbiter.Slots {
+			all.Take = append(all.Take, n)
+		}
+		if done, err := other.Change(t.Context(), run, all); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		standing, err := other.Extend(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := time.AfterFunc(time.Second, func() {
+			if done, err := other.Change(t.Context(), run, arbiter.Change{Give: map[int]arbiter.Slot{7: standing.Slots[7]}}); err != nil || !done {
+				t.Error(done, err)
+			}
+		})
+		defer given.Stop()
+		a := w.member("north", etcd.URL())
+		if _, err := a.claim("Sandman", w.add("Mend the roof", nil)); err != nil {
+			t.Error(err)
 		}
 	})
 }

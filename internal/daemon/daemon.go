@@ -168,11 +168,11 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 		return nil, nil, err
 	}
 	workspace.Choose(d.notion, c.Databases)
-	if err := d.joinCluster(ctx); err != nil {
-		return nil, nil, err
-	}
 	known, err := mirror.Schema(ctx, d.journal)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.joinCluster(ctx, known == ""); err != nil {
 		return nil, nil, err
 	}
 	asking := notion.Impatient(ctx)

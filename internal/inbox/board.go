@@ -39,6 +39,9 @@ func Board(was *Told, t task.Task, offered string, at time.Time) (is *Told, news
 		return was, nil // a copy of the board that is behind
 	}
 	now := Told{Edited: t.Edited, Assignee: claim.Assignee(t), Completed: t.Status == task.Completed, Done: before.Done}
+	if task.ValidateAgent(now.Assignee) != nil {
+		now.Assignee = "" // of nobody who could be told, and of any length
+	}
 	if t.Trashed {
 		now.Completed = before.Completed
 	}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"fmt"
 	"time"
 
 	"dibs/internal/claim"
@@ -40,8 +41,8 @@ func Of(n News) []Trigger {
 			if e.Kind == feed.Overridden {
 				t.Text = "its lease ran out, and the task was taken over"
 			}
-			if n.Shared && e.Claim != "" { // the daemons of who had it and of who took it both tell
-				t.Key = "lost " + string(e.Claim)
+			if n.Shared { // the daemons of who had it and of who took it both tell
+				t.Key = lostKey(e)
 			}
 			out = append(out, t)
 		case feed.Completed:
@@ -105,6 +106,17 @@ func Finished(e claim.Event, known *feed.State) (Trigger, bool) {
 		t.Task.Status = task.Completed
 	}
 	return t, true
+}
+
+// lostKey tells which claim was lost; it is empty if that is not known.
+func lostKey(e feed.Event) string {
+	switch {
+	case !e.Leased.IsZero(): // nobody else knows its id
+		return fmt.Sprintf("lost %s %s %s", e.Task, e.Agent, e.Leased.Format(time.RFC3339))
+	case e.Claim != "":
+		return "lost " + string(e.Claim)
+	}
+	return ""
 }
 
 // finishedKey tells that a claim completed its task: its daemon knows, and the page says it.

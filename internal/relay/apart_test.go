@@ -180,3 +180,28 @@ func TestGoneIsPassedOn(t *testing.T) {
 		}
 	})
 }
+
+// A task that leaves the board and comes back as it was, since it was shared no longer and is
+// again, comes back everywhere: what was published of it once is not taken to be known.
+func TestBackAsItWas(t *testing.T) {
+	run(t, 2, func(t *testing.T, w *world) {
+		m := w.follower()
+		was := w.board.edit(task.Task{ID: id(1), Title: "task 1", Status: task.Blocked})
+		time.Sleep(10 * time.Minute) // until that was told often enough
+		for _, shared := range []bool{false, true} {
+			now := was
+			now.Trashed = !shared
+			w.board.mu.Lock()
+			w.board.history[now.ID] = append(w.board.history[now.ID], version{time.Now(), now})
+			w.board.mu.Unlock()
+			if _, err := w.leader().SyncAll(t.Context()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			if _, there := m.Task(was.ID); there != shared {
+				t.Errorf("shared: %v; there: %v", shared, there)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}

@@ -143,6 +143,7 @@ func (r *Relay) publish(ctx context.Context, p publication) error {
 	if p.Full, p.Absent = r.owed.full, r.owed.absent; p.Full {
 		p.All = prints(r.Mirror.Tasks())
 	}
+	r.forget()
 	left := r.left(p.At)
 	p.Gone = slices.Concat(r.owed.gone, left)
 	p.Removed = slices.Concat(r.owed.removed, left)
@@ -194,6 +195,14 @@ func (r *Relay) publish(ctx context.Context, p publication) error {
 	}
 	r.first, r.at, r.owed = false, p.At, owed{tasks: make(map[task.ID]bool)}
 	return nil
+}
+
+// forget forgets what was published of tasks that have left the board: they are published anew if
+// they come back.
+func (r *Relay) forget() {
+	gone := func(id task.ID) bool { _, there := r.Mirror.Task(id); return !there }
+	maps.DeleteFunc(r.told, func(id task.ID, _ mark) bool { return gone(id) })
+	maps.DeleteFunc(r.recent, func(id task.ID, _ bool) bool { return gone(id) })
 }
 
 // left returns the tasks of which it is to be said again, at that time, that they are gone.

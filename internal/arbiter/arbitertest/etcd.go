@@ -217,6 +217,9 @@ type Way struct {
 	cut    bool
 	mutes  []byte // see MuteAt
 	mute   bool
+	slow   time.Duration // see Slow
+	looks  []byte        // see Sees
+	seen   chan struct{}
 	open   map[net.Conn]bool
 }
 
@@ -258,6 +261,21 @@ func (w *Way) MuteAt(text string) {
 	w.mutes = []byte(text)
 }
 
+// Sees returns what is closed once a request that has that text in it gets through.
+func (w *Way) Sees(text string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks, w.seen = []byte(text), make(chan struct{})
+	return w.seen
+}
+
+// Slow has every answer take that much longer.
+func (w *Way) Slow(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = by
+}
+
 // Mend opens it again, for new connections.
 func (w *Way) Mend() {
 	w.Cut()
@@ -275,6 +293,10 @@ type asks struct {
 func (a asks) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	a.mute = a.mute || a.mutes != nil && bytes.Contains(p, a.mutes)
+	if a.looks != nil && bytes.Contains(p, a.looks) {
+		close(a.seen)
+		a.looks = nil
+	}
 	a.mu.Unlock()
 	return a.Conn.Write(p)
 }
@@ -286,8 +308,9 @@ type answers struct {
 
 func (a answers) Write(p []byte) (int, error) {
 	a.mu.Lock()
-	mute := a.mute
+	mute, slow := a.mute, a.slow
 	a.mu.Unlock()
+	time.Sleep(slow)
 	if mute {
 		return len(p), nil
 	}

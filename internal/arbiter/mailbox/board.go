@@ -213,15 +213,18 @@ func ends(t task.Task, is inbox.Told) bool {
 }
 
 // endLeft has what was told of tasks that are not on the board any more be forgotten after a
-// while: they may come back.
+// while in etcd, and here at once: they may come back, which is found out when it is told of them.
 func (in *Inbox) endLeft(ctx context.Context, b Board) error {
 	t := &in.board
 	left := maps.Clone(t.tasks)
-	maps.DeleteFunc(left, func(_ task.ID, e entry) bool { return e.ends })
 	for each := range b.Tasks() {
 		delete(left, each.ID)
 	}
 	for id, e := range left {
+		if e.ends {
+			delete(t.tasks, id)
+			continue
+		}
 		body, err := json.Marshal(e.Told)
 		if err != nil {
 			return err
@@ -232,16 +235,14 @@ func (in *Inbox) endLeft(ctx context.Context, b Board) error {
 			if err != nil {
 				return err
 			}
-			resp, err := in.box.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", e.revision)},
+			_, err = in.box.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", e.revision)},
 				[]clientv3.Op{clientv3.OpPut(key, string(body), clientv3.WithLease(lease))}, nil)
-			if err == nil && resp.Succeeded {
-				t.tasks[id] = entry{e.Told, resp.Header.Revision, true}
-			}
-			return err // if it is another one by now, the next look at it finds that out
+			return err // if it is another one by now, somebody else has told, and sees to it
 		})
 		if err != nil {
 			return err
 		}
+		delete(t.tasks, id)
 	}
 	return nil
 }
@@ -262,76 +263,4 @@ func (in *Inbox) addressed(ctx context.Context, news []inbox.Trigger) (all []inb
 		}
 	}
 	return all, nil
-}
-
-// tellReady stores whether there are tasks to claim, and tells all who poll if there are some
-// again.
-func (in *Inbox) tellReady(ctx context.Context, ready, tell bool, now time.Time) error {
-	t := &in.board
-	body, err := json.Marshal(state{Ready: ready})
-	if err != nil {
-		return err
-	}
-	key := in.box.key("now", "board")
-	return in.ask(ctx, func(ctx context.Context) error {
-		when := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", t.state.revision)}
-		if ready && tell {
-			pollers, err := in.box.rows(ctx, true, "pollers")
-			if err != nil {
-				return err
-			}
-			for _, agent := range in.box.names(pollers, 1) {
-				done, err := in.box.available(ctx, when, inbox.Available(agent, now))
-				if err != nil {
-					return err
-				}
-				if !done {
-					return errStale
-				}
-			}
-		}
-		resp, err := in.box.commit(ctx, when, []clientv3.Op{clientv3.OpPut(key, string(body))}, nil)
-		if err != nil {
-			return err
-		}
-		if !resp.Succeeded {
-			return errStale
-		}
-		t.state = state{ready, resp.Header.Revision}
-		return nil
-	})
-}
-
-// available tells an agent that there are tasks, unless a trigger waits that does: who polls
-// where the board is ahead gets that only once it is told here that there are some. done is
-// false if one of the conditions does not hold.
-func (b *box) available(ctx context.Context, when []clientv3.Cmp, t inbox.Trigger) (done bool, err error) {
-	lease, err := b.kept(ctx)
-	if err != nil {
-		return false, err
-	}
-	t.ID = inbox.NewID(t.At)
-	key := b.key("available", t.Agent)
-	resp, err := b.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
-	if err != nil {
-		return false, err
-	}
-	op, _, err := b.putting(t, lease)
-	if err != nil {
-		return false, err
-	}
-	tells := []clientv3.Op{op, clientv3.OpPut(key, t.ID, clientv3.WithLease(lease))}
-	var seen int64
-	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
-		seen = kv.ModRevision
-		last := string(kv.Value)
-		waits := []clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(b.liveKey(t.Agent, t.Type, last)), ">", 0),
-			clientv3.Compare(clientv3.CreateRevision(b.key("now", "taken", t.Agent, last)), "=", 0),
-		}
-		tells = []clientv3.Op{clientv3.OpTxn(waits, nil, tells)}
-	}
-	same := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", seen)}
-	resp, err = b.commit(ctx, when, []clientv3.Op{clientv3.OpTxn(same, tells, nil)}, nil)
-	return err == nil && resp.Succeeded, err
 }

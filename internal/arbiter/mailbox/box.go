@@ -107,22 +107,10 @@ func (b *box) part(key []byte, n int) string {
 	return parts[n]
 }
 
-// record is a trigger as it is stored.
-type record struct {
-	inbox.Trigger
-	Key string `json:"key,omitempty"`
-}
-
-// maxText is the longest text that is stored, in bytes: etcd takes no more than 1.5 MB at once.
-const maxText = 256 << 10
-
 // putting is what puts a trigger, unless it is there, was there, or told of something of which
 // the agent was told.
 func (b *box) putting(t inbox.Trigger, lease clientv3.LeaseID) (op clientv3.Op, size int, err error) {
-	if len(t.Text) > maxText {
-		t.Text = strings.ToValidUTF8(t.Text[:maxText], "") + "…"
-	}
-	body, err := json.Marshal(record{t, t.Key})
+	body, err := encode(t)
 	if err != nil {
 		return op, 0, err
 	}

@@ -67,6 +67,20 @@ func (in *Inbox) tidy(ctx context.Context) error {
 			delete(in.listens, agent)
 		}
 	}
+	for agent, at := range in.polled {
+		if time.Since(at) > registerEvery {
+			delete(in.polled, agent)
+		}
+	}
+	for agent, w := range in.waits {
+		if time.Since(w.at) >= waitsFor {
+			delete(in.waits, agent)
+		}
+	}
+	for _, at := range in.changed { // a look from before that says no more than one from before any of it
+		in.anything = max(in.anything, at)
+	}
+	clear(in.changed)
 	var failed []string
 	for agent := range in.failed {
 		failed = append(failed, agent)
