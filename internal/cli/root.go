@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
@@ -154,15 +155,24 @@ func (a *app) root() *cobra.Command {
 // daemon returns a client of the daemon. It needs nothing of the configuration
 // but the path of the socket, and whose it is.
 func (a *app) daemon() (*client.Client, error) {
-	if a.socket != "" {
-		return client.Of(a.socket, os.Getenv("DIBS_SOCKET_USER")), nil
+	socket, user := a.socket, os.Getenv("DIBS_SOCKET_USER")
+	if socket == "" {
+		c, err := config.Load(config.Options{File: a.config})
+		if err != nil {
+			return nil, err
+		}
+		socket, user = c.Socket, c.SocketUser
 	}
-	c, err := config.Load(config.Options{File: a.config})
-	if err != nil {
-		return nil, err
-	}
-	return client.Of(c.Socket, c.SocketUser), nil
+	daemon := client.Of(socket, user)
+	daemon.OnSilence(silence, func() {
+		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", socket)
+	})
+	return daemon, nil
 }
+
+// silence is for how long a daemon may be at work on an answer before it is asked whether it is
+// there at all.
+const silence = 10 * time.Second
 
 // usageError is a command line that cannot be used.
 type usageError struct{ err error }

@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
@@ -29,6 +31,10 @@ const maxAnswer = 64 << 20
 type Client struct {
 	name string
 	http http.Client
+
+	patience time.Duration // see OnSilence
+	silent   func()
+	once     sync.Once
 }
 
 // New returns a client of the daemon that serves on that socket. It believes nobody
@@ -126,8 +132,8 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	return c.read(resp, data, out)
 }
 
-// send sends a request. The body of its answer is the caller's to close.
-func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+// exchange is send, whether or not anybody is to be told of silence.
+func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
 		data, err := json.Marshal(r.body)

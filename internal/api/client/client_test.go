@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -215,6 +217,49 @@ func TestProblem(t *testing.T) {
 			t.Errorf("Claim = %#v, want the denial", err)
 		}
 	})
+}
+
+// TestSilence tells who waits for a daemon that stands still, and nobody who waits for one that
+// has something to wait for.
+func TestSilence(t *testing.T) {
+	for _, still := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := make(chan string, 100)
+			c := client.Over("/s", func(context.Context) (net.Conn, error) {
+				mine, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					r, err := http.ReadRequest(bufio.NewReader(theirs))
+					if err != nil {
+						return
+					}
+					asked <- r.URL.Path
+					if r.URL.Path == "/v1/status" && !still {
+						io.WriteString(theirs, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+						return
+					}
+					io.Copy(io.Discard, theirs) // until the client goes away
+				}()
+				return mine, nil
+			})
+			began, told := time.Now(), []time.Duration(nil)
+			c.OnSilence(10*time.Second, func() { told = append(told, time.Since(began)) })
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				if _, err := c.Sweep(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				cancel()
+				synctest.Wait()
+			}
+			if want := []time.Duration{12 * time.Second}; still && !slices.Equal(told, want) || !still && told != nil {
+				t.Errorf("stands still: %v: told after %v", still, told)
+			}
+			if n, want := len(asked), map[bool]int{true: 4, false: 6}[still]; n != want {
+				t.Errorf("stands still: %v: %d requests, want %d", still, n, want)
+			}
+		})
+	}
 }
 
 // TestUnreachable has no daemon at the other end.
