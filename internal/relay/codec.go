@@ -33,9 +33,11 @@ type publication struct {
 	// not only what is different from what was published before.
 	First bool      `json:"first,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// More says that the rest of the sync comes next, whose lists continue these. Should it never
-	// come, then whoever has not read the board since At asks when the next term begins.
+	// More says that the rest of the sync comes next, whose lists continue these, and Rest that
+	// this continues what came before. Should the rest never come, then whoever has not read the
+	// board since At asks when the next term begins.
 	More bool `json:"more,omitempty"`
+	Rest bool `json:"rest,omitempty"`
 	// Failed says that the sync failed, and why; nothing else counts then.
 	Failed string `json:"failed,omitempty"`
 
@@ -53,7 +55,7 @@ type publication struct {
 // halves are p in two parts; false if it is too small for that.
 func (p publication) halves() (first, rest publication, ok bool) {
 	first, rest = p, p
-	first.More = true
+	first.More, rest.Rest = true, true
 	first.Tasks, rest.Tasks = cut(p.Tasks, 1)
 	first.Claimed, rest.Claimed = cut(p.Claimed, 1)
 	first.Removed, rest.Removed = cut(p.Removed, 1)

@@ -116,7 +116,7 @@ func (r *Relay) applyAll(ctx context.Context) {
 // applier applies what was received, in order.
 type applier struct {
 	*Relay
-	parts   publication // of a sync of which there is more to come
+	parts   publication // of a sync of which there is more to come; else the zero value
 	checked publication // for whose schema this daemon's was read last, and
 	when    time.Time
 }
@@ -125,6 +125,7 @@ func (a *applier) apply(ctx context.Context, i item) error {
 	p := i.publication
 	switch {
 	case i.lost:
+		a.parts = publication{}
 		return a.catchUp(ctx)
 	case p.Format != format || p.Settings != a.Settings():
 		a.setApart(p)
@@ -139,7 +140,14 @@ func (a *applier) apply(ctx context.Context, i item) error {
 		a.Mirror.Fail(fmt.Errorf("the daemon that reads for the cluster says: %s", p.Failed))
 		return nil
 	}
-	if a.parts.More && p.Run == a.parts.Run && p.At.Equal(a.parts.At) {
+	if p.Rest {
+		if !a.parts.More || p.Run != a.parts.Run || !p.At.Equal(a.parts.At) {
+			a.parts = publication{}
+			if p.More {
+				return nil
+			}
+			return a.catchUp(ctx) // its beginning was not received
+		}
 		p = p.after(a.parts)
 	}
 	if p.More {

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,41 @@ func TestLargeBoard(t *testing.T) {
 		}
 		if asked := w.board.requests(); asked["query"] != asked["m0 query"] || asked["list"]+asked["page"] > 0 {
 			t.Errorf("asked %v", asked)
+		}
+	})
+}
+
+// Who has missed the beginning of what is passed on in parts does not take the rest for all.
+func TestBeginningIsMissed(t *testing.T) {
+	large(t, func(t *testing.T, w *world) {
+		m := w.members[1]
+		time.Sleep(10 * time.Minute)
+		passed := func() int { n, _ := w.room.Passed(); return n }
+		for before := passed(); passed() == before; { // until just after a sync
+			time.Sleep(time.Second)
+		}
+		w.leader().way.Slow(time.Second)
+		var read sync.WaitGroup
+		read.Go(func() {
+			if _, err := w.leader().Sync(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(1500 * time.Millisecond) // the first part has come
+		m.way.Cut(true)
+		time.Sleep(time.Second) // and so has the second one, for the others
+		w.room.Forget()
+		m.way.Cut(false)
+		read.Wait()
+		if passed() == 0 {
+			t.Fatal("all was passed on before")
+		}
+		time.Sleep(10 * time.Minute)
+		if wrong := w.wrong(); len(wrong) > 0 {
+			t.Errorf("%d are wrong: %s", len(wrong), wrong[0])
+		}
+		if asked := w.board.requests(); asked[m.name+" query"] == 0 {
+			t.Errorf("who has missed something has not asked: %v", asked)
 		}
 	})
 }

@@ -63,6 +63,7 @@ type Way struct {
 	away   chan struct{} // closed while the way is cut
 	cut    bool
 	left   int // publications, before the way is cut; 0 for any number
+	takes  time.Duration
 }
 
 var (
@@ -93,6 +94,13 @@ func (w *Way) CutAfter(publications int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left = publications
+}
+
+// Slow has each publication take so long to go over the way.
+func (w *Way) Slow(takes time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.takes = takes
 }
 
 // passed notes a publication that went over the way.
@@ -179,6 +187,10 @@ func (w *Way) LeaveSeat(_ context.Context, t arbiter.Term) error {
 
 // Publish implements arbiter.Wire.
 func (w *Way) Publish(_ context.Context, term int64, data []byte) (bool, error) {
+	w.mu.Lock()
+	takes := w.takes
+	w.mu.Unlock()
+	time.Sleep(takes)
 	r := w.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
