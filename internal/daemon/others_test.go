@@ -187,7 +187,7 @@ func TestOutsideOfTheCluster(t *testing.T) {
 						t.Errorf("named so: %q", said)
 					}
 				}
-				if n := w.meshQueries(); outside && n > 3 || !outside && n > 0 {
+				if n := w.meshQueries(); outside && n > 4 || !outside && n > 0 {
 					t.Errorf("the mesh log was asked %d times", n)
 				}
 			})
