@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"internal/mirror":          {"internal/claim", "internal/task"},
 	"internal/creation":        {"internal/claim", "internal/keylock", "internal/task"},
 	"internal/worklog":         {"internal/claim", "internal/task"},
+	"internal/others":          {"internal/claim", "internal/task", "internal/worklog"},
 	"internal/metrics":         {"internal/api", "internal/claim"},
 	"internal/ready":           {"internal/agenda", "internal/task"},
 	"internal/names":           {},
@@ -72,7 +73,7 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/arbiter/mailbox", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/ownfile", "internal/relay", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/others", "internal/ownfile", "internal/relay", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {

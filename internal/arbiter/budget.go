@@ -213,6 +213,19 @@ func (b *Budget) end(foreign bool) {
 	b.run, b.giving, b.told = "", nil, 0
 }
 
+// Rest has nothing sent for as long as slots rest. It is for when another etcd was adopted, where
+// others may have slots that this member used a moment ago; the error is that of ctx.
+func (b *Budget) Rest(ctx context.Context) error {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b.end(true)
+	return nil
+}
+
 // round is one look. Who has nothing, and came too late for what it wanted to take, is behind.
 func (b *Budget) round(ctx context.Context) (behind bool, err error) {
 	if b.run == "" {

@@ -276,6 +276,32 @@ func TestBudgetAfterAdoption(t *testing.T) {
 	}
 }
 
+// A member that adopts another etcd while it works sends nothing from then on, before slots that
+// may have been somebody else's have rested.
+func TestBudgetRestsFromTheAdoptionOn(t *testing.T) {
+	inBudgetWorld(t, 1, arbitersim.Faults{}, func(w *budgetWorld, _ *rand.Rand) {
+		a := w.begin()
+		a.load.Store(workers)
+		time.Sleep(2 * time.Minute)
+		if err := a.budget.Rest(w.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := a.budget.Share(); n != 0 {
+			t.Errorf("it may send %d a minute", n)
+		}
+		time.Sleep(8 * time.Second) // until what was permitted has arrived
+		from := time.Now()
+		time.Sleep(86 * time.Second)
+		if n := a.since(from); n > 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+		time.Sleep(time.Minute)
+		if n := a.since(time.Now().Add(-30 * time.Second)); n == 0 {
+			t.Error("nothing was sent afterwards")
+		}
+	})
+}
+
 // When etcd was adopted is remembered by the next run, and it is not when it was joined.
 func TestAdoptionIsRemembered(t *testing.T) {
 	etcd := arbitertest.Start(t)

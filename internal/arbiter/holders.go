@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,7 @@ type Holders struct {
 	mu   sync.Mutex
 	rows map[task.ID]claim.Claim
 	left map[task.ID]claim.Claim // ended, and what became of their tasks was not read yet
+	knew map[claim.ID]bool       // all that were made within knewFor, as far as they were told here
 }
 
 const (
@@ -66,11 +68,13 @@ const (
 	leftFor = 45 * time.Second
 	// holdersFor is after how long it is looked whether etcd is still there, and the same.
 	holdersFor = time.Minute
+	// knewFor is for how long claims are remembered after they were made.
+	knewFor = 24 * time.Hour
 )
 
 // NewHolders returns holders of nothing.
 func NewHolders(c HoldersConfig) *Holders {
-	return &Holders{HoldersConfig: c, rows: make(map[task.ID]claim.Claim), left: make(map[task.ID]claim.Claim)}
+	return &Holders{HoldersConfig: c, rows: make(map[task.ID]claim.Claim), left: make(map[task.ID]claim.Claim), knew: make(map[claim.ID]bool)}
 }
 
 // On returns the claim of another member on a task, if there is one. If it has just ended, and
@@ -105,9 +109,19 @@ func (h *Holders) Of(agent string) []claim.Claim {
 	return out
 }
 
+// Knew reports whether a claim is, or was, one of another member. It may be behind, and forgets
+// claims a day after they were made.
+func (h *Holders) Knew(id claim.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.knew[id]
+}
+
 // Synced is to be called when the mirror has read what was edited.
 func (h *Holders) Synced() {
 	h.mu.Lock()
+	old := claim.NewID(h.Now().Add(-knewFor)) // ids are in the order of their times
+	maps.DeleteFunc(h.knew, func(id claim.ID, _ bool) bool { return id < old })
 	var known []task.ID
 	for id, c := range h.left {
 		if h.Read(id, c.Ended) || !h.Now().Before(c.StaleAt) {
@@ -175,6 +189,7 @@ func (h *Holders) set(id task.ID, now *Held) bool {
 	defer h.mu.Unlock()
 	before, known := h.rows[id]
 	if now != nil {
+		h.knew[now.Claim.ID] = true
 		delete(h.left, id)
 		h.rows[id] = now.Claim
 		return !known || before.ID != now.Claim.ID || before.State != now.Claim.State || !before.StaleAt.Equal(now.Claim.StaleAt)

@@ -95,11 +95,9 @@ func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
 	d.member = &member{Etcd: etcd, name: cluster.Name, changed: make(chan struct{}, 1), owed: make(chan struct{}, 1)}
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	switch err := etcd.Probe(asking); {
-	case err != nil && etcd.Marker() == "":
+	// Of an etcd that cannot be used later the ledger tells.
+	if err := etcd.Probe(asking); err != nil && etcd.Marker() == "" {
 		return fmt.Errorf("cluster.etcd: %w; a cluster is joined for the first time only when etcd answers", err)
-	case err != nil:
-		d.log.Warn("no task can be claimed for now; what is held goes on until its lease ends", "error", err)
 	}
 	d.shareBudget(ctx, asking)
 	if !mustAsk || d.member.budget.Share() > 0 {
@@ -256,6 +254,9 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 	}
 	behind, lag := d.member.relay.Lag()
 	for _, m := range members {
+		if m.Leader {
+			out.Leader = m.Name // the election may hear of it later
+		}
 		self := m.ID == d.member.Member()
 		if self {
 			m.Behind, m.Lag = behind, int(lag/time.Second)
@@ -277,6 +278,9 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	err := d.member.inbox.Emptied(ctx)
 	if err == nil {
 		err = d.member.Adopt(asking)
+	}
+	if err == nil && had {
+		err = d.member.budget.Rest(asking)
 	}
 	if err == nil {
 		d.member.mu.Lock()

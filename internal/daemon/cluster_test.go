@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -165,6 +166,48 @@ func TestClusterWithoutEtcd(t *testing.T) {
 	})
 }
 
+// A member that starts without etcd says once that nothing can be claimed.
+func TestStartedWithoutEtcdSaysSoOnce(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		way := arbitertest.NewWay(t, etcd.URL())
+		o := w.memberOptions("north", way.URL())
+		w.start(o).stop()
+		way.Cut()
+		logged := new(told)
+		o.Log = slog.New(slog.NewTextHandler(logged, nil))
+		a := w.start(o)
+		defer a.stop()
+		eventually(t, "it is said", func() bool {
+			return a.status().Cluster.LastError != "" && logged.times("no task can be claimed for now") > 0
+		})
+		if n := logged.times("no task can be claimed for now"); n != 1 {
+			t.Errorf("it is said %d times:\n%s", n, logged)
+		}
+	})
+}
+
+// told is what was logged. It is safe for concurrent use.
+type told struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *told) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *told) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *told) times(what string) int {
+	return strings.Count(l.String(), what)
+}
+
 // An etcd that was emptied is refused until it is adopted, and what is held stays held.
 func TestClusterEmptied(t *testing.T) {
 	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
@@ -182,19 +225,15 @@ func TestClusterEmptied(t *testing.T) {
 			_, err := b.claim("Oracle", other)
 			return code(err) == denied(claim.CodeArbiterUnavailable) && strings.Contains(err.Error(), "dibs cluster adopt")
 		})
-		for _, n := range []*node{b, a} {
-			if c, err := n.AdoptCluster(t.Context(), ""); err != nil || c.Adopted == nil || !*c.Adopted {
-				t.Fatalf("adopted: %+v, %v", c, err)
+		w.adopt(b, a)
+		w.notion.ResetRequests()
+		for _, n := range []*node{a, b} {
+			if _, err := n.claim("Oracle", other); code(err) != denied(claim.CodeNotionUnavailable) {
+				t.Errorf("a claim right after the adoption: %v", err)
 			}
 		}
-		if _, err := b.claim("Oracle", held); code(err) != denied(claim.CodeHeld) {
-			t.Errorf("a task that is held: %v", err)
-		}
-		if _, err := b.claim("Oracle", other); err != nil {
-			t.Errorf("a task that is free: %v", err)
-		}
-		if err := a.complete(cl); err != nil {
-			t.Error(err)
+		if sent := w.requests(); len(sent) > 0 {
+			t.Errorf("right after the adoption %v were sent", sent)
 		}
 		// What was reserved is put there again, and seen.
 		eventually(t, "it is reserved again", func() bool { return etcd.Has("/reservations/" + reserved.ID) })
@@ -211,7 +250,43 @@ func TestClusterEmptied(t *testing.T) {
 		if _, err := a.Mint(t.Context(), api.MintRequest{}, ""); err != nil {
 			t.Error(err)
 		}
+		if !*long {
+			return
+		}
+		time.Sleep(100 * time.Second)
+		if _, err := b.claim("Oracle", held); code(err) != denied(claim.CodeHeld) {
+			t.Errorf("a task that is held: %v", err)
+		}
+		if _, err := b.claim("Oracle", other); err != nil {
+			t.Errorf("a task that is free: %v", err)
+		}
+		if err := a.complete(cl); err != nil {
+			t.Error(err)
+		}
 	})
+}
+
+// adopt has members adopt an etcd, one after the other. They rest at once, and what the later ones
+// are told of who leads is of one piece.
+func (w *world) adopt(nodes ...*node) {
+	w.Helper()
+	for _, n := range nodes {
+		c, err := n.AdoptCluster(w.Context(), "")
+		if err != nil || c.Adopted == nil || !*c.Adopted {
+			w.Fatalf("adopted: %+v, %v", c, err)
+		}
+		if *c.Share != 0 { // slots of the budget may have been somebody else's a moment ago
+			w.Errorf("right after the adoption it may send %d a minute", *c.Share)
+		}
+		i := slices.IndexFunc(c.Members, func(m api.Member) bool { return m.Leader })
+		if i >= 0 && c.Leader != c.Members[i].Name {
+			w.Errorf("the leader is %q, and that of the list %q", c.Leader, c.Members[i].Name)
+		}
+		eventually(w.T, "somebody leads", func() bool {
+			c, err = n.Cluster(w.Context())
+			return err == nil && slices.ContainsFunc(c.Members, func(m api.Member) bool { return m.Leader })
+		})
+	}
 }
 
 // Whoever adopts an etcd with which nothing is wrong is told so.

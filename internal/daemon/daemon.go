@@ -28,6 +28,7 @@ import (
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
+	"dibs/internal/others"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -60,8 +61,7 @@ type Daemon struct {
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
 	drains  []drain
-	mesh    grants // nil if the mesh log cannot be asked
-	others  others
+	others  *others.Lookout // nil if the mesh log cannot be asked
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
@@ -80,9 +80,9 @@ type Daemon struct {
 	jobs      *jobs
 	logLevel  *slog.LevelVar
 
-	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, strangers
-	// othersLoop, synced checkHeld, untidy tidyLoop, and offers offersLoop.
-	due, news, leases, strangers, synced, untidy, offers chan struct{}
+	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, synced
+	// checkHeld, untidy tidyLoop, and offers offersLoop.
+	due, news, leases, synced, untidy, offers chan struct{}
 
 	begun bool // the feed has begun, see journal.Begin; for tellLoop only
 
@@ -98,7 +98,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
 		logLevel: o.LogLevel,
 	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.strangers, &d.synced, &d.untidy, &d.offers} {
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
 		*loop = make(chan struct{}, 1)
 	}
 	d.live.Store(&o.Config)
@@ -250,11 +250,9 @@ func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, d
 	said := d.newComments()
 	logs[claim.Comments] = said
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		if asked, ok := logs[log].(grants); ok && log == claim.MeshLog {
-			d.mesh = asked
-		}
 		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
 	}
+	d.lookOut(logs[claim.MeshLog])
 	d.ears.daemon = d
 	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
 	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {

@@ -19,7 +19,7 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, drain.Troubles()...)
 	}
 	s.ReadToWrite = d.overwrites.report()
-	s.Policy.Others = d.others.lines()
+	s.Policy.Others = d.otherLines()
 	for _, other := range s.Policy.Others {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
 	}

@@ -137,8 +137,8 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 			wake(d.due)
 		}
 	}
-	if len(errs) == 0 && d.meets(ctx, r.Changed) {
-		wake(d.strangers)
+	if len(errs) == 0 && d.others != nil {
+		d.others.See(ctx, d.mirror.Tasks())
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	wake(d.untidy)

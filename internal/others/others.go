@@ -1,0 +1,207 @@
+// Package others finds out which daemons claim on the same board under other settings. Daemons
+// on one board must have the same ones, and tell them with every grant.
+package others
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+)
+
+const (
+	// delay is how long after a claim of another daemon was met its entry is looked for: it
+	// has to be delivered, and queries lag.
+	delay = 3 * time.Minute
+	// every is how long until the mesh log is looked at again.
+	every = time.Hour
+	// Since is how old the entries are that are looked at: after a change of settings, what is
+	// said of the old ones is to go soon.
+	Since = 2 * time.Hour
+)
+
+// Mesh is a mesh log that can be asked for grants.
+type Mesh interface {
+	// OtherGrants returns the newest grants since then that tell of settings other than
+	// these.
+	OtherGrants(ctx context.Context, since time.Time, than claim.Settings) ([]worklog.Grant, error)
+}
+
+// Config is what a Lookout is made of. All of it is required.
+type Config struct {
+	Mesh Mesh
+	// Recorded reports whether a log entry is this daemon's own.
+	Recorded func(ctx context.Context, entry string) (bool, error)
+	// Strange reports whether a claim is of a daemon with which this one has nothing to do, as
+	// far as is known.
+	Strange  func(ctx context.Context, t claim.Token) bool
+	Settings func() claim.Settings
+	Now      func() time.Time // Notion's time
+	Log      *slog.Logger
+}
+
+// Lookout is which agents' daemons claim under other settings. It is safe for concurrent use.
+type Lookout struct {
+	Config
+	wake chan struct{}
+
+	mu   sync.Mutex
+	seen map[claim.ID]bool // those not older than Since of which it is known whether they are strange
+	met  []meeting         // strange ones that have not been looked for, oldest first
+	said []string
+}
+
+// meeting is when a claim was met.
+type meeting struct {
+	token claim.Token
+	at    time.Time
+}
+
+// New returns a Lookout that has met nobody.
+func New(c Config) *Lookout {
+	return &Lookout{Config: c, wake: make(chan struct{}, 1), seen: make(map[claim.ID]bool)}
+}
+
+// Lines says what is known of other daemons, a line for each of their settings.
+func (l *Lookout) Lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.said)
+}
+
+// See is to be called with the tasks of the board when there may be other claims on them.
+func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) {
+	since := claim.NewID(l.Now().Add(-Since)) // ids are in the order of their times
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.seen, func(id claim.ID, _ bool) bool { return id < since })
+	for t := range tasks {
+		token := claim.ParseToken(t.Token)
+		if token.Void || token.ID < since || l.seen[token.ID] {
+			continue
+		}
+		l.seen[token.ID] = true
+		if l.Strange(ctx, token) {
+			l.met = append(l.met, meeting{token, time.Now()})
+		}
+	}
+	if len(l.met) > 0 {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run looks at the settings of other daemons until ctx ends. Where there are none it asks for
+// nothing.
+func (l *Lookout) Run(ctx context.Context) {
+	for {
+		// What is said is looked at again in any case.
+		if len(l.Lines()) == 0 && !l.await(ctx) {
+			return
+		}
+		if err := l.look(ctx); err != nil && ctx.Err() == nil {
+			l.Log.Info("the settings of other daemons could not be looked at", "error", err)
+		}
+		if !pause(ctx, every) {
+			return
+		}
+	}
+}
+
+// await waits until the entry of a strange claim ought to be there. It reports whether ctx is
+// still going.
+func (l *Lookout) await(ctx context.Context) bool {
+	for {
+		l.mu.Lock()
+		var first meeting
+		if len(l.met) > 0 {
+			first = l.met[0]
+		}
+		l.mu.Unlock()
+		if first.at.IsZero() {
+			select {
+			case <-l.wake:
+				continue
+			case <-ctx.Done():
+				return false
+			}
+		}
+		if !pause(ctx, delay-time.Since(first.at)) {
+			return false
+		}
+		if l.Strange(ctx, first.token) {
+			return true
+		}
+		l.mu.Lock() // etcd has told only now that it is another member's
+		l.met = l.met[1:]
+		l.mu.Unlock()
+	}
+}
+
+// pause waits, and reports whether ctx is still going.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look asks the mesh log for grants under other settings.
+func (l *Lookout) look(ctx context.Context) error {
+	here, began := l.Settings(), time.Now()
+	found, err := l.Mesh.OtherGrants(ctx, l.Now().Add(-Since), here)
+	if err != nil {
+		return err
+	}
+	agents := make(map[claim.Settings][]string)
+	for _, g := range found {
+		ours, err := l.Recorded(ctx, g.EntryID)
+		if err != nil {
+			return err
+		}
+		// This daemon's own are of a time before its settings were changed.
+		if !ours && g.Settings.Against(here) != "" && !slices.Contains(agents[g.Settings], g.Agent) {
+			agents[g.Settings] = append(agents[g.Settings], g.Agent)
+		}
+	}
+	var lines []string
+	for s, names := range agents {
+		slices.Sort(names)
+		lines = append(lines, fmt.Sprintf("%s claims under %s", whose(names), s.Against(here)))
+	}
+	slices.Sort(lines)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range lines {
+		if !slices.Contains(l.said, line) {
+			l.Log.Warn("another daemon on this board has other settings", "what", line)
+		}
+	}
+	l.said = lines
+	l.met = slices.DeleteFunc(l.met, func(m meeting) bool { return began.Sub(m.at) >= delay })
+	return nil
+}
+
+// whose says whose daemon it is.
+func whose(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("the daemon of %s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return "the daemon of " + strings.Join(names, ", ")
+}
