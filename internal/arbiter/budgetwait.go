@@ -31,8 +31,7 @@ func (b *Budget) Wait(ctx context.Context) error {
 func (b *Budget) lacking(ctx context.Context, err error) error {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
-	if b.resting {
-		left := slotUse + slotRest - b.Clocks().Since(b.rested)
+	if left := slotUse + slotRest - b.Clocks().Since(b.rested); b.resting && left > 0 {
 		return fmt.Errorf("its slots may have been another daemon's, and rest for %v more", left.Round(time.Second))
 	}
 	others := make(map[string]bool)

@@ -87,3 +87,49 @@ func TestFenceDecides(t *testing.T) {
 		})
 	}
 }
+
+// lapsing is a table with a row that is over when it is to be put anew for the time in that many.
+type lapsing struct {
+	arbiter.Table
+	in   *int
+	last *int64 // the fence that was given last
+}
+
+func (l lapsing) Keep(ctx context.Context, row arbiter.Row, fence int64, lasting time.Duration) (bool, *arbiter.Held, error) {
+	if *l.in--; *l.in == 0 {
+		_ = l.Table.Drop(ctx, row, fence)
+	}
+	return l.Table.Keep(ctx, row, fence, lasting)
+}
+
+func (l lapsing) Take(ctx context.Context, row arbiter.Row, lasting time.Duration, limit int) (arbiter.Grant, error) {
+	grant, err := l.Table.Take(ctx, row, lasting, limit)
+	if grant.Fence != 0 {
+		*l.last = grant.Fence
+	}
+	return grant, err
+}
+
+// A claim whose task was taken anew while it was renewed says the fence that it has now.
+func TestFenceAfterALateRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, last := 0, int64(0)
+		c := tables(func(t arbiter.Table) arbiter.Table { return lapsing{t, &in, &last} })
+		register := claimsim.NewRegister()
+		register.Add(task.Task{ID: taskOne, Title: "Mend the roof", Status: task.Open})
+		o := claimsim.DaemonOptions{Policy: policy(), StoreOptions: claimsim.StoreOptions{Name: "one"}}
+		c.join(register, &o)
+		one := register.Daemon(o)
+		defer one.Close()
+		mine, err := one.Claim(t.Context(), claim.Request{Agent: agentA, Task: task.Task{ID: taskOne}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(tooLate(mine)))
+		in = 2 // when it is asked whether the renewal came in time
+		renewed, err := one.Renew(t.Context(), mine.ID)
+		if err != nil || renewed.Fence != last || last <= mine.Fence {
+			t.Errorf("fence %d, after %d, and the row has %d: %v", renewed.Fence, mine.Fence, last, err)
+		}
+	})
+}

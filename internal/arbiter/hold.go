@@ -44,7 +44,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 		case now != nil && now.Claim.ID == c.ID: // taken anew, and the answer was lost
 		case now != nil && !l.over(ctx, *now, l.Now()):
 			l.forget(c.ID)
-			return &claim.Elsewhere{Holder: now.Claim}
+			return &claim.Elsewhere{Holder: l.claimOf(*now)}
 		}
 		l.forget(c.ID)
 	}
@@ -53,7 +53,7 @@ func (l *Ledger) Hold(ctx context.Context, c *claim.Claim) error {
 	case err != nil:
 		return err
 	case grant.Fence == 0:
-		return &claim.Elsewhere{Holder: grant.Holder.Claim}
+		return &claim.Elsewhere{Holder: l.claimOf(*grant.Holder)}
 	}
 	c.Fence = grant.Fence
 	l.use(c.ID)

@@ -184,11 +184,19 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 			}
 		}
 	default:
-		refusal = &claim.Refusal{Holder: &grant.Holder.Claim}
+		refusal = &claim.Refusal{Holder: new(l.claimOf(*grant.Holder))}
 	}
 	e := refusal.Event(c, now, limit)
 	e.Against = "" // that claim is on another ledger, which cannot sum it up
 	return refusal, l.refuse(ctx, c, now, e)
+}
+
+// claimOf is the claim of a row, which names its member if that is another one.
+func (l *Ledger) claimOf(h Held) claim.Claim {
+	if h.Member == l.Member {
+		h.Claim.Member = ""
+	}
+	return h.Claim
 }
 
 // forgetLater has Upkeep see to it that the key of c is not remembered, of which nothing came:

@@ -98,6 +98,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		if err != nil {
 			return Claim{}, err
 		}
+		renewed.Fence = cl.Fence // which is another one if the task was taken anew
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,9 +114,18 @@ func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 	}
 	e := hook.Event{Kind: hook.PreCommit, Name: name, Dir: filepath.FromSlash(strings.TrimRight(top, "\r\n"))}
 	staged, err := changed(ctx)
-	if merged, none := git(ctx, "rev-parse", "--quiet", "--verify", "MERGE_HEAD"); none == nil && err == nil {
-		var theirs []string
-		theirs, err = changed(ctx, strings.TrimSpace(merged))
+	if err != nil {
+		return e, err
+	}
+	heads, err := merged(ctx)
+	if err != nil {
+		return e, err
+	}
+	for _, head := range heads {
+		theirs, err := changed(ctx, head)
+		if err != nil {
+			return e, err
+		}
 		// What is as it was committed on the other side is not this commit's doing.
 		other := make(map[string]bool, len(theirs))
 		for _, path := range theirs {
@@ -126,7 +136,20 @@ func commitEvent(ctx context.Context, name string) (hook.Event, error) {
 	for _, path := range staged {
 		e.Paths = append(e.Paths, filepath.FromSlash(path))
 	}
-	return e, err
+	return e, nil
+}
+
+// merged lists the commits that are being merged.
+func merged(ctx context.Context) ([]string, error) {
+	path, err := git(ctx, "rev-parse", "--git-path", "MERGE_HEAD")
+	if err != nil {
+		return nil, err
+	}
+	heads, err := os.ReadFile(strings.TrimRight(path, "\r\n"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(heads)), err
 }
 
 // changed lists the paths that are staged other than they are in a commit, by default the

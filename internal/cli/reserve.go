@@ -160,13 +160,18 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	if id, ok := claim.ParseID(strings.ToUpper(name)); ok {
 		return string(id), nil
 	}
+	_, folder, err := a.here()
+	if err != nil {
+		return "", err
+	}
 	list, err := daemon.Reservations(ctx, a.agent)
 	if err != nil {
 		return "", err
 	}
 	var meant []api.Reservation
+	everywhere := strings.HasPrefix(name, reserve.NamePrefix) // which no pattern is
 	for _, r := range list.Reservations {
-		if slices.Equal(r.Patterns, []string{name}) {
+		if slices.Equal(r.Patterns, []string{name}) && (everywhere || r.Folder == "" || r.Folder == folder) {
 			meant = append(meant, r)
 		}
 	}
@@ -176,7 +181,7 @@ func (a *app) reservationID(ctx context.Context, daemon *client.Client, name str
 	case len(meant) > 1:
 		return "", usagef("%s is reserved %d times: give the id of one: %s", clean(name), len(meant), choices(meant))
 	}
-	text := clean(name) + " is neither the id of a reservation nor all that one is of"
+	text := clean(name) + " is neither the id of a reservation nor all that one is of, in this folder"
 	if len(list.Reservations) == 0 {
 		text += ", and there is none"
 		if a.agent != "" {

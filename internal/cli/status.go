@@ -99,8 +99,10 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 func shareLine(c api.ClusterStatus) string {
 	line := fmt.Sprintf("%d of %d requests a minute", *c.Share, c.Budget)
 	switch {
+	case *c.Share == 0 && c.LastError != "":
+		line += ": nothing is sent until etcd can be used again"
 	case *c.Share == 0:
-		line += ": nothing is sent before this daemon has a share again, in two minutes at the latest"
+		line += ": nothing is sent before this daemon has a share again, mostly within two minutes"
 	case c.Waiting > 0:
 		line += fmt.Sprintf(", %d wait for their turn; it grows by need, within two minutes", c.Waiting)
 	}

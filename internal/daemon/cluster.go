@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -106,7 +107,9 @@ func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
 	d.log.Info("waiting for a share of the cluster's requests to Notion")
 	waiting, stop := context.WithTimeout(ctx, shareWait)
 	defer stop()
-	if err := d.member.budget.Wait(waiting); err != nil {
+	if err := d.member.budget.Wait(waiting); ctx.Err() != nil {
+		return context.Cause(ctx)
+	} else if err != nil {
 		return fmt.Errorf("no share of the cluster's requests to Notion was to be had within %v: %w; start this daemon again later, or stop another one", shareWait, err)
 	}
 	return nil
@@ -274,12 +277,18 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
-	had := d.member.Probe(asking) != nil
+	if err := d.member.Probe(asking); err == nil {
+		c, err := d.Members(ctx)
+		c.Adopted = new(false)
+		return c, err
+	} else if !errors.Is(err, arbiter.ErrForeign) {
+		return api.Cluster{}, &claim.ArbiterError{RetryAfter: troubleEvery, Err: err}
+	}
 	err := d.member.inbox.Emptied(ctx)
 	if err == nil {
 		err = d.member.Adopt(asking)
 	}
-	if err == nil && had {
+	if err == nil {
 		err = d.member.budget.Rest(asking)
 	}
 	if err == nil {
@@ -295,7 +304,7 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 	}
 	d.log.Info("etcd was adopted as it is now", "etcd", d.config.Cluster.Etcd)
 	c, err := d.Members(ctx)
-	c.Adopted = &had
+	c.Adopted = new(true)
 	return c, err
 }
 

@@ -220,10 +220,17 @@ func (r *Relay) left(at time.Time) (ids []task.ID) {
 var errNotLed = errors.New("this daemon does not lead any more")
 
 // tooLarge is what is wrong with what cannot be published in any number of parts.
-type tooLarge int
+type tooLarge struct {
+	tasks []task.Body // one, if it is that
+	bytes int
+}
 
-func (n tooLarge) Error() string {
-	return fmt.Sprintf("what is to be passed on is too large for etcd: a task of %d bytes; shorten the text in its fields", int(n))
+func (e tooLarge) Error() string {
+	of := ""
+	if len(e.tasks) > 0 {
+		of = " of task " + string(e.tasks[0].ID)
+	}
+	return fmt.Sprintf("what is to be passed on%s is too large for etcd: %d bytes; shorten the text in its fields", of, e.bytes)
 }
 
 // send publishes p, in several parts if it is too large.
@@ -246,7 +253,7 @@ func (r *Relay) send(ctx context.Context, p publication) error {
 	case len(data) > r.Most && several:
 		return both()
 	case len(data) > r.Most:
-		return tooLarge(len(data))
+		return tooLarge{p.Tasks, len(data)}
 	}
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
