@@ -98,9 +98,10 @@ func TestStartedAgainAfterAdoption(t *testing.T) {
 		if share() == 0 {
 			t.Error("it has no share")
 		}
-		if _, err := a.AdoptCluster(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
+		etcd.Stop()
+		etcd.Empty()
+		etcd.Begin()
+		w.adopt(a)
 		a.stop()
 		w.notion.ResetRequests()
 		a = w.start(o)
