@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,7 +151,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewhere, SharedRequest)) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
+	if remembered(a) && !ofAnother(r, a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
 		tell = func(e Elsewhere, q SharedRequest) { e.Answer(ctx, q, a) }
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); !made || lookupErr != nil {
@@ -163,6 +164,13 @@ func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewh
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
 	}
 	return tell
+}
+
+// ofAnother reports whether a change of a claim is refused because another member of the cluster
+// has it. What became of the request is that member's to say, and may be on its way from there.
+func ofAnother(r *http.Request, a Answer) bool {
+	var p api.Problem
+	return a.Status == http.StatusConflict && strings.HasPrefix(r.URL.Path, "/v1/claims/") && json.Unmarshal(a.Body, &p) == nil && p.Member != ""
 }
 
 // makesTask reports whether a request is for a task to be made. One that is refused has
