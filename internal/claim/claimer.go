@@ -121,15 +121,15 @@ func (c *Claimer) Close() { c.stop() }
 // Policy returns the settings the claimer works by.
 func (c *Claimer) Policy() Policy { return c.policy }
 
-// errStopped is the cause of what Close cuts short.
-var errStopped = errors.New("the daemon is stopping")
+// ErrStopped is the cause of what Close cuts short.
+var ErrStopped = errors.New("the daemon is stopping")
 
 // detached returns a context with the values of ctx that does not end with it:
 // what was written to Notion must be seen through even if the caller has gone.
 // It ends when the claimer is closed.
 func (c *Claimer) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	unhook := context.AfterFunc(c.stopped, func() { cancel(errStopped) })
+	unhook := context.AfterFunc(c.stopped, func() { cancel(ErrStopped) })
 	return work, func() { unhook(); cancel(nil) }
 }
 

@@ -197,7 +197,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 		o.failure = err
 	}
 	if pause(ctx, o.policy.Settle) != nil {
-		return errStopped
+		return ErrStopped
 	}
 	if marked {
 		if _, err := o.reopenMarked(ctx, mark); err != nil {
@@ -222,7 +222,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 	o.sent = o.sent || f == unknown
 	// It may show on the next reading, and a write on its way gets the time to arrive.
 	if o.failure = err; pause(ctx, o.policy.Settle) != nil {
-		return task.Task{}, errStopped
+		return task.Task{}, ErrStopped
 	}
 	return task.Task{}, errAgain
 }

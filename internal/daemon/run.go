@@ -79,6 +79,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.broker.Close() // nobody waits for a task any longer
 	graceful, cancel := context.WithTimeout(work, drainTime)
 	defer cancel()
+	// What is cut off is still answered, and its key kept, while the journal is open.
+	defer context.AfterFunc(graceful, d.claimer.Close)()
 	if serr := d.server.Shutdown(graceful); serr != nil {
 		d.log.Warn("some requests were cut off; their claims are withdrawn at the next start", "error", serr)
 	}

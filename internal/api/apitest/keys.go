@@ -16,6 +16,8 @@ type Keys struct {
 	t    testing.TB
 	mu   sync.Mutex
 	rows map[ownKey]*row
+	// lost is why the claims of requests cannot be looked up, nil if they can.
+	lost error
 }
 
 type row struct {
@@ -109,6 +111,9 @@ func (k *Keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID,
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.lost != nil {
+		return "", false, k.lost
+	}
 	r, ok := k.rows[ownKey{uid, key}]
 	if !ok || r.claim == "" {
 		return "", false, nil
@@ -121,6 +126,13 @@ func (k *Keys) Bind(key string, id claim.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rows[ownKey{unknown, key}].claim = id
+}
+
+// Lose has looking up claims fail for that reason; nil ends it.
+func (k *Keys) Lose(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = err
 }
 
 // Interrupt turns a request that was answered into one that was cut off before.

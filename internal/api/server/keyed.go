@@ -146,19 +146,20 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 }
 
 // settle stores the answer to a request, or forgets the request. One that failed
-// after a claim was made for it is kept: that claim's fate is its answer. It returns what
-// the other members of a cluster are to be told.
+// after a claim was made for it is kept: that claim's fate is its answer. So is one of
+// which that cannot be told. It returns what the other members of a cluster are to be told.
 func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewhere, SharedRequest)) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
 	if remembered(a) && !ofAnother(r, a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
 		tell = func(e Elsewhere, q SharedRequest) { e.Answer(ctx, q, a) }
-	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); !made || lookupErr != nil {
-		err = errors.Join(lookupErr, s.keys.DropRequest(ctx, caller(ctx), key))
-		tell = func(e Elsewhere, q SharedRequest) { e.Drop(ctx, q) }
-	} else {
+	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); made || lookupErr != nil {
+		err = lookupErr
 		tell = func(e Elsewhere, q SharedRequest) { e.Leave(ctx, q) }
+	} else {
+		err = s.keys.DropRequest(ctx, caller(ctx), key)
+		tell = func(e Elsewhere, q SharedRequest) { e.Drop(ctx, q) }
 	}
 	if err != nil {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)

@@ -314,21 +314,31 @@ func TestInterrupted(t *testing.T) {
 // TestFailedAfterGrant fails a request after its claim was made: the claim is
 // not forgotten, and is the answer to the next attempt.
 func TestFailedAfterGrant(t *testing.T) {
-	inBubble(t, "granted, then failed", func(t *testing.T) {
-		f := start(t)
-		call := claiming(held(), errors.New("disk full"))
-		call.During = func(context.Context) error {
-			f.keys.Bind("k 1", claimID)
-			return errors.New("disk full")
-		}
-		f.broker.Expect(allowed("Sandman"), call, found(broker.Ref{Claim: string(claimID)}))
-		if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 500 {
-			t.Errorf("answered %d, want 500", got.status)
-		}
-		if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 201 || got.body != heldJSON+"\n" {
-			t.Errorf("answered %d %s, want the claim", got.status, got.body)
-		}
-	})
+	for _, tt := range []struct {
+		name string
+		lost error
+	}{
+		{name: "granted, then failed"},
+		{name: "and the claim cannot be looked up at the time", lost: errors.New("database is closed")},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := start(t)
+			call := claiming(held(), errors.New("disk full"))
+			call.During = func(context.Context) error {
+				f.keys.Bind("k 1", claimID)
+				f.keys.Lose(tt.lost)
+				return errors.New("disk full")
+			}
+			f.broker.Expect(allowed("Sandman"), call, found(broker.Ref{Claim: string(claimID)}))
+			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 500 {
+				t.Errorf("answered %d, want 500", got.status)
+			}
+			f.keys.Lose(nil)
+			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 201 || got.body != heldJSON+"\n" {
+				t.Errorf("answered %d %s, want the claim", got.status, got.body)
+			}
+		})
+	}
 }
 
 // TestKeyAfterPanic works a request off anew whose first attempt panicked.

@@ -94,7 +94,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return p
 	}
 	switch {
-	case errors.Is(err, broker.ErrStopping):
+	case errors.Is(err, broker.ErrStopping), errors.Is(err, claim.ErrStopped):
 		return stopping()
 	case errors.Is(err, creation.ErrReused):
 		return api.NewProblem(api.CodeKeyReused, saying(err))
