@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/ownfile":             {},
 	"internal/usertest":            {},
 	"internal/ramdisk":             {},
+	"internal/detector":            {},
 	"internal/agenda":              {},
 	"internal/clock":               {},
 	"internal/keylock":             {},

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/arbiter/arbitersim"
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
+	"dibs/internal/detector"
 )
 
 // altered is what decides for a member, with parts taken out.
@@ -121,7 +122,7 @@ func rowsLasting(instead func(time.Duration) time.Duration) cluster {
 // something is left undone. What decides is found out in the middle of the act that is named,
 // at once or, since the order of what is done at one moment is the machine's, soon.
 func TestMutants(t *testing.T) {
-	if testing.Short() || detecting {
+	if testing.Short() || detector.On {
 		t.Skip("some take more ways of standing still than are tried now")
 	}
 	for name, m := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/arbiter/arbitersim"
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
+	"dibs/internal/detector"
 	"dibs/internal/task"
 )
 
@@ -374,7 +375,7 @@ func everyStill(t *testing.T, act string, c cluster, do func(still, stood) bool)
 	ways := []claimsim.Halt{claimsim.Stopped, claimsim.Paused}
 	moments := []time.Duration{0, 400, 900, 1300, 1500, 1600, 1800} // milliseconds; the rival's write lands at 1,700
 	switch {
-	case testing.Short(), detecting:
+	case testing.Short(), detector.On:
 		ways, moments = ways[:1], []time.Duration{0, 400, 1600}
 	case *long:
 		ways, moments = append(ways, claimsim.Suspended), moments[:0]
@@ -421,7 +422,7 @@ func everyStill(t *testing.T, act string, c cluster, do func(still, stood) bool)
 // granted, nor a task that nobody can have.
 func TestStandingStill(t *testing.T) {
 	for act := range acts {
-		if detecting && act != "claims" && act != "renews" {
+		if detector.On && act != "claims" && act != "renews" {
 			continue // they are the same code, and all are tried without the detector
 		}
 		t.Run(act, func(t *testing.T) {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package arbiter_test
-
-const detecting = false

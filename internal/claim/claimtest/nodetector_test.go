@@ -1,5 +1,0 @@
-//go:build !race
-
-package claimtest_test
-
-const detecting = false

@@ -1,0 +1,16 @@
+// Package detector says whether the race detector watches the tests.
+//
+// With it they take up to ten times as long. What works alone, such as decoding what is
+// large, gives it nothing to see, and of many ways of doing the same it sees in a few what
+// it would in all. .ci/task race runs the packages that go by this once more, without it.
+package detector
+
+import "testing"
+
+// Skip skips a test that has nothing to show to the race detector, if that watches.
+func Skip(t testing.TB) {
+	t.Helper()
+	if On {
+		t.Skip("nothing here goes on at the same time: it runs without the race detector")
+	}
+}

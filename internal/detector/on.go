@@ -1,0 +1,6 @@
+//go:build race
+
+package detector
+
+// On says that the race detector watches.
+const On = true
