@@ -29,6 +29,9 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		b.complete(denied)
+	}
 	return cl, b.summed(err, r.Agent, f)
 }
 
