@@ -298,6 +298,17 @@ func elsewhereError(c claim.Claim) *claim.Denied {
 	}
 }
 
+// onlyElsewhere is the denial of what was asked of the only claim of an agent that has none
+// through this daemon, and has those at other members of the cluster.
+func onlyElsewhere(agent string, claims []claim.Claim) *claim.Denied {
+	d := elsewhereError(claims[0])
+	if len(claims) > 1 {
+		d.Task, d.ExpiresAt = task.Task{}, time.Time{}
+		d.Detail = fmt.Sprintf("%s holds no claim through this daemon, but at other members of the cluster: %s; renew and finish it there", agent, claim.TasksOf(claims))
+	}
+	return d
+}
+
 // noClaimError says that there is no claim on a task: none of the agent's, if there is one.
 type noClaimError struct {
 	task  task.Task

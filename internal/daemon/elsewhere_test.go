@@ -137,8 +137,9 @@ func TestWhatIsHeldElsewhereIsShown(t *testing.T) {
 		})
 		for _, name := range []string{id, string(cl.ID), "mine"} {
 			_, err := b.Renew(t.Context(), name, api.RenewRequest{Agent: "Sandman"}, "")
-			if err == nil || !strings.Contains(err.Error(), "north") || !strings.Contains(err.Error(), "renew and finish it there") {
-				t.Errorf("renewed as %s at the wrong member: %v", name, err)
+			var p *api.Problem
+			if !errors.As(err, &p) || p.Code != api.Code(claim.CodeHeld) || p.Member != "north" || !strings.HasSuffix(p.Detail, "through member north of the cluster: renew and finish it there") {
+				t.Errorf("renewed as %s at the wrong member: %+v", name, err)
 			}
 		}
 		_, err = b.claim("Oracle", id)
