@@ -23,6 +23,8 @@ func TestInsecure(t *testing.T) {
 		"https://s3cret@notion.example":              user,
 		"http://ann:s3cret@127.0.0.1":                user,
 		"ftp://ann:s3cret@notion.example":            "is not an http or https URL",
+		"ann:s3cret@notion.example":                  "is not an http or https URL",
+		"https:ann:s3cret@notion.example":            "is not an http or https URL",
 		"https://ann:s3cret@notion.example:x/%zz":    "is not an http or https URL",
 		"http://notion.example/?token=s3cret#s3cret": unencrypted,
 	} {

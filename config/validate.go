@@ -86,13 +86,16 @@ func isLoopback(host string) bool {
 
 // secrets are the parts of a URL that may hold one: what is before the host, and what
 // is behind the path.
-var secrets = regexp.MustCompile(`//[^/?#]*@|[?#].*`)
+var secrets = regexp.MustCompile(`(^|//)[^/?#]*@|[?#].*`)
 
 // hideSecrets is a text that is, or was meant to be, a URL, as it may be shown.
 func hideSecrets(text string) string {
 	return secrets.ReplaceAllStringFunc(text, func(part string) string {
-		if strings.HasPrefix(part, "//") {
+		switch {
+		case strings.HasPrefix(part, "//"):
 			return "//" + redacted + "@"
+		case strings.HasSuffix(part, "@") && !strings.ContainsAny(part[:1], "?#"):
+			return redacted + "@"
 		}
 		return part[:1] + redacted
 	})

@@ -322,6 +322,7 @@ func (e *Etcd) rowIn(kv *mvccpb.KeyValue) (*Held, error) {
 	if err := json.Unmarshal(kv.Value, &h.Row); err != nil {
 		return nil, fmt.Errorf("the key %s in etcd is not dibs's: %w: delete it with etcdctl del", kv.Key, err)
 	}
+	h.Claim.Fence = h.Fence // which is known only once the row is put
 	return h, nil
 }
 

@@ -29,6 +29,9 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
+	if denied, ok := errors.AsType[*claim.Denied](err); ok {
+		b.complete(denied)
+	}
 	return cl, b.summed(err, r.Agent, f)
 }
 
@@ -293,6 +296,17 @@ func elsewhereError(c claim.Claim) *claim.Denied {
 		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Member: c.Member, ExpiresAt: c.ExpiresAt(), Local: true,
 		Detail: fmt.Sprintf("%s has claimed “%s” through %s of the cluster: renew and finish it there", c.Agent, cmp.Or(c.Task.Title, string(c.Task.ID)), where),
 	}
+}
+
+// onlyElsewhere is the denial of what was asked of the only claim of an agent that has none
+// through this daemon, and has those at other members of the cluster.
+func onlyElsewhere(agent string, claims []claim.Claim) *claim.Denied {
+	d := elsewhereError(claims[0])
+	if len(claims) > 1 {
+		d.Task, d.ExpiresAt = task.Task{}, time.Time{}
+		d.Detail = fmt.Sprintf("%s holds no claim through this daemon, but at other members of the cluster: %s; renew and finish it there", agent, claim.TasksOf(claims))
+	}
+	return d
 }
 
 // noClaimError says that there is no claim on a task: none of the agent's, if there is one.

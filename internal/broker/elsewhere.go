@@ -42,11 +42,30 @@ func (b *Broker) Holdings(_ context.Context, agent string) (Holdings, error) {
 func (b *Broker) heldElsewhere(agent string) []claim.Claim {
 	claims := b.elsewhere.Of(agent)
 	for i, c := range claims {
-		if t, ok := b.mirror.Task(c.Task.ID); ok {
-			claims[i].Task = claimed(t, c)
-		}
+		claims[i].Task = b.taskOf(c)
 	}
 	return claims
+}
+
+// complete puts what is known here of the tasks into a denial because of claims of other
+// members, which tell no more of them than a name.
+func (b *Broker) complete(d *claim.Denied) {
+	if d.Member != "" {
+		d.Task = b.taskOf(claim.Claim{Task: d.Task, Agent: d.Holder, State: claim.Held})
+	}
+	for i, c := range d.Has {
+		if c.Member != "" {
+			d.Has[i].Task = b.taskOf(c)
+		}
+	}
+}
+
+// taskOf returns what is known here of the task of another member's claim.
+func (b *Broker) taskOf(c claim.Claim) task.Task {
+	if t, ok := b.mirror.Task(c.Task.ID); ok {
+		return claimed(t, c)
+	}
+	return c.Task
 }
 
 // madeElsewhere returns the claim of that id, if another member has it.

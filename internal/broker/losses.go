@@ -37,7 +37,10 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 		i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Last })
 	}
 	if i < 0 {
-		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held, Elsewhere: b.heldElsewhere(agent)}
+		if elsewhere := b.heldElsewhere(agent); len(held) == 0 && len(elsewhere) > 0 {
+			return claim.Claim{}, onlyElsewhere(agent, elsewhere)
+		}
+		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held}
 	}
 	return losses[i].Claim, nil
 }

@@ -97,14 +97,9 @@ var (
 type AmbiguousError struct {
 	Agent  string
 	Claims []claim.Claim
-	// Elsewhere are those that it has at other members of the cluster, which were not meant.
-	Elsewhere []claim.Claim
 }
 
 func (e *AmbiguousError) Error() string {
-	if len(e.Claims) == 0 && len(e.Elsewhere) > 0 {
-		return fmt.Sprintf("%s holds no claim through this daemon, but at other members of the cluster: %s; renew and finish it there", e.Agent, claim.TasksOf(e.Elsewhere))
-	}
 	if len(e.Claims) == 0 {
 		return fmt.Sprintf("%s holds no claim", e.Agent)
 	}

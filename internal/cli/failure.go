@@ -63,6 +63,11 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		}
 		return api.NewProblem(api.CodeNotionRefused, err.Error())
 	}
+	if failed, ok := errors.AsType[*claim.ArbiterError](err); ok {
+		p := api.NewProblem(api.Code(claim.CodeArbiterUnavailable), err.Error())
+		p.RetryIn(failed.RetryAfter)
+		return p
+	}
 	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}

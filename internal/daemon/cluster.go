@@ -98,7 +98,7 @@ func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
 	defer cancel()
 	// Of an etcd that cannot be used later the ledger tells.
 	if err := etcd.Probe(asking); err != nil && etcd.Marker() == "" {
-		return fmt.Errorf("cluster.etcd: %w; a cluster is joined for the first time only when etcd answers", err)
+		return &claim.ArbiterError{Err: fmt.Errorf("cluster.etcd: %w; a cluster is joined for the first time only when etcd answers", err)}
 	}
 	d.shareBudget(ctx, asking)
 	if !mustAsk || d.member.budget.Share() > 0 {

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -111,7 +112,7 @@ func TestWhatIsHeldElsewhereIsShown(t *testing.T) {
 			t.Fatalf("claims: %+v, %v", held, err)
 		}
 		for _, c := range []api.Claim{who.Elsewhere[0], held.Elsewhere[0]} {
-			if c.ID != cl.ID || c.Member != "north" || c.ExpiresAt.IsZero() || c.Task.Title != "Mend the roof" || c.Task.Status != task.InProgress {
+			if c.ID != cl.ID || c.Member != "north" || c.Fence != cl.Fence || c.ExpiresAt.IsZero() || c.Task.Title != "Mend the roof" || c.Task.Status != task.InProgress {
 				t.Errorf("it is shown as %+v", c)
 			}
 		}
@@ -136,9 +137,15 @@ func TestWhatIsHeldElsewhereIsShown(t *testing.T) {
 		})
 		for _, name := range []string{id, string(cl.ID), "mine"} {
 			_, err := b.Renew(t.Context(), name, api.RenewRequest{Agent: "Sandman"}, "")
-			if err == nil || !strings.Contains(err.Error(), "north") || !strings.Contains(err.Error(), "renew and finish it there") {
-				t.Errorf("renewed as %s at the wrong member: %v", name, err)
+			var p *api.Problem
+			if !errors.As(err, &p) || p.Code != api.Code(claim.CodeHeld) || p.Member != "north" || !strings.HasSuffix(p.Detail, "through member north of the cluster: renew and finish it there") {
+				t.Errorf("renewed as %s at the wrong member: %+v", name, err)
 			}
+		}
+		_, err = b.claim("Oracle", id)
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Member != "north" || p.Task == nil || p.Task.Status != task.InProgress || p.Task.Key == "" {
+			t.Errorf("claimed at the wrong member: %+v", err)
 		}
 		if _, err := a.Release(t.Context(), string(cl.ID), api.StopRequest{Agent: "Sandman"}, ""); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/claim"
+	"dibs/internal/task"
 )
 
 // A name that one member has given no other one gives; a session keeps its name without etcd,
@@ -101,6 +102,11 @@ func TestLimitInACluster(t *testing.T) {
 			}
 			if elsewhere := p.Claims[1]; elsewhere.ID == p.Claims[0].ID || !strings.Contains(p.Detail, "at other members of the cluster: “"+elsewhere.Task.Title+"” (at "+elsewhere.Member+")") {
 				t.Errorf("it has %+v: %s", p.Claims, p.Detail)
+			}
+			for _, c := range p.Claims {
+				if c.Fence == 0 || c.Task.Status != task.InProgress {
+					t.Errorf("it has %+v", c)
+				}
 			}
 		}
 		if err := b.complete(held); err != nil {
