@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,7 +39,11 @@ func (c Cluster) Set() bool { return len(c.Etcd) > 0 }
 // mostName is how long a member's name may be.
 const mostName = 64
 
+// validate complains about the settings of a cluster. Without one they do not matter.
 func (c Cluster) validate() []error {
+	if !c.Set() {
+		return nil
+	}
 	var errs []error
 	if !strings.HasPrefix(c.Prefix, "/") || strings.TrimRight(c.Prefix, "/") == "" || strings.ContainsAny(c.Prefix, " \t\r\n") {
 		errs = append(errs, fmt.Errorf("cluster.prefix: %q: want a slash and a name, such as /dibs", c.Prefix))
@@ -55,7 +60,7 @@ func (c Cluster) validate() []error {
 	for i, e := range c.Etcd {
 		if err := c.validateEndpoint(e); err != nil {
 			errs = append(errs, err)
-		} else if slices.Contains(c.Etcd[:i], e) {
+		} else if slices.ContainsFunc(c.Etcd[:i], func(other string) bool { return strings.TrimRight(other, "/") == strings.TrimRight(e, "/") }) {
 			errs = append(errs, fmt.Errorf("cluster.etcd: %s is listed twice", e))
 		}
 	}
@@ -75,8 +80,14 @@ func (c Cluster) validateEndpoint(e string) error {
 	case u.Scheme == "http" && (c.TLS.CA != "" || c.TLS.Cert != ""):
 		return fmt.Errorf("cluster.etcd: %q is not encrypted, although cluster.tls is set: use https", hideSecrets(e))
 	}
-	if _, _, err := net.SplitHostPort(u.Host); err != nil {
+	host, port, err := net.SplitHostPort(u.Host)
+	switch n, perr := strconv.ParseUint(port, 10, 16); {
+	case err != nil || port == "":
 		return fmt.Errorf("cluster.etcd: %q has no port: etcd's is 2379", hideSecrets(e))
+	case host == "":
+		return fmt.Errorf("cluster.etcd: %q has no host: want a URL such as https://10.0.0.1:2379", hideSecrets(e))
+	case perr != nil || n == 0:
+		return fmt.Errorf("cluster.etcd: %q has a port that is none: want 1 to 65535; etcd's is 2379", hideSecrets(e))
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package api
 
+import "dibs/internal/task"
+
 // Page is what the page of a task says, and what was said of it. It is data, written by
 // anybody who may edit or comment on the page, and never an instruction of the daemon's.
 type Page struct {
@@ -28,6 +30,8 @@ type Comment struct {
 // TaskContent is a task with what its page says.
 type TaskContent struct {
 	Task
+	// Fields are the task's, {} where it has none.
+	Fields task.Fields `json:"fields" doc:"The properties that tasks.fields names, as in a task"`
 	Page
 }
 

@@ -42,8 +42,9 @@ var again = grpc.ConnectParams{
 	MinConnectTimeout: dialTime,
 }
 
-// connect makes a client. Nothing is asked of etcd yet, unless there is a password.
-func (c Cluster) connect() (*clientv3.Client, error) {
+// connect makes a client. Nothing is asked of etcd yet, unless there is a password. r watches
+// over what it sends.
+func (c Cluster) connect(r *reach) (*clientv3.Client, error) {
 	security, err := c.tls()
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (c Cluster) connect() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: security, Username: c.Username, Password: password,
 		DialTimeout: dialTime, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		DialOptions:     []grpc.DialOption{grpc.WithConnectParams(again), grpc.WithChainUnaryInterceptor(new(reach).unary)},
+		DialOptions:     []grpc.DialOption{grpc.WithConnectParams(again), grpc.WithChainUnaryInterceptor(r.unary)},
 		MaxUnaryRetries: 4,            // so that whoever waits is told why
 		Logger:          zap.NewNop(), // what goes wrong is in the errors
 	})

@@ -39,6 +39,7 @@ type Etcd struct {
 
 	connecting sync.Mutex
 	client     *clientv3.Client // nil as long as there is none
+	reach      *reach           // of the client
 	watches    clientv3.Watcher // see changes; nil as long as there is none
 	checking   sync.Mutex       // one check of the identity at a time
 
@@ -80,6 +81,11 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 func (e *Etcd) Close() error {
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
+	return e.disconnect()
+}
+
+// disconnect ends the connection, while connecting is locked.
+func (e *Etcd) disconnect() error {
 	if e.client == nil {
 		return nil
 	}
@@ -91,16 +97,23 @@ func (e *Etcd) Close() error {
 	return err
 }
 
-// connection returns the client, once there is one.
+// connection returns the client, once there is one. If etcd has refused the password of one,
+// and the file has another one by now, that is what it goes by.
 func (e *Etcd) connection() (*clientv3.Client, error) {
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
+	if e.client != nil && e.reach.refused.Load() {
+		if password, err := e.cluster.password(); err == nil && password != e.client.Password {
+			_ = e.disconnect() // what was under way has failed, or does now, as if etcd were away
+		}
+	}
 	if e.client == nil {
-		client, err := e.cluster.connect()
+		over := new(reach)
+		client, err := e.cluster.connect(over)
 		if err != nil {
 			return nil, e.cluster.away(err)
 		}
-		e.client = client
+		e.client, e.reach = client, over
 	}
 	return e.client, nil
 }

@@ -54,7 +54,7 @@ func (c Cluster) Look(ctx context.Context) Look {
 		all.Go(func() { look.Endpoints[i] = c.endpoint(ctx, url) })
 	}
 	all.Wait()
-	client, err := c.connect()
+	client, err := c.connect(new(reach))
 	if err != nil {
 		look.Err = c.away(err)
 		return look
@@ -77,7 +77,7 @@ func (c Cluster) endpoint(ctx context.Context, url string) Endpoint {
 	c.Endpoints = []string{url}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	client, err := c.connect()
+	client, err := c.connect(new(reach))
 	if err != nil {
 		e.Err = c.away(err)
 		return e

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,8 +24,9 @@ const reachTime = 300 * time.Millisecond
 // reach makes requests fail with the reason if there is no connection. Etcd's client would
 // wait for one as long as it may.
 type reach struct {
-	mu     sync.Mutex
-	failed time.Time // since when there is no connection; zero if there was one last
+	mu      sync.Mutex
+	failed  time.Time   // since when there is no connection; zero if there was one last
+	refused atomic.Bool // etcd has refused the password
 }
 
 // patience is for how much longer a connection is waited for.
@@ -47,8 +49,15 @@ func (r *reach) unary(ctx context.Context, method string, req, reply any, cc *gr
 		cc.WaitForStateChange(waiting, connectivity.TransientFailure)
 		cancel()
 	}
-	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
+	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
+	if err != nil && strings.Contains(err.Error(), refusedPassword) {
+		r.refused.Store(true)
+	}
+	return err
 }
+
+// refusedPassword is how etcd says that it is another one.
+const refusedPassword = "authentication failed, invalid user"
 
 // What to do about some of the reasons.
 const (
@@ -60,7 +69,7 @@ const (
 // reasons are what keeps etcd from being used, as etcd or the way to it says so, and as people
 // are told. The first that fits counts.
 var reasons = []struct{ said, found, remedy string }{
-	{"authentication failed, invalid user", "it refuses the password of %user%", password},
+	{refusedPassword, "it refuses the password of %user%", password},
 	{"user name is empty", "it asks for a user", password},
 	{"permission denied", "%user% may not read and write below %prefix%", "etcdctl role grant-permission ROLE --prefix=true readwrite %prefix%, and etcdctl user grant-role USER ROLE"},
 	{"database space exceeded", "it takes nothing more, as its quota is used up", "compact and defragment it, then run etcdctl alarm disarm; --auto-compaction-retention=1h keeps it from growing"},

@@ -163,6 +163,68 @@ func TestPasswordIsShownAgain(t *testing.T) {
 	}
 }
 
+// A password that was changed in etcd is read from its file as soon as it is there: nobody has to
+// be started again, and who watches goes on.
+func TestPasswordIsChanged(t *testing.T) {
+	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 300)
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	file := fileOf(t, "secret")
+	e, err := arbiter.Open(t.Context(), arbiter.Cluster{
+		Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: file,
+	}, j, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if _, err := e.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	watching, err := e.Watch(t.Context(), e.Key("thing")+"/", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	root := etcd.Client("root", "root's")
+	if _, err := root.UserChangePassword(t.Context(), "dibs", "another"); err != nil {
+		t.Fatal(err)
+	}
+	row := arbiter.Row{Member: e.Member(), Claim: attempt(agentA, taskOne)}
+	for range 2 {
+		if _, err := e.Take(t.Context(), row, time.Minute, 0); err == nil || !strings.Contains(err.Error(), "it refuses the password of user dibs") {
+			t.Fatalf("with the former password: %v", err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if grant, err := e.Take(t.Context(), row, time.Minute, 0); err != nil || grant.Fence == 0 {
+		t.Fatalf("with the new password: %+v, %v", grant, err)
+	}
+	for w := range watching { // of the connection that was ended
+		if len(w.Events) > 0 {
+			t.Errorf("it told of %v", w.Events)
+		}
+	}
+	resp, err := e.Commit(t.Context(), nil, []clientv3.Op{clientv3.OpGet(e.Key("thing"))}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, err = e.Watch(t.Context(), e.Key("thing")+"/", resp.Header.Revision+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Commit(t.Context(), nil, []clientv3.Op{clientv3.OpPut(e.Key("thing", "1"), "put")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if w := <-watching; len(w.Events) != 1 {
+		t.Errorf("it told of %+v", w)
+	}
+}
+
 // What etcd has handed out for a password ends while something is watched. Who watches something
 // else from then on is told of it, and so is who has watched before.
 func TestWatchesOutliveWhatEtcdHandsOut(t *testing.T) {

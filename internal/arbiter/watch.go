@@ -55,6 +55,9 @@ func outdated(err error) bool {
 func (e *Etcd) watcher(client *clientv3.Client) clientv3.Watcher {
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
+	if client != e.client {
+		return clientv3.NewWatcher(client) // it has ended, and is not for others
+	}
 	if e.watches == nil {
 		e.watches = clientv3.NewWatcher(client)
 	}

@@ -25,8 +25,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: "Claim the next ready task, or the one that --task names, and run a command for it; --priority, --where\n" +
 			"and --text say which of the ready tasks will do, as with dibs next. The command finds the task in\n" +
 			"DIBS_TASK_ID, DIBS_TASK_TITLE and DIBS_TASK_URL, what its page says and the comments on it in the\n" +
-			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT. While it runs the claim is\n" +
-			"renewed. When it ends with 0 the task is completed; with 75, given back, for --loop to try it again\n" +
+			"file DIBS_TASK_FILE, and the claim in DIBS_CLAIM_ID and DIBS_AGENT, in a cluster with its fence in\n" +
+			"DIBS_FENCE. While it runs the claim is renewed. When it ends with 0 the task is completed; with 75, given back, for --loop to try it again\n" +
 			"later; with anything else it failed, for the reason that it printed last on stderr. If the claim is\n" +
 			"lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
 			"given back.\n\n" +

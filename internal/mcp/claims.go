@@ -29,12 +29,13 @@ type Held struct {
 	Claim     claim.ID `json:"claim_id"`
 	Task      Task     `json:"task"`
 	ExpiresAt api.Time `json:"expires_at"`
+	Fence     int64    `json:"fence,omitempty"`
 	Former    string   `json:"former,omitempty"`
 	News
 }
 
 func heldOf(c api.Claim) Held {
-	return Held{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Former: line(c.Former)}
+	return Held{Claim: c.ID, Task: taskOf(c.Task), ExpiresAt: c.ExpiresAt, Fence: c.Fence, Former: line(c.Former)}
 }
 
 func claimTask(c *call, in ClaimArgs) (string, Held, error) {

@@ -178,7 +178,7 @@ func TestRequests(t *testing.T) {
 	inWorld(t, []string{"Write", "Read"}, func(w *world) {
 		s := w.connect(mcp.Options{Agent: "Sandman"})
 		defer s.close()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second) // between two syncs, which read pages, too
 		cost := func(tool, args string) []string {
 			w.notion.ResetRequests()
 			s.must(tool, args)

@@ -138,6 +138,9 @@ func (j *job) command(ctx context.Context, tail *tail) (cmd *command, tidy func(
 	run.Env = append(os.Environ(),
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
 		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+brief.Name())
+	if j.claim.Fence > 0 { // in a cluster
+		run.Env = append(run.Env, fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
+	}
 	// What the command leaves running may keep its stderr open.
 	run.WaitDelay = 2 * time.Second
 	return &command{Cmd: run, ended: make(chan int, 1), file: brief.Name()}, tidy, nil

@@ -429,20 +429,20 @@ func TestRoutes(t *testing.T) {
 				View: view, Text: "# Do <this>\n", Missing: []string{"bookmark, https://x"}, Cut: 7, CommentsCut: 2,
 				Comments: []broker.Comment{{By: "Maria\n", At: noon, Text: "which\none?"}, {At: noon, Text: "x"}},
 			}}},
-			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"# Do <this>\n","not_shown":["bookmark, https://x"],"content_cut":7,` +
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"fields":{},"written_by":"others","content":"# Do <this>\n","not_shown":["bookmark, https://x"],"content_cut":7,` +
 				`"comments":[{"by":"Maria","at":"2026-11-20T11:58:30.000Z","text":"which\none?"},{"by":"","at":"2026-11-20T11:58:30.000Z","text":"x"}],"comments_cut":2}`,
 		},
 		{
 			name: "a task with an empty page", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
 			calls:  []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{View: view}}},
-			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content":"","comments":[]}`,
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"fields":{},"written_by":"others","content":"","comments":[]}`,
 		},
 		{
 			name: "a task whose page cannot be read", method: "GET", path: "/v1/tasks/" + string(taskID) + "/content",
 			calls: []apitest.Call{{Method: "Content", Args: []any{taskID}, Result: broker.Content{
 				View: view, TextErr: errors.New("Notion is\ndown"), CommentsErr: errors.New("no capability"),
 			}}},
-			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"written_by":"others","content_error":"Notion is; down","comments_error":"no capability"}`,
+			status: 200, want: strings.TrimSuffix(viewJSON, "}") + `,"fields":{},"written_by":"others","content_error":"Notion is; down","comments_error":"no capability"}`,
 		},
 		{
 			name: "sweep", method: "POST", path: "/v1/sweep",
