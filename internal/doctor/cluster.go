@@ -17,6 +17,9 @@ import (
 func (e *examination) cluster(ctx context.Context) {
 	c := e.Config.Cluster
 	if !c.Set() {
+		if s := e.status; s != nil && s.Cluster != nil {
+			e.warn("cluster", fmt.Sprintf("the daemon is member %s of a cluster, and cluster.etcd is not configured", s.Cluster.Name), "restart the daemon, or configure what it runs with")
+		}
 		return
 	}
 	for _, file := range []string{c.PasswordFile, c.TLS.Key} {

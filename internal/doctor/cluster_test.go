@@ -110,16 +110,12 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// The doctor says what the daemon knows of the other members.
-func TestMembersOfTheCluster(t *testing.T) {
-	etcd := arbitertest.Start(t)
-	w, end := newWorld(t)
-	defer end()
-	w.options.Config.Cluster.Etcd = []string{etcd.URL()}
+// member is the client of a daemon that is the member north of a cluster, beside south.
+func member(t *testing.T, etcd string) *client.Client {
 	pipe := apitest.NewPipe()
 	serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
-		status := &api.ClusterStatus{Name: "north", Etcd: []string{etcd.URL()}}
+		status := &api.ClusterStatus{Name: "north", Etcd: []string{etcd}}
 		var said any = api.Status{Version: "test", PID: 7, Warnings: []string{}, Cluster: status}
 		if r.URL.Path == "/v1/cluster" {
 			said = api.Cluster{ClusterStatus: *status, Members: []api.Member{
@@ -131,8 +127,36 @@ func TestMembersOfTheCluster(t *testing.T) {
 		}
 	})}
 	go serving.Serve(pipe)
-	defer serving.Close()
-	w.options.Daemon = client.Over("pipe", pipe.Dial)
+	t.Cleanup(func() { serving.Close() })
+	return client.Over("pipe", pipe.Dial)
+}
+
+// A daemon that is a member where no cluster is configured is named, and not what it does without.
+func TestMemberOfAClusterThatIsNotConfigured(t *testing.T) {
+	w, end := newWorld(t)
+	defer end()
+	w.options.Daemon = member(t, "http://127.0.0.1:1")
+	var got []string
+	for _, f := range doctor.Run(t.Context(), w.options).Findings {
+		if f.Check == "cluster" && f.Level == doctor.Warning {
+			got = append(got, f.Found)
+		}
+		if f.Check == "settings" && strings.Contains(f.Found, "claim.settle") {
+			t.Error(f.Found)
+		}
+	}
+	if want := []string{"the daemon is member north of a cluster, and cluster.etcd is not configured"}; !slices.Equal(got, want) {
+		t.Errorf("found %q", got)
+	}
+}
+
+// The doctor says what the daemon knows of the other members.
+func TestMembersOfTheCluster(t *testing.T) {
+	etcd := arbitertest.Start(t)
+	w, end := newWorld(t)
+	defer end()
+	w.options.Config.Cluster.Etcd = []string{etcd.URL()}
+	w.options.Daemon = member(t, etcd.URL())
 	var got []doctor.Finding
 	for _, f := range doctor.Run(t.Context(), w.options).Findings {
 		if f.Check == "cluster.members" {

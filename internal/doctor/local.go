@@ -137,7 +137,7 @@ func (e *examination) daemonHealth() {
 	}
 	e.outbox(s.Outbox)
 	e.budget(s)
-	e.settings(s.Policy)
+	e.settings(s.Policy, s.Cluster != nil)
 	if w := s.ReadToWrite; w != nil {
 		e.ok("overwrite", fmt.Sprintf("an edit of a task in the moment in which it is claimed is overwritten: %v as a rule, %v at most, in the last %d claims",
 			length(w.MedianSeconds), length(w.SlowestSeconds), w.Writes))

@@ -14,8 +14,9 @@ import (
 )
 
 // settings compares what the daemon claims under with what is configured now. What a
-// daemon of another version does not tell is left out.
-func (e *examination) settings(p api.PolicyStatus) {
+// daemon of another version does not tell is left out, and what a member of a cluster does
+// without (settle and exclusive) if it is one here and none there.
+func (e *examination) settings(p api.PolicyStatus, member bool) {
 	var differ []string
 	compare := func(key, runs, configured string) {
 		if runs != "" && runs != configured {
@@ -23,17 +24,19 @@ func (e *examination) settings(p api.PolicyStatus) {
 		}
 	}
 	c := e.Config.Claim
-	if e.Config.Cluster.Set() {
-		c.Settle, c.Exclusive = 0, false // which say nothing then
-	}
 	if p.TimeoutSeconds > 0 {
 		compare("claim.timeout", seconds(p.TimeoutSeconds), c.Timeout.String())
 	}
 	compare("claim.write_window", seconds(p.WriteWindowSeconds), c.WriteWindow.String())
-	compare("claim.settle", seconds(p.SettleSeconds), c.Settle.String())
+	alone := !member && !e.Config.Cluster.Set()
+	if alone {
+		compare("claim.settle", seconds(p.SettleSeconds), c.Settle.String())
+	}
 	if p.Override != "" {
 		compare("claim.override", p.Override, string(c.Override))
-		compare("claim.exclusive", fmt.Sprint(p.Exclusive), fmt.Sprint(c.Exclusive))
+		if alone {
+			compare("claim.exclusive", fmt.Sprint(p.Exclusive), fmt.Sprint(c.Exclusive))
+		}
 	}
 	if p.MaxPerAgent != nil {
 		compare("claim.max_per_agent", fmt.Sprint(*p.MaxPerAgent), fmt.Sprint(c.MaxPerAgent))
