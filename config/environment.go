@@ -15,7 +15,7 @@ const prefix = "DIBS_"
 // command, and what the completion of commands looks at.
 var otherVariables = []string{
 	prefix + "CONFIG", prefix + "AGENT", prefix + "SESSION",
-	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "CLAIM_ID",
+	prefix + "TASK_ID", prefix + "TASK_TITLE", prefix + "TASK_URL", prefix + "TASK_FILE", prefix + "CLAIM_ID", prefix + "FENCE",
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 

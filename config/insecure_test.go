@@ -25,6 +25,10 @@ func TestInsecure(t *testing.T) {
 		"ftp://ann:s3cret@notion.example":            "is not an http or https URL",
 		"ann:s3cret@notion.example":                  "is not an http or https URL",
 		"https:ann:s3cret@notion.example":            "is not an http or https URL",
+		"https:/ann:s3cret@notion.example":           "is not an http or https URL",
+		"https://ann:x/s3cret@notion.example":        "is not an http or https URL",
+		"https://ann:s3cret?x@notion.example":        "is not an http or https URL",
+		"https://ann:x#s3cret@notion.example":        "is not an http or https URL",
 		"https://ann:s3cret@notion.example:x/%zz":    "is not an http or https URL",
 		"http://notion.example/?token=s3cret#s3cret": unencrypted,
 	} {

@@ -84,21 +84,21 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// secrets are the parts of a URL that may hold one: what is before the host, and what
-// is behind the path.
-var secrets = regexp.MustCompile(`(^|//)[^/?#]*@|[?#].*`)
+// scheme is what a URL begins with. With a slash too few it was meant to be one.
+var scheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*:/+`)
 
-// hideSecrets is a text that is, or was meant to be, a URL, as it may be shown.
+// hideSecrets is a text that is, or was meant to be, a URL, as it may be shown: without all
+// that stands before the last @, as a password may have any character, and behind the path.
 func hideSecrets(text string) string {
-	return secrets.ReplaceAllStringFunc(text, func(part string) string {
-		switch {
-		case strings.HasPrefix(part, "//"):
-			return "//" + redacted + "@"
-		case strings.HasSuffix(part, "@") && !strings.ContainsAny(part[:1], "?#"):
-			return redacted + "@"
-		}
-		return part[:1] + redacted
-	})
+	begin := scheme.FindString(text)
+	rest := text[len(begin):]
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = redacted + rest[i:]
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i+1] + redacted
+	}
+	return begin + rest
 }
 
 // Named reports which of the three databases are not named, and what to do. The

@@ -44,12 +44,26 @@ type ClaimContent struct {
 // TaskPage is the task of a claim, with what its page says.
 type TaskPage struct {
 	TaskRef
+	// Fields are the task's, {} where it has none.
+	Fields task.Fields `json:"fields" doc:"The properties that tasks.fields names, as in a task"`
 	Page
+}
+
+// With returns the task with what its page says.
+func (t Task) With(p Page) TaskContent {
+	return TaskContent{Task: t, Fields: orNone(t.Fields), Page: p}
+}
+
+func orNone(f task.Fields) task.Fields {
+	if f == nil {
+		return task.Fields{}
+	}
+	return f
 }
 
 // With returns the claim with what the page of its task says.
 func (c Claim) With(p Page) ClaimContent {
-	return ClaimContent{Claim: c, Task: TaskPage{TaskRef: c.Task, Page: p}}
+	return ClaimContent{Claim: c, Task: TaskPage{TaskRef: c.Task, Fields: orNone(c.Task.Fields), Page: p}}
 }
 
 // Unread is the page of a task that could not be asked for.

@@ -81,11 +81,6 @@ func Open(ctx context.Context, c Cluster, m Memory, log *slog.Logger) (*Etcd, er
 func (e *Etcd) Close() error {
 	e.connecting.Lock()
 	defer e.connecting.Unlock()
-	return e.disconnect()
-}
-
-// disconnect ends the connection, while connecting is locked.
-func (e *Etcd) disconnect() error {
 	if e.client == nil {
 		return nil
 	}
@@ -104,7 +99,9 @@ func (e *Etcd) connection() (*clientv3.Client, error) {
 	defer e.connecting.Unlock()
 	if e.client != nil && e.reach.refused.Load() {
 		if password, err := e.cluster.password(); err == nil && password != e.client.Password {
-			_ = e.disconnect() // what was under way has failed, or does now, as if etcd were away
+			// What was under way has failed, or does now, as if etcd were away.
+			go e.client.Close() // which waits for whoever does not take what it says
+			e.client, e.watches = nil, nil
 		}
 	}
 	if e.client == nil {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 )
@@ -50,7 +51,10 @@ func (r *reach) unary(ctx context.Context, method string, req, reply any, cc *gr
 		cancel()
 	}
 	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
-	if err != nil && strings.Contains(err.Error(), refusedPassword) {
+	switch {
+	case err == nil && method == pb.Auth_Authenticate_FullMethodName:
+		r.refused.Store(false)
+	case err != nil && strings.Contains(err.Error(), refusedPassword):
 		r.refused.Store(true)
 	}
 	return err

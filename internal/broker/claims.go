@@ -277,9 +277,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	}
 	t, _ := b.mirror.Task(id)
 	if c, other := b.elsewhere.On(id); other && owns(c) && meant(c) {
-		if t.ID != "" {
-			c.Task = t
-		}
+		c.Task = b.taskOf(c)
 		return claim.Claim{}, elsewhereError(c)
 	}
 	return claim.Claim{}, &noClaimError{t, r.Agent}
@@ -299,7 +297,8 @@ func elsewhereError(c claim.Claim) *claim.Denied {
 }
 
 // onlyElsewhere is the denial of what was asked of the only claim of an agent that has none
-// through this daemon, and has those at other members of the cluster.
+// through this daemon, and has those at other members of the cluster: at the first of them, of
+// several.
 func onlyElsewhere(agent string, claims []claim.Claim) *claim.Denied {
 	d := elsewhereError(claims[0])
 	if len(claims) > 1 {

@@ -13,7 +13,8 @@ import (
 //   - until an answer has named the loss;
 //   - for a claim that the agent held beside the lost one, for as long as it is held:
 //     two sessions may share a name, and only one of them was answered;
-//   - where nothing is held, and nothing was granted since.
+//   - where nothing is held, here or at another member of the cluster, and nothing was granted
+//     since.
 //
 // Then it is the lost one: whatever is asked of that is refused, and the refusal says
 // what became of it.
@@ -34,12 +35,12 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 			return held[0], nil
 		}
 	case len(held) == 0:
+		if elsewhere := b.heldElsewhere(agent); len(elsewhere) > 0 {
+			return claim.Claim{}, onlyElsewhere(agent, elsewhere)
+		}
 		i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Last })
 	}
 	if i < 0 {
-		if elsewhere := b.heldElsewhere(agent); len(held) == 0 && len(elsewhere) > 0 {
-			return claim.Claim{}, onlyElsewhere(agent, elsewhere)
-		}
 		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held}
 	}
 	return losses[i].Claim, nil

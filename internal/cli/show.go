@@ -66,7 +66,10 @@ func (a *app) showContent(ctx context.Context, daemon *client.Client, id task.ID
 	if err != nil {
 		return err
 	}
-	if err := a.print(t, func(w io.Writer) { showTask(w, t.Task, time.Now()) }); err != nil {
+	if err := a.print(t, func(w io.Writer) {
+		t.Task.Fields = t.Fields
+		showTask(w, t.Task, time.Now())
+	}); err != nil {
 		return err
 	}
 	if !a.json { // not in columns, as the task is

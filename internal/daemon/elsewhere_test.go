@@ -157,6 +157,42 @@ func TestWhatIsHeldElsewhereIsShown(t *testing.T) {
 	})
 }
 
+// Who has lost its last claim here, and was told, and holds others at another member, is not
+// told of the loss again, but where those are.
+func TestLostHereAndHeldElsewhere(t *testing.T) {
+	inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
+		ids := []string{w.add("Mend the roof", nil), w.add("Paint the door", nil), w.add("Oil the hinge", nil)}
+		var nodes []*node
+		for _, name := range []string{"north", "south"} {
+			nodes = append(nodes, w.start(w.memberOptions(name, etcd.URL())))
+			w.Cleanup(nodes[len(nodes)-1].stop)
+		}
+		a, b := nodes[0], nodes[1]
+		mine := func() (p api.Problem) {
+			_, err := b.Renew(t.Context(), "mine", api.RenewRequest{Agent: "Sandman"}, "")
+			if found, ok := errors.AsType[*api.Problem](err); ok {
+				p = *found
+			}
+			return p
+		}
+		b.mustClaim("Sandman", ids[0])
+		w.edit(ids[0], map[string]any{"claimed_by": text("rich_text", "Maria"), "claim_token": text("rich_text", "")})
+		for range 2 { // nothing is held anywhere
+			eventually(t, "it is told of the loss", func() bool { return mine().Code == api.CodeClaimLost })
+		}
+		for i, want := range []string{"Sandman has claimed “Paint the door” through member north of the cluster: renew and finish it there", "“Oil the hinge” (at north)"} {
+			a.mustClaim("Sandman", ids[i+1])
+			eventually(t, "south knows", func() bool {
+				who, err := b.Agent(t.Context(), "Sandman")
+				return err == nil && len(who.Elsewhere) == i+1
+			})
+			if p := mine(); p.Code != api.Code(claim.CodeHeld) || p.Member != "north" || !strings.Contains(p.Detail, want) {
+				t.Errorf("with %d claims at north: %+v", i+1, p)
+			}
+		}
+	})
+}
+
 // watched has a board in the browser show what the daemon says, and returns what reads all of
 // it.
 func (n *node) watched() (read func() string) {

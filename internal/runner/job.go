@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -135,7 +137,9 @@ func (j *job) command(ctx context.Context, tail *tail) (cmd *command, tidy func(
 	}
 	run := exec.Command(j.Command[0], j.Command[1:]...)
 	run.Stdin, run.Stdout, run.Stderr = j.Stdin, j.Stdout, io.MultiWriter(j.Stderr, tail)
-	run.Env = append(os.Environ(),
+	// The fence is that of another claim, if this runs for one itself.
+	others := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DIBS_FENCE=") })
+	run.Env = append(others,
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
 		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+brief.Name())
 	if j.claim.Fence > 0 { // in a cluster

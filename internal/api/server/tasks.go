@@ -85,12 +85,7 @@ func (s *Server) content(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	t := s.taskOf(content.View)
-	fields := t.Fields
-	if fields == nil {
-		fields = task.Fields{}
-	}
-	return &pageOutput{api.TaskContent{Task: t, Fields: fields, Page: s.pageOf(content)}}, nil
+	return &pageOutput{s.taskOf(content.View).With(s.pageOf(content))}, nil
 }
 
 // named reads which task a part of a request means: by its id, its URL or its key.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -199,14 +200,20 @@ func (e *Etcd) Restore(folder string) {
 	e.Begin()
 }
 
+// It is none of those that systems give to connections, of which one may come, and take it,
+// while the etcd that it is for does not listen.
 func free(t testing.TB) url.URL {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))); err == nil {
+			defer l.Close()
+			return url.URL{Scheme: "http", Host: l.Addr().String()}
+		}
 	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
+	t.Fatal(err)
+	return url.URL{}
 }
 
 // Way is a way to an address that can be cut.
