@@ -164,7 +164,9 @@ func TestLostHereAndHeldElsewhere(t *testing.T) {
 		ids := []string{w.add("Mend the roof", nil), w.add("Paint the door", nil), w.add("Oil the hinge", nil)}
 		var nodes []*node
 		for _, name := range []string{"north", "south"} {
-			nodes = append(nodes, w.start(w.memberOptions(name, etcd.URL())))
+			o := w.memberOptions(name, etcd.URL())
+			o.Config.Sync.Interval = time.Second
+			nodes = append(nodes, w.start(o))
 			w.Cleanup(nodes[len(nodes)-1].stop)
 		}
 		a, b := nodes[0], nodes[1]

@@ -200,8 +200,8 @@ func (e *Etcd) Restore(folder string) {
 	e.Begin()
 }
 
-// It is none of those that systems give to connections, of which one may come, and take it,
-// while the etcd that it is for does not listen.
+// free is an address at which nobody listens: none of those that systems give to connections, of
+// which one might have it while the etcd that it is for does not run.
 func free(t testing.TB) url.URL {
 	t.Helper()
 	var err error
