@@ -80,6 +80,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			continue
 		}
 		var known, granted bool
+		var said []string
 		for _, n := range nodes {
 			log, err := n.Log(t.Context(), api.LogFilter{Claim: token.ID})
 			if err != nil {
@@ -87,6 +88,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			}
 			for _, e := range log.Entries {
 				known, granted = true, granted || e.Kind == claim.KindGranted
+				said = append(said, fmt.Sprint(e.At, " ", e.Kind, " ", e.Detail))
 			}
 		}
 		age := time.Since(ulid.Time(ulid.MustParse(string(token.ID)).Time()))
@@ -94,8 +96,8 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			continue
 		}
 		if token.Void || known && !granted {
-			t.Errorf("after %v, task %s is %s, by %q, with the token %q:\n%s", soon, page.ID, page.Select("status"),
-				page.Text("claimed_by"), page.Text("claim_token"), c.requestsTo(page.ID))
+			t.Errorf("after %v, task %s is %s, by %q since %s, with the token %q:\n%s\n%s", soon, page.ID, page.Select("status"),
+				page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), strings.Join(said, "\n"), c.requestsTo(page.ID))
 		}
 	}
 }
