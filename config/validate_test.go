@@ -149,6 +149,15 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestClusterThatIsNone leaves the settings of a cluster unread without an etcd.
+func TestClusterThatIsNone(t *testing.T) {
+	clean(t)
+	file := write(t, "cluster: {prefix: dibs, username: dibs, tls: {cert: c.pem}}")
+	if _, err := config.Load(config.Options{File: file}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLongestSocketPath is the counterpart of the socket path that is too long.
 func TestLongestSocketPath(t *testing.T) {
 	clean(t)

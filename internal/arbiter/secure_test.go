@@ -122,21 +122,28 @@ func TestCertificatesAndPasswords(t *testing.T) {
 	}
 }
 
-// What etcd hands out for a password ends, at the latest when etcd is restarted; nobody notices.
-func TestPasswordIsShownAgain(t *testing.T) {
-	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 300)
+// openAs opens the cluster as the user dibs, whose password is in the file.
+func openAs(t *testing.T, etcd *arbitertest.Etcd, file string) *arbiter.Etcd {
+	t.Helper()
 	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
 	e, err := arbiter.Open(t.Context(), arbiter.Cluster{
-		Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: fileOf(t, "secret"),
+		Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: file,
 	}, j, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// What etcd hands out for a password ends, at the latest when etcd is restarted; nobody notices.
+func TestPasswordIsShownAgain(t *testing.T) {
+	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 300)
+	e := openAs(t, etcd, fileOf(t, "secret"))
 	run, err := e.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -167,19 +174,8 @@ func TestPasswordIsShownAgain(t *testing.T) {
 // be started again, and who watches goes on.
 func TestPasswordIsChanged(t *testing.T) {
 	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 300)
-	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { j.Close() })
 	file := fileOf(t, "secret")
-	e, err := arbiter.Open(t.Context(), arbiter.Cluster{
-		Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: file,
-	}, j, testLog(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := openAs(t, etcd, file)
 	if _, err := e.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -229,23 +225,8 @@ func TestPasswordIsChanged(t *testing.T) {
 // else from then on is told of it, and so is who has watched before.
 func TestWatchesOutliveWhatEtcdHandsOut(t *testing.T) {
 	etcd := arbitertest.StartAuth(t, "root's", "secret", "/dibs/", 1)
-	open := func() *arbiter.Etcd {
-		t.Helper()
-		j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { j.Close() })
-		e, err := arbiter.Open(t.Context(), arbiter.Cluster{
-			Endpoints: []string{etcd.URL()}, Prefix: "/dibs", Workspace: "board", Name: "a", Username: "dibs", PasswordFile: fileOf(t, "secret"),
-		}, j, testLog(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	e, other := open(), open()
+	file := fileOf(t, "secret")
+	e, other := openAs(t, etcd, file), openAs(t, etcd, file)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	put := func(key string) {
