@@ -26,8 +26,10 @@ type connected struct {
 
 type connectedFile struct {
 	Path string `json:"path"`
-	// What is one of created, changed, removed.
+	// What is one of created, changed, removed, kept.
 	What string `json:"what"`
+	// Why a file is kept as it is, and what to do about it.
+	Why  string `json:"why,omitempty"`
 	Diff string `json:"diff"`
 }
 
@@ -38,7 +40,7 @@ func (a *app) connectCommand() *cobra.Command {
 		Short: "Set a client up to work with dibs",
 		Long: "Set a client up to work with dibs: its MCP server, its hooks and the skill go into the files in\n" +
 			"which it keeps its own settings, for all projects or, with --project, for the one in the current\n" +
-			"folder. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
+			"folder, and nowhere outside of it. What else is there stays as it is. For git it is the repository's pre-commit hook, which\n" +
 			"refuses a commit with files that somebody else has reserved.",
 		Example: "  dibs connect claude --dry-run\n" +
 			"  dibs connect codex\n" +
@@ -65,7 +67,7 @@ func (a *app) connectCommand() *cobra.Command {
 			}
 			done := connected{Client: args[0], DryRun: dryRun, Changes: []connectedFile{}}
 			for _, c := range changes {
-				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
+				done.Changes = append(done.Changes, connectedFile{Path: c.Path, What: whatBecomes(c), Why: c.Kept, Diff: string(diff.Diff(c.Path, c.Before, c.Path, c.After))})
 			}
 			return a.print(done, func(w io.Writer) { showConnected(w, done, undo) })
 		},
@@ -115,6 +117,8 @@ func sameFile(a, b string) bool {
 
 func whatBecomes(c connect.Change) string {
 	switch {
+	case c.Kept != "":
+		return "kept"
 	case c.After == nil:
 		return "removed"
 	case c.Before == nil:
@@ -133,6 +137,10 @@ func showConnected(w io.Writer, done connected, undo bool) {
 		return
 	}
 	for _, c := range done.Changes {
+		if c.Why != "" {
+			row(w, clean(c.Path)+": kept: "+c.Why)
+			continue
+		}
 		would := ""
 		if done.DryRun {
 			would = "would be "

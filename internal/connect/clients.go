@@ -1,17 +1,18 @@
 package connect
 
 import (
-	"bytes"
+	"debug/buildinfo"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strings"
 )
 
-// skillName is the name of the skill, and of its directory.
-const skillName = "dibs"
-
 // files are those of a client.
-func (p Place) files(client string) ([]file, error) {
+func (p Place) files(client string, undo bool) ([]file, error) {
 	switch client {
 	case "claude":
 		return p.claude(), nil
@@ -20,7 +21,7 @@ func (p Place) files(client string) ([]file, error) {
 	case "cursor":
 		return p.cursor(), nil
 	case "git":
-		return p.git()
+		return p.git(undo)
 	}
 	return nil, fmt.Errorf("there is no client %q: it is one of %s", client, strings.Join(Clients, ", "))
 }
@@ -41,8 +42,8 @@ func (p Place) claude() []file {
 		return g
 	}
 	return []file{
-		{servers, 0o600, p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": []string{"mcp"}})},
-		{filepath.Join(settings, "settings.json"), 0o600, p.hooks(nil,
+		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": []string{"mcp"}})},
+		{path: filepath.Join(settings, "settings.json"), mode: 0o600, edit: p.hooks(setting{},
 			hookEntry{"SessionStart", entry("SessionStart", "")},
 			hookEntry{"PreToolUse", entry("PreToolUse", "Edit|Write|MultiEdit|NotebookEdit")},
 			hookEntry{"Stop", entry("Stop", "")},
@@ -59,7 +60,7 @@ func (p Place) codex() []file {
 			dir = home
 		}
 	}
-	return []file{{filepath.Join(dir, "config.toml"), 0o600, p.codexConfig}, p.skill(skills)}
+	return []file{{path: filepath.Join(dir, "config.toml"), mode: 0o600, edit: p.codexConfig}, p.skill(skills)}
 }
 
 func (p Place) cursor() []file {
@@ -75,8 +76,8 @@ func (p Place) cursor() []file {
 		return e
 	}
 	return []file{
-		{filepath.Join(dir, "mcp.json"), 0o600, p.server(map[string]any{"command": p.Dibs, "args": []string{"mcp"}})},
-		{filepath.Join(dir, "hooks.json"), 0o600, p.hooks(map[string]any{"version": 1},
+		{path: filepath.Join(dir, "mcp.json"), mode: 0o600, edit: p.server(map[string]any{"command": p.Dibs, "args": []string{"mcp"}})},
+		{path: filepath.Join(dir, "hooks.json"), mode: 0o600, edit: p.hooks(setting{"version", 1},
 			hookEntry{"sessionStart", entry("sessionStart", "")},
 			hookEntry{"preToolUse", entry("preToolUse", "Write|Edit|StrReplace|MultiEdit|Delete")},
 			hookEntry{"stop", entry("stop", "")},
@@ -102,24 +103,46 @@ type handler struct {
 }
 
 // hook is the command that a client runs for an event.
-func (p Place) hook(event string) string {
-	dibs := p.Dibs
-	if strings.ContainsFunc(dibs, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&;()<>|*?[]#~`!", r) }) {
-		dibs = "'" + strings.ReplaceAll(dibs, "'", `'\''`) + "'"
+func (p Place) hook(event string) string { return p.call() + " hook " + event }
+
+// call is dibs as it is written into a command.
+func (p Place) call() string {
+	if strings.ContainsFunc(p.Dibs, func(r rune) bool { return strings.ContainsRune(" \t'\"\\$&;()<>|*?[]#~`!", r) }) {
+		return "'" + strings.ReplaceAll(p.Dibs, "'", `'\''`) + "'"
 	}
-	return dibs + " hook " + event
+	return p.Dibs
 }
 
-// skill is the file of the skill, below a directory of settings.
-func (p Place) skill(settings string) file {
-	return file{filepath.Join(settings, "skills", skillName, "SKILL.md"), 0o644, func(before []byte, undo bool) ([]byte, error) {
-		switch {
-		case !undo:
-			return p.Skill, nil
-		case bytes.Equal(before, p.Skill):
-			return nil, nil
-		default:
-			return before, nil // somebody made it their own
-		}
-	}}
+// calls splits a command that runs the hook of an event into the program and what stands
+// behind the event.
+func calls(command, event string) (program, flags string, ok bool) {
+	program, flags, ok = strings.Cut(command, " hook "+event)
+	if !ok || flags != "" && flags[0] != ' ' {
+		return "", "", false
+	}
+	if bare, quoted := strings.CutPrefix(program, "'"); quoted {
+		program = strings.ReplaceAll(strings.TrimSuffix(bare, "'"), `'\''`, "'")
+	}
+	return program, flags, true
+}
+
+// named is how the file of a dibs is called, perhaps with a version or a system behind it.
+var named = regexp.MustCompile(`(?i)^dibs([^a-z].*)?$`)
+
+// isDibs reports whether a program is dibs: by its name, which is all there is of one that
+// was taken away, else because it was built from what this one was.
+func (p Place) isDibs(program string) bool {
+	if program == p.Dibs || named.MatchString(cutName(program)) {
+		return true
+	}
+	self, ok := debug.ReadBuildInfo()
+	path, err := exec.LookPath(program)
+	if err != nil || !ok || self.Path == "" {
+		return false
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	built, err := buildinfo.ReadFile(path)
+	return err == nil && built.Path == self.Path
 }

@@ -9,12 +9,8 @@ package connect
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 )
 
 // Clients are those that can be set up.
@@ -24,8 +20,8 @@ var Clients = []string{"claude", "codex", "cursor", "git"}
 type Place struct {
 	// Home is the user's home directory.
 	Home string
-	// Project is the directory of the project whose files are changed; empty for the
-	// user's own, which hold in all projects.
+	// Project is the directory of the project whose files are changed, and none outside of
+	// it; empty for the user's own, which hold in all projects.
 	Project string
 	// Getenv is os.Getenv, or like it.
 	Getenv func(string) string
@@ -40,6 +36,10 @@ type Change struct {
 	Path   string
 	Before []byte // nil if there is no such file
 	After  []byte // nil if there is to be none
+	// Kept says why the file stays as it is, though it is ours, and what to do about it;
+	// empty if it is changed.
+	Kept   string
+	target target
 	mode   fs.FileMode
 }
 
@@ -50,116 +50,90 @@ const runnable fs.FileMode = 0o755
 type file struct {
 	path string
 	mode fs.FileMode // of a new one
+	// within are directories, of which the file has to be in one, over links too; none
+	// for a user's own files, which are often links into a repository of settings.
+	within []string
 	// edit returns what the file holds with our part in it, or, with undo, without it;
 	// nil for no file.
 	edit func(before []byte, undo bool) ([]byte, error)
+	// kept, if it is there, says why a file is not edited, or nothing.
+	kept func(before []byte, undo bool) string
 }
 
 // Plan returns what has to be changed for a client to work with dibs, or, with undo, to
 // do so no longer; nothing is changed yet. Without a change to make it is empty.
 func Plan(client string, p Place, undo bool) ([]Change, error) {
-	files, err := p.files(client)
+	files, err := p.files(client, undo)
 	if err != nil {
 		return nil, err
 	}
 	var changes []Change
 	for _, f := range files {
-		// Settings are often links into a repository of them.
-		path, err := behindLinks(f.path)
+		if f.within == nil && p.Project != "" {
+			f.within = []string{p.Project}
+		}
+		c, err := f.plan(undo)
 		if err != nil {
 			return nil, err
 		}
-		c := Change{Path: path, mode: f.mode}
-		if info, err := os.Stat(path); err == nil {
-			c.mode = info.Mode().Perm()
-			if c.Before, err = os.ReadFile(path); err != nil {
-				return nil, err
-			}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if c.Before == nil && undo {
-			continue
-		}
-		if f.mode == runnable && !undo && c.mode&0o111 == 0 && runtime.GOOS != "windows" {
-			return nil, fmt.Errorf("%s: it is not executable, and so git does not run it: chmod +x it, or take it away", path)
-		}
-		if c.After, err = f.edit(c.Before, undo); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if !bytes.Equal(c.Before, c.After) || (c.After == nil) != (c.Before == nil) {
-			if c.Before != nil && c.mode&0o222 == 0 {
-				return nil, fmt.Errorf("%s: it is read-only: make it writable, or connect by hand", path)
-			}
+		if c.Kept != "" || !bytes.Equal(c.Before, c.After) || (c.After == nil) != (c.Before == nil) {
 			changes = append(changes, c)
 		}
 	}
 	return changes, nil
 }
 
-// behindLinks returns the file that a path leads to, be it there or not.
-func behindLinks(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	switch {
-	case err == nil:
-		return real, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s cannot be read: %w: connect by hand", path, err)
+func (f file) plan(undo bool) (Change, error) {
+	to, err := f.find()
+	if err != nil {
+		return Change{}, err
 	}
-	for range 40 { // as many as systems follow
-		to, err := os.Readlink(path)
-		if err != nil {
-			return path, nil
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
-		}
-		path = to
+	c := Change{Path: to.path(), target: to, mode: f.mode}
+	before, mode, err := to.read()
+	if err != nil {
+		return c, err
 	}
-	return "", fmt.Errorf("%s cannot be read: too many links: connect by hand", path)
+	if c.Before = before; before != nil {
+		c.mode = mode
+	}
+	if c.Before == nil && undo {
+		return c, nil
+	}
+	if f.kept != nil {
+		if c.Kept = f.kept(before, undo); c.Kept != "" {
+			c.After = before
+			return c, nil
+		}
+	}
+	if f.mode == runnable && !undo && c.mode&0o111 == 0 {
+		return c, fmt.Errorf("%s: it is not executable, and so git does not run it: chmod +x it, or take it away", c.Path)
+	}
+	if c.After, err = f.edit(before, undo); err != nil {
+		return c, fmt.Errorf("%s: %w", c.Path, err)
+	}
+	if before != nil && !bytes.Equal(before, c.After) && c.mode&0o222 == 0 {
+		return c, fmt.Errorf("%s: it is read-only: make it writable, or connect by hand", c.Path)
+	}
+	return c, nil
 }
 
 // Apply makes the changes. Each file is replaced as a whole, or not at all. One that
 // was changed since Plan read it is an error.
 func Apply(changes []Change) error {
 	for _, c := range changes {
-		now, err := os.ReadFile(c.Path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if c.Kept != "" {
+			continue
+		}
+		now, _, err := c.target.read()
+		if err != nil {
 			return err
 		}
-		if !bytes.Equal(now, c.Before) {
+		if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
 			return fmt.Errorf("%s was changed by somebody else just now: try again", c.Path)
 		}
-		if err := c.apply(); err != nil {
+		if err := c.target.write(c.After, c.mode); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (c Change) apply() error {
-	dir := filepath.Dir(c.Path)
-	if c.After == nil {
-		if err := os.Remove(c.Path); err != nil {
-			return err
-		}
-		if filepath.Base(dir) == skillName {
-			os.Remove(dir) // which was made for the skill; not if there is more in it
-		}
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(c.Path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed
-	_, err = f.Write(c.After)
-	err = errors.Join(err, f.Chmod(c.mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.Path)
 }

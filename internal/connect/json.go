@@ -11,24 +11,35 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// document is a file of JSON, perhaps with comments, that is changed in places.
+// document is a file of JSON, perhaps with comments, that is changed in places. What is put
+// into it leaves marks in its spaces, by which taking it out gives the same bytes as before:
+// objects that we made have an end of a line before they close, those that were there and
+// empty have none, and a file that was there without anything begins with an empty line.
 type document struct {
 	root   hujson.Value
+	object *hujson.Object // of the root
 	indent string
+	made   map[*hujson.Object]bool // what was not there
 }
 
-// parse reads a document; of no file or an empty one it makes an empty object.
+// parse reads a document; of no file or one without anything it makes an empty object.
 func parse(data []byte) (*document, error) {
-	d := &document{indent: "  "}
-	if len(bytes.TrimSpace(data)) == 0 {
-		d.root = hujson.Value{Value: &hujson.Object{}, AfterExtra: []byte("\n")}
+	d := &document{indent: "  ", made: make(map[*hujson.Object]bool)}
+	if len(bytes.Trim(data, " \t\r\n")) == 0 {
+		d.object = new(hujson.Object)
+		d.root = hujson.Value{Value: d.object, AfterExtra: hujson.Extra("\n")}
+		if data != nil {
+			d.root.BeforeExtra = slices.Concat(hujson.Extra(data), hujson.Extra("\n"))
+		}
+		d.made[d.object] = true
 		return d, nil
 	}
 	var err error
 	if d.root, err = hujson.Parse(data); err != nil {
 		return nil, fmt.Errorf("it is not JSON (%w): mend it, or connect by hand", err)
 	}
-	if _, ok := d.root.Value.(*hujson.Object); !ok {
+	var ok bool
+	if d.object, ok = d.root.Value.(*hujson.Object); !ok {
 		return nil, errors.New("it is not a JSON object: mend it, or connect by hand")
 	}
 	for line := range strings.Lines(string(data)) {
@@ -40,20 +51,39 @@ func parse(data []byte) (*document, error) {
 	return d, nil
 }
 
-// pack returns the document's text; nil if nothing is left in it.
-func (d *document) pack() []byte {
-	if o := d.root.Value.(*hujson.Object); len(o.Members) == 0 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
-		return nil
+// without returns what the file holds once the last member of an object that we made is
+// gone; nil for no file.
+func (d *document) without() []byte {
+	before, ours := bytes.CutSuffix(d.root.BeforeExtra, []byte("\n"))
+	switch {
+	case !blank(d.root.BeforeExtra) || !blank(d.root.AfterExtra):
+		return d.root.Pack()
+	case ours:
+		return append([]byte{}, before...)
 	}
-	return d.root.Pack()
+	return nil
+}
+
+// member returns the member of o of that name; nil if there is none.
+func member(o *hujson.Object, name string) (*hujson.Value, error) {
+	var found *hujson.Value
+	for i := range o.Members {
+		if o.Members[i].Name.Value.(hujson.Literal).String() == name {
+			if found != nil {
+				return nil, fmt.Errorf("%q is twice in it, and programs differ in which one counts: take one out", name)
+			}
+			found = &o.Members[i].Value
+		}
+	}
+	return found, nil
 }
 
 // object returns the member of o of that name, which has to be an object; it is nil if
 // there is none.
 func object(o *hujson.Object, name string) (*hujson.Object, error) {
-	v := member(o, name)
-	if v == nil {
-		return nil, nil
+	v, err := member(o, name)
+	if v == nil || err != nil {
+		return nil, err
 	}
 	if child, ok := v.Value.(*hujson.Object); ok {
 		return child, nil
@@ -61,13 +91,11 @@ func object(o *hujson.Object, name string) (*hujson.Object, error) {
 	return nil, fmt.Errorf("%q in it is not an object: mend it, or connect by hand", name)
 }
 
-func member(o *hujson.Object, name string) *hujson.Value {
-	for i := range o.Members {
-		if o.Members[i].Name.Value.(hujson.Literal).String() == name {
-			return &o.Members[i].Value
-		}
-	}
-	return nil
+// decode reads a value as any JSON.
+func decode(v *hujson.Value, into any) error {
+	plain := v.Clone()
+	plain.Standardize()
+	return json.Unmarshal(plain.Pack(), into)
 }
 
 // value makes a value of JSON as it is written that deep in the document.
@@ -88,183 +116,99 @@ func (d *document) line(depth int) hujson.Extra {
 }
 
 // set gives o, at that depth, a member.
-func (d *document) set(o *hujson.Object, depth int, name string, v any) {
-	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: d.value(v, depth+1)}
-	m.Name.BeforeExtra, m.Value.BeforeExtra = d.line(depth+1), hujson.Extra(" ")
-	o.Members = append(o.Members, m)
-	if len(o.Members) == 1 {
-		o.AfterExtra = append(o.AfterExtra, d.line(depth)...)
+func (d *document) set(o *hujson.Object, depth int, name string, v hujson.Value) {
+	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
+	m.Value.BeforeExtra = hujson.Extra(" ")
+	var last *hujson.Extra
+	if n := len(o.Members); n > 0 {
+		last = &o.Members[n-1].Value.AfterExtra
 	}
+	m.Name.BeforeExtra, m.Value.AfterExtra = d.open(last, &o.AfterExtra, depth+1)
+	if d.made[o] && last == nil {
+		m.Name.BeforeExtra, o.AfterExtra = d.line(depth+1), d.line(depth)
+	}
+	o.Members = append(o.Members, m)
 }
 
-// drop takes a member out of o.
-func drop(o *hujson.Object, name string) {
-	o.Members = slices.DeleteFunc(o.Members, func(m hujson.ObjectMember) bool {
+// open makes room at the end of a list that closes with an extra, and returns those before
+// and after what comes there. last is the one after what is the last now; nil if the list
+// is empty. Comments stay above what comes, and a comma at the end stays at the end.
+func (d *document) open(last, closing *hujson.Extra, depth int) (before, after hujson.Extra) {
+	if last == nil {
+		before, *closing = *closing, nil
+		return before, nil
+	}
+	if *last != nil {
+		after = hujson.Extra{}
+	}
+	end := max(bytes.LastIndexByte(*closing, '\n'), 0)
+	before = slices.Concat((*closing)[:end], d.line(depth))
+	*closing = slices.Concat((*closing)[end:])
+	return before, after
+}
+
+// item is what is in a list, with what stands around it.
+type item struct{ before, after *hujson.Extra }
+
+// unlink puts what stands around the item at i to its neighbours, so that the item can be
+// taken out, and reports whether then nothing is left of a list that we made.
+func unlink(list []item, i int, closing *hujson.Extra) (gone bool) {
+	above := *list[i].before
+	multiline := bytes.ContainsRune(*closing, '\n')
+	if len(list) == 1 && blank(above) && blank(*closing) && multiline {
+		return true
+	}
+	if end := bytes.LastIndexByte(above, '\n'); (len(list) > 1 || multiline) && blank(above[end+1:]) {
+		above = above[:max(end, 0)]
+	}
+	switch {
+	case i < len(list)-1:
+		next := list[i+1].before
+		*next = slices.Concat(above, *next)
+	case i == 0:
+		*closing = slices.Concat(above, *closing)
+	case *list[i].after == nil:
+		last := list[i-1].after
+		*closing = slices.Concat(*last, above, *closing)
+		*last = nil
+	default: // a comma at the end
+		last := list[i-1].after
+		*last = slices.Concat(hujson.Extra{}, *last)
+		if *last == nil {
+			*last = hujson.Extra{}
+		}
+		*closing = slices.Concat(above, *closing)
+	}
+	return false
+}
+
+// index returns where in o the member of that name is; -1 if there is none.
+func index(o *hujson.Object, name string) int {
+	return slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
 		return m.Name.Value.(hujson.Literal).String() == name
 	})
 }
 
-// server returns the edit of a list of MCP servers.
-func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
-	return func(before []byte, undo bool) ([]byte, error) {
-		d, err := parse(before)
-		if err != nil {
-			return nil, err
-		}
-		root := d.root.Value.(*hujson.Object)
-		servers, err := object(root, "mcpServers")
-		if err != nil {
-			return nil, err
-		}
-		var there struct {
-			Command string   `json:"command"`
-			Args    []string `json:"args"`
-		}
-		if servers != nil {
-			if v := member(servers, "dibs"); v != nil {
-				plain := v.Clone()
-				plain.Standardize()
-				err := json.Unmarshal(plain.Pack(), &there)
-				switch ours := err == nil && isDibs(there.Command) && len(there.Args) > 0 && there.Args[0] == "mcp"; {
-				case ours && !undo:
-					return before, nil // with what somebody may have added to it
-				case ours:
-					drop(servers, "dibs")
-					if len(servers.Members) == 0 {
-						drop(root, "mcpServers")
-					}
-					return d.pack(), nil
-				case undo:
-					return before, nil
-				default:
-					return nil, errors.New("it has an MCP server \"dibs\" that is another one: take it out, or give it another name")
-				}
-			}
-		}
-		switch {
-		case undo:
-			return before, nil
-		case servers == nil:
-			d.set(root, 0, "mcpServers", map[string]any{"dibs": entry})
-		default:
-			d.set(servers, 1, "dibs", entry)
-		}
-		return d.pack(), nil
+// drop takes a member out of o, and reports whether nothing is left of an object that we
+// made.
+func drop(o *hujson.Object, name string) (gone bool) {
+	list := make([]item, len(o.Members))
+	for i := range o.Members {
+		list[i] = item{&o.Members[i].Name.BeforeExtra, &o.Members[i].Value.AfterExtra}
 	}
+	i := index(o, name)
+	gone = unlink(list, i, &o.AfterExtra)
+	o.Members = slices.Delete(o.Members, i, i+1)
+	return gone
 }
 
-// isDibs reports whether a command is this program, wherever it is.
-func isDibs(command string) bool {
-	name := command[strings.LastIndexAny(command, `/\`)+1:]
-	return name == "dibs" || name == "dibs.exe"
-}
-
-// hookEntry is what is added to the list of an event.
-type hookEntry struct {
-	event string
-	value any
-}
-
-// hooks returns the edit of a file with hooks. A new file also gets what base has.
-func (p Place) hooks(base map[string]any, entries ...hookEntry) func([]byte, bool) ([]byte, error) {
-	return func(before []byte, undo bool) ([]byte, error) {
-		d, err := parse(before)
-		if err != nil {
-			return nil, err
-		}
-		root := d.root.Value.(*hujson.Object)
-		if !undo {
-			for name, v := range base {
-				if member(root, name) == nil {
-					d.set(root, 0, name, v)
-				}
-			}
-		}
-		hooks, err := object(root, "hooks")
-		if err != nil {
-			return nil, err
-		}
-		if hooks == nil {
-			if undo {
-				return before, nil
-			}
-			d.set(root, 0, "hooks", map[string]any{})
-			hooks, _ = object(root, "hooks")
-		}
-		changed := false
-		for _, e := range entries {
-			made, err := d.edit(hooks, e, undo)
-			if err != nil {
-				return nil, err
-			}
-			changed = changed || made
-		}
-		if !changed {
-			return before, nil
-		}
-		if undo && len(hooks.Members) == 0 {
-			drop(root, "hooks")
-			// What a new file got beside the hooks means nothing without them.
-			if len(root.Members) == len(base) && !slices.ContainsFunc(root.Members, func(m hujson.ObjectMember) bool {
-				_, ours := base[m.Name.Value.(hujson.Literal).String()]
-				return !ours
-			}) {
-				return nil, nil
-			}
-		}
-		return d.pack(), nil
+// dropElement takes an element out of a list, and reports what drop does.
+func dropElement(a *hujson.Array, i int) (gone bool) {
+	list := make([]item, len(a.Elements))
+	for i := range a.Elements {
+		list[i] = item{&a.Elements[i].BeforeExtra, &a.Elements[i].AfterExtra}
 	}
-}
-
-// edit puts an entry into the list of its event, if it is not there, or takes it out.
-func (d *document) edit(hooks *hujson.Object, e hookEntry, undo bool) (changed bool, err error) {
-	v := member(hooks, e.event)
-	if v == nil {
-		if undo {
-			return false, nil
-		}
-		d.set(hooks, 1, e.event, []any{e.value})
-		return true, nil
-	}
-	list, ok := v.Value.(*hujson.Array)
-	if !ok {
-		return false, fmt.Errorf("\"hooks\".%q in it is not a list: mend it, or connect by hand", e.event)
-	}
-	isOurs := func(v hujson.Value) bool { return callsHook(v, e.event) }
-	if undo {
-		n := len(list.Elements)
-		list.Elements = slices.DeleteFunc(list.Elements, isOurs)
-		if len(list.Elements) == 0 {
-			drop(hooks, e.event)
-		}
-		return len(list.Elements) < n, nil
-	}
-	if slices.ContainsFunc(list.Elements, isOurs) {
-		return false, nil
-	}
-	added := d.value(e.value, 3)
-	added.BeforeExtra = d.line(3)
-	list.Elements = append(list.Elements, added)
-	if len(list.Elements) == 1 {
-		list.AfterExtra = append(list.AfterExtra, d.line(2)...)
-	}
-	return true, nil
-}
-
-// callsHook reports whether all that an entry calls is dibs, for that event.
-func callsHook(v hujson.Value, event string) bool {
-	plain := v.Clone()
-	plain.Standardize()
-	var e struct {
-		Command string    `json:"command"`
-		Hooks   []handler `json:"hooks"`
-	}
-	if json.Unmarshal(plain.Pack(), &e) != nil {
-		return false
-	}
-	ours := func(command string) bool {
-		before, flags, ok := strings.Cut(command, " hook "+event)
-		return ok && (flags == "" || flags[0] == ' ') && isDibs(strings.Trim(before, "'"))
-	}
-	return ours(e.Command) || len(e.Hooks) > 0 && !slices.ContainsFunc(e.Hooks, func(h handler) bool { return !ours(h.Command) })
+	gone = unlink(list, i, &a.AfterExtra)
+	a.Elements = slices.Delete(a.Elements, i, i+1)
+	return gone
 }

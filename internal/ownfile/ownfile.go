@@ -57,7 +57,7 @@ func checkDirectory(path string, sticky bool) error {
 	if err != nil {
 		return err
 	}
-	steps, missing := walk(path)
+	steps, _, missing := walk(path)
 	for i, s := range steps {
 		last := missing == nil && i == len(steps)-1
 		switch {

@@ -1,6 +1,7 @@
 package ownfile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -32,13 +33,12 @@ func Resolve(path string) (Resolved, error) {
 	if err != nil {
 		return Resolved{}, err
 	}
-	steps, err := walk(path)
+	steps, end, err := walk(path)
 	if err != nil {
 		return Resolved{}, err
 	}
-	r := Resolved{Path: path}
+	r := Resolved{Path: end}
 	for i, s := range steps {
-		r.Path = s.path
 		switch uid := Owner(s.info); {
 		case r.Right(uid):
 		case !s.open:
@@ -48,6 +48,20 @@ func Resolve(path string) (Resolved, error) {
 		}
 	}
 	return r, nil
+}
+
+// Follow returns where a path leads over its links, whoever made them. What is missing
+// on the way is taken as it is written. The error is of the file system.
+func Follow(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	_, end, err := walk(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return end, err
 }
 
 // step is something on the way to a path.
@@ -61,18 +75,19 @@ type step struct {
 const maxLinks = 40
 
 // walk looks at everything on the way to an absolute path, from the root to what is
-// there, over links. With an error, it returns what it came to.
-func walk(path string) ([]step, error) {
+// there, over links, and returns where the path ends, without links. With an error, it
+// returns what it came to, and the end is as far as it is known followed by the rest.
+func walk(path string) (steps []step, end string, err error) {
 	if !owners {
 		_, err := os.Stat(path)
-		return nil, err
+		return nil, path, err
 	}
 	info, err := os.Lstat("/")
 	if err != nil {
-		return nil, err
+		return nil, path, err
 	}
 	at, left, links := "/", strings.Split(path, "/"), 0
-	steps := []step{{path: at, info: info}}
+	steps = []step{{path: at, info: info}}
 	for len(left) > 0 {
 		name := left[0]
 		left = left[1:]
@@ -83,14 +98,15 @@ func walk(path string) ([]step, error) {
 			at = filepath.Dir(at)
 			continue
 		}
+		next := filepath.Join(at, name)
+		end = filepath.Join(append([]string{next}, left...)...)
 		in, err := os.Lstat(at)
 		if err != nil {
-			return steps, err
+			return steps, end, err
 		}
-		next := filepath.Join(at, name)
 		info, err := os.Lstat(next)
 		if err != nil {
-			return steps, err
+			return steps, end, err
 		}
 		steps = append(steps, step{next, info, in.Mode().Perm()&0o002 != 0 || openToGroup(in)})
 		if info.Mode().Type() != fs.ModeSymlink {
@@ -99,17 +115,17 @@ func walk(path string) ([]step, error) {
 		}
 		target, err := os.Readlink(next)
 		if err != nil {
-			return steps, err
+			return steps, end, err
 		}
 		if links++; links > maxLinks {
-			return steps, &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+			return steps, end, &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 		}
 		if filepath.IsAbs(target) {
 			at = "/"
 		}
 		left = append(strings.Split(target, "/"), left...)
 	}
-	return steps, nil
+	return steps, at, nil
 }
 
 // right reports whether something belongs to this user or to root.

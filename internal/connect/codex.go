@@ -1,0 +1,157 @@
+package connect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// codexConfig edits Codex's config.toml. Tables may be added at the end of any file of
+// TOML, so that nothing else in it is touched.
+func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
+	if undo {
+		return takeOut(before, othersTables, func(rest string, p parts) bool {
+			return p.lead == "" && strings.TrimSpace(rest) == ""
+		})
+	}
+	cut, err := cutBlock(string(before))
+	if err != nil {
+		return nil, err
+	}
+	if ours := p.repoint(cut.ours); p.hasAll(ours) {
+		return []byte(strings.Replace(string(before), cut.ours, ours, 1)), nil // with what somebody may have added to it
+	}
+	text, lead := cut.rest(othersTables(cut.ours)), "\n"
+	if before == nil || cut.found && text == "" {
+		lead = cut.lead
+	}
+	var there struct {
+		Servers map[string]codexServer `toml:"mcp_servers"`
+	}
+	if err := toml.Unmarshal([]byte(text), &there); err != nil {
+		return nil, fmt.Errorf("it is not TOML (%w): mend it, or connect by hand", err)
+	}
+	server, other := there.Servers["dibs"]
+	if other && !p.isOurs(server.Command, server.Args) {
+		return nil, errAnother
+	}
+	var b strings.Builder
+	if !other {
+		fmt.Fprintf(&b, "[mcp_servers.dibs]\ncommand = %s\nargs = [\"mcp\"]\n\n", tomlString(p.Dibs))
+	}
+	for i, e := range codexHooks {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "[[hooks.%s]]\n", e.event)
+		if e.matcher != "" {
+			fmt.Fprintf(&b, "matcher = %s\n", tomlString(e.matcher))
+		}
+		fmt.Fprintf(&b, "\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", e.event, tomlString(p.hook(e.event)), hookTimeout)
+	}
+	after := text + lead + block(b.String())
+	var whole map[string]any
+	if err := toml.Unmarshal([]byte(after), &whole); err != nil {
+		return nil, fmt.Errorf("our tables cannot be added to it (%w): connect by hand, see docs/agents.md", err)
+	}
+	return []byte(after), nil
+}
+
+type codexHook struct{ event, matcher string }
+
+var codexHooks = []codexHook{
+	{"SessionStart", "startup|resume|clear|compact"}, {"PreToolUse", "apply_patch|Edit|Write"}, {"Stop", ""},
+}
+
+type codexServer struct {
+	Command string
+	Args    []string
+}
+
+// codexPart is our part of the file.
+type codexPart struct {
+	Servers map[string]codexServer `toml:"mcp_servers"`
+	Hooks   map[string][]struct {
+		Hooks []struct{ Command string }
+	}
+}
+
+func readPart(part string) (has codexPart) {
+	ours, _ := sortTables(part)
+	if toml.Unmarshal([]byte(ours), &has) != nil {
+		return codexPart{}
+	}
+	return has
+}
+
+// hasAll reports whether our part has everything that it would be given now.
+func (p Place) hasAll(part string) bool {
+	has := readPart(part)
+	// A server of that name that stands elsewhere is for the caller to find.
+	if s := has.Servers["dibs"]; s.Command != p.Dibs || !p.isOurs(s.Command, s.Args) {
+		return false
+	}
+	for _, h := range codexHooks {
+		if len(has.Hooks[h.event]) == 0 || len(has.Hooks[h.event][0].Hooks) == 0 {
+			return false
+		}
+		if program, _, ok := calls(has.Hooks[h.event][0].Hooks[0].Command, h.event); !ok || program != p.Dibs {
+			return false
+		}
+	}
+	return true
+}
+
+// repoint has our part call dibs where it is now, with what somebody may have added.
+func (p Place) repoint(part string) string {
+	has := readPart(part)
+	if s := has.Servers["dibs"]; p.isOurs(s.Command, s.Args) {
+		part = strings.Replace(part, "command = "+tomlString(s.Command), "command = "+tomlString(p.Dibs), 1)
+	}
+	for _, e := range codexHooks {
+		for _, g := range has.Hooks[e.event] {
+			for _, h := range g.Hooks {
+				if program, flags, ok := calls(h.Command, e.event); ok && p.isDibs(program) {
+					part = strings.Replace(part, tomlString(h.Command), tomlString(p.hook(e.event)+flags), 1)
+				}
+			}
+		}
+	}
+	return part
+}
+
+func tomlString(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
+}
+
+// table is the first line of one in TOML.
+var table = regexp.MustCompile(`^\s*\[\[?\s*([A-Za-z0-9_."'-]+)`)
+
+// sortTables tells the tables within our part that are ours from those that are not. Codex
+// adds what it remembers, such as which projects are trusted, after the last table: that is
+// before our last line.
+func sortTables(part string) (ours, theirs string) {
+	var own, out strings.Builder
+	others := false
+	for line := range strings.Lines(part) {
+		if m := table.FindStringSubmatch(line); m != nil {
+			name, _, _ := strings.Cut(strings.TrimPrefix(m[1], "hooks."), ".")
+			others = m[1] != "mcp_servers.dibs" && !strings.HasPrefix(m[1], "mcp_servers.dibs.") &&
+				!slices.ContainsFunc(codexHooks, func(h codexHook) bool { return h.event == name })
+		}
+		if others {
+			out.WriteString(line)
+		} else {
+			own.WriteString(line)
+		}
+	}
+	return own.String(), out.String()
+}
+
+func othersTables(part string) string {
+	_, theirs := sortTables(part)
+	return theirs
+}

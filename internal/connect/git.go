@@ -1,0 +1,84 @@
+package connect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// git is the hook that looks at every commit of the project's repository. Hooks outside of
+// it are left alone, as other repositories may have the same.
+func (p Place) git(undo bool) ([]file, error) {
+	repository, err := p.askGit("--git-common-dir")
+	if err != nil {
+		return nil, fmt.Errorf("git does not know a repository here: %w", err)
+	}
+	hooks, err := p.askGit("--git-path", "hooks")
+	if err != nil {
+		return nil, fmt.Errorf("git cannot say where its hooks are (%w): see git config core.hooksPath", err)
+	}
+	within := []string{repository}
+	if tree, err := p.askGit("--show-toplevel"); err == nil { // a bare repository has none
+		within = []string{tree, repository}
+	}
+	hook := file{path: filepath.Join(hooks, "pre-commit"), mode: runnable, within: within, edit: p.preCommit}
+	if _, err := (file{path: hooks, within: within}).find(); err != nil {
+		if undo {
+			return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), where nothing is changed: take our lines out of %s yourself, if it has any", hooks, within[0], hook.path)
+		}
+		return nil, fmt.Errorf("git runs the hooks in %s, which is outside of %s (core.hooksPath), and may do so for other repositories: have %s call %q and refuse on exit code 2, or set core.hooksPath to a folder of this one", hooks, within[0], hook.path, p.hook("pre-commit"))
+	}
+	return []file{hook}, nil
+}
+
+// askGit asks git for a path.
+func (p Place) askGit(what ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"rev-parse", "--path-format=absolute"}, what...)...)
+	cmd.Dir = p.Project
+	out, err := cmd.Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		said, _, _ := bytes.Cut(bytes.TrimSpace(failed.Stderr), []byte("\n"))
+		return "", fmt.Errorf("%s", said)
+	}
+	return string(bytes.TrimRight(out, "\r\n")), err
+}
+
+// preCommit edits the hook. Our part comes first: what is there may end with exec or exit.
+func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
+	const shell = "#!/bin/sh"
+	if undo {
+		return takeOut(before, noOthers, func(rest string, _ parts) bool { return rest == shell })
+	}
+	cut, err := cutBlock(string(before))
+	if err != nil {
+		return nil, err
+	}
+	line := p.hook("pre-commit") + " || [ $? -ne 2 ] || exit 1\n"
+	if cut.ours == line {
+		return before, nil
+	}
+	text, ours := cut.rest(""), block(line)
+	if text == "" || cut.found && text == shell {
+		return []byte(shell + "\n" + ours), nil // without an empty line, by which it is known to be all ours
+	}
+	first, rest, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(first, "#!") || !isShell(filepath.Base(strings.TrimSpace(first))) {
+		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit"))
+	}
+	return []byte(first + "\n\n" + ours + rest), nil
+}
+
+// isShell reports whether the end of a hook's first line names a shell.
+func isShell(name string) bool {
+	fields := strings.Fields(name)
+	for _, f := range fields {
+		switch f {
+		case "sh", "bash", "dash", "ksh", "zsh":
+			return true
+		}
+	}
+	return false
+}

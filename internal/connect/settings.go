@@ -1,0 +1,257 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tailscale/hujson"
+)
+
+var errAnother = errors.New("it has an MCP server \"dibs\" that is another one: take it out, or give it another name")
+
+// isOurs reports whether an MCP server called dibs is this one.
+func (p Place) isOurs(command string, args []string) bool {
+	return len(args) > 0 && args[0] == "mcp" && p.isDibs(command)
+}
+
+// server returns the edit of a list of MCP servers.
+func (p Place) server(entry map[string]any) func([]byte, bool) ([]byte, error) {
+	return func(before []byte, undo bool) ([]byte, error) {
+		d, err := parse(before)
+		if err != nil {
+			return nil, err
+		}
+		servers, err := object(d.object, "mcpServers")
+		if err != nil {
+			return nil, err
+		}
+		var there *hujson.Value
+		if servers != nil {
+			if there, err = member(servers, "dibs"); err != nil {
+				return nil, err
+			}
+		}
+		var has struct {
+			Command string   `json:"command"`
+			Args    []string `json:"args"`
+		}
+		ours := there != nil && decode(there, &has) == nil && p.isOurs(has.Command, has.Args)
+		switch {
+		case undo && !ours:
+			return before, nil
+		case undo:
+			if drop(servers, "dibs") && drop(d.object, "mcpServers") {
+				return d.without(), nil
+			}
+		case ours && has.Command == p.Dibs:
+			return before, nil // with what somebody may have added to it
+		case ours:
+			if err := replace(there, "command", p.Dibs); err != nil {
+				return nil, err
+			}
+		case there != nil:
+			return nil, errAnother
+		case servers == nil:
+			d.set(d.object, 0, "mcpServers", d.value(map[string]any{"dibs": entry}, 1))
+		default:
+			d.set(servers, 1, "dibs", d.value(entry, 2))
+		}
+		return d.root.Pack(), nil
+	}
+}
+
+// replace gives a member of an object, which has it, another text.
+func replace(v *hujson.Value, name, text string) error {
+	m, err := member(v.Value.(*hujson.Object), name)
+	if err == nil && m != nil {
+		m.Value = hujson.String(text)
+	}
+	return err
+}
+
+// hookEntry is what is added to the list of an event.
+type hookEntry struct {
+	event string
+	value any
+}
+
+// setting is what a file of hooks has beside them; none without a name.
+type setting struct {
+	name  string
+	value any
+}
+
+// hooks returns the edit of a file with hooks. One that has none yet also gets the setting
+// that it is to have, behind them.
+func (p Place) hooks(beside setting, entries ...hookEntry) func([]byte, bool) ([]byte, error) {
+	return func(before []byte, undo bool) ([]byte, error) {
+		d, err := parse(before)
+		if err != nil {
+			return nil, err
+		}
+		hooks, err := object(d.object, "hooks")
+		switch {
+		case err != nil:
+			return nil, err
+		case undo && hooks == nil:
+			return before, nil
+		case undo:
+			return p.takeHooks(d, hooks, before, beside, entries)
+		}
+		changed := false
+		if hooks == nil {
+			hooks, changed = new(hujson.Object), true
+			d.made[hooks] = true
+			d.set(d.object, 0, "hooks", hujson.Value{Value: hooks})
+			there, err := member(d.object, beside.name)
+			if err != nil {
+				return nil, err
+			}
+			if beside.name != "" && there == nil {
+				d.set(d.object, 0, beside.name, d.value(beside.value, 1))
+			}
+		}
+		for _, e := range entries {
+			made, err := p.putHook(d, hooks, e)
+			if err != nil {
+				return nil, err
+			}
+			changed = changed || made
+		}
+		if !changed {
+			return before, nil
+		}
+		return d.root.Pack(), nil
+	}
+}
+
+// takeHooks takes our hooks out, and with the last of them what was put beside them.
+func (p Place) takeHooks(d *document, hooks *hujson.Object, before []byte, beside setting, entries []hookEntry) ([]byte, error) {
+	changed, gone := false, false
+	for _, e := range slices.Backward(entries) { // as they came, the other way round
+		list, err := hookList(hooks, e.event)
+		if err != nil {
+			return nil, err
+		}
+		if list == nil {
+			continue
+		}
+		empty := false
+		for i := len(list.Elements) - 1; i >= 0; i-- {
+			if p.isOurHook(&list.Elements[i], e.event) {
+				empty, changed = dropElement(list, i), true
+			}
+		}
+		if empty {
+			gone = drop(hooks, e.event)
+		}
+	}
+	switch {
+	case !changed:
+		return before, nil
+	case !gone:
+		return d.root.Pack(), nil
+	}
+	// What stands right behind the hooks came with them.
+	if i := index(d.object, "hooks") + 1; i < len(d.object.Members) && i == index(d.object, beside.name) {
+		drop(d.object, beside.name)
+	}
+	if drop(d.object, "hooks") {
+		return d.without(), nil
+	}
+	return d.root.Pack(), nil
+}
+
+// hookList returns the list of an event, or nil.
+func hookList(hooks *hujson.Object, event string) (*hujson.Array, error) {
+	v, err := member(hooks, event)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	if list, ok := v.Value.(*hujson.Array); ok {
+		return list, nil
+	}
+	return nil, fmt.Errorf("\"hooks\".%q in it is not a list: mend it, or connect by hand", event)
+}
+
+// putHook puts an entry into the list of its event, or has the one that is there call dibs
+// where it is now.
+func (p Place) putHook(d *document, hooks *hujson.Object, e hookEntry) (changed bool, err error) {
+	list, err := hookList(hooks, e.event)
+	switch {
+	case err != nil:
+		return false, err
+	case list == nil:
+		d.set(hooks, 1, e.event, d.value([]any{e.value}, 2))
+		return true, nil
+	}
+	there := false
+	for i := range list.Elements {
+		if v := &list.Elements[i]; p.isOurHook(v, e.event) {
+			moved, err := p.repointHook(v, e.event)
+			if err != nil {
+				return false, err
+			}
+			there, changed = true, changed || moved
+		}
+	}
+	if there {
+		return changed, nil
+	}
+	added := d.value(e.value, 3)
+	var last *hujson.Extra
+	if n := len(list.Elements); n > 0 {
+		last = &list.Elements[n-1].AfterExtra
+	}
+	added.BeforeExtra, added.AfterExtra = d.open(last, &list.AfterExtra, 3)
+	list.Elements = append(list.Elements, added)
+	return true, nil
+}
+
+// isOurHook reports whether all that an entry calls is dibs, for that event.
+func (p Place) isOurHook(v *hujson.Value, event string) bool {
+	var e struct {
+		Command string    `json:"command"`
+		Hooks   []handler `json:"hooks"`
+	}
+	if decode(v, &e) != nil {
+		return false
+	}
+	ours := func(command string) bool {
+		program, _, ok := calls(command, event)
+		return ok && p.isDibs(program)
+	}
+	return ours(e.Command) || len(e.Hooks) > 0 && !slices.ContainsFunc(e.Hooks, func(h handler) bool { return !ours(h.Command) })
+}
+
+// repointHook has an entry of ours call dibs where it is now, with what somebody may have
+// added.
+func (p Place) repointHook(v *hujson.Value, event string) (changed bool, err error) {
+	entry := v.Value.(*hujson.Object)
+	command, err := member(entry, "command")
+	if err != nil {
+		return false, err
+	}
+	if command != nil {
+		program, flags, ok := calls(command.Value.(hujson.Literal).String(), event)
+		if !ok || program == p.Dibs {
+			return false, nil
+		}
+		command.Value = hujson.String(p.hook(event) + flags)
+		return true, nil
+	}
+	handlers, err := member(entry, "hooks")
+	if handlers == nil || err != nil {
+		return false, err
+	}
+	list := handlers.Value.(*hujson.Array)
+	for i := range list.Elements {
+		moved, err := p.repointHook(&list.Elements[i], event)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || moved
+	}
+	return changed, nil
+}
