@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 
 	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/task"},
 	"internal/hook":     {},
-	"internal/connect":  {},
+	"internal/connect":  {"internal/ownfile"},
 	"packaging":         {},
 	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/inbox", "internal/task"},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
