@@ -174,10 +174,14 @@ func errorsOf(errs ...error) error {
 // What is no file is refused at once, and a circle of links as well.
 func TestNoFile(t *testing.T) {
 	for what, make := range map[string]func(path string) error{
-		"is not a file":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"move it away":       func(path string) error { return os.Mkdir(path, 0o700) },
-		"lead in a circle":   func(path string) error { return os.Symlink(path, path) },
-		"is not a file: mov": func(path string) error { return os.Symlink(os.DevNull, path) },
+		"is not a file":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"move it away":     func(path string) error { return os.Mkdir(path, 0o700) },
+		"lead in a circle": func(path string) error { return os.Symlink(path, path) },
+		// never a device of this machine: code that fails here would replace it
+		"pipe is not a file": func(path string) error {
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			return errorsOf(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, path))
+		},
 	} {
 		for client, name := range map[string]string{"claude": ".claude/settings.json", "codex": ".codex/config.toml", "cursor": ".cursor/skills/dibs/SKILL.md"} {
 			home := t.TempDir()
