@@ -19,6 +19,16 @@ var otherVariables = []string{
 	prefix + "ACTIVE_HELP", prefix + "COMPLETION_DESCRIPTIONS",
 }
 
+// HoldsSecret reports whether the environment variable of that name sets a key whose value is
+// secret, such as the token. Programs that dibs starts for others do not get those.
+func HoldsSecret(name string) bool {
+	var c Config
+	return slices.ContainsFunc(fieldsOf(&c), func(f field) bool {
+		_, secret := f.target.(*Secret)
+		return secret && slices.Contains(f.variables(), name)
+	})
+}
+
 // unknownVariables complains about every variable that looks as if it were for
 // dibs and sets nothing. Its value is not repeated: it may be the token.
 func unknownVariables(fields []field) []error {

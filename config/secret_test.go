@@ -125,3 +125,15 @@ func TestTokenIsNotShown(t *testing.T) {
 		}
 	}
 }
+
+// Only variables that hold a secret themselves are kept from programs.
+func TestHoldsSecret(t *testing.T) {
+	for name, want := range map[string]bool{
+		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
+		"DIBS_AGENT": false, "HOME": false, "": false,
+	} {
+		if got := config.HoldsSecret(name); got != want {
+			t.Errorf("HoldsSecret(%q) = %v, want %v", name, got, want)
+		}
+	}
+}

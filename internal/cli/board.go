@@ -12,8 +12,11 @@ import (
 	"os/exec"
 	"os/user"
 	"runtime"
+	"syscall"
+	"time"
 
 	"dibs/internal/board"
+	"dibs/internal/ownfile"
 
 	"github.com/spf13/cobra"
 )
@@ -111,15 +114,25 @@ func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board
 		cancel()
 		return errors.Join(err, <-served)
 	}
+	opened := make(chan error, 1)
 	if open {
-		remove, err := browse(first)
-		if err != nil {
-			a.say("the browser could not be opened: %v: open the link yourself", err)
-		}
-		defer remove()
+		browsing, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			opened <- browse(browsing, first)
+		}()
+		defer func() {
+			stop()
+			<-ended
+		}()
 	}
 	for {
 		select {
+		case err := <-opened:
+			if err != nil && ctx.Err() == nil {
+				fmt.Fprintf(a.stderr, "the browser could not be opened: %v: open the link yourself\n", err)
+			}
 		case <-used:
 			fmt.Fprintf(a.stderr, "The link was used. For another browser: %s\n", b.Link(base))
 		case err := <-served:
@@ -136,22 +149,35 @@ func reachable(at *net.TCPAddr) string {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(at.Port))
 }
 
-// browse opens a link in the browser. Other users of the machine see the arguments of
-// programs, so these name a file that only this user can read, and that leads on; remove
-// removes it.
-func browse(link string) (remove func(), err error) {
-	page, err := os.CreateTemp("", "dibs-board-*.html") // for this user only
+// browse opens a link in the browser, and returns when ctx ends, or what went wrong before. A
+// program that stays in front is ended then. Other users of the machine see the arguments of
+// programs, so these name a file that only this user can read, and that leads on.
+func browse(ctx context.Context, link string) error {
+	const prefix, suffix = "dibs-board-", ".html"
+	ownfile.RemoveAbandoned(prefix, suffix)
+	page, err := ownfile.Scratch(prefix, suffix)
 	if err != nil {
-		return func() {}, err
+		return err
 	}
-	remove = func() { os.Remove(page.Name()) }
-	_, err = fmt.Fprintf(page, `<!doctype html><meta charset="utf-8"><title>dibs</title><meta http-equiv="refresh" content="0; url=%s"><a href="%[1]s">To the board</a>`, html.EscapeString(link))
-	if err := errors.Join(err, page.Close()); err != nil {
-		return remove, err
+	defer page.Close()
+	defer os.Remove(page.Name())
+	if _, err = fmt.Fprintf(page, `<!doctype html><meta charset="utf-8"><title>dibs</title><meta http-equiv="refresh" content="0; url=%s"><a href="%[1]s">To the board</a>`, html.EscapeString(link)); err != nil {
+		return err
 	}
 	opener := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		opener = "open"
 	}
-	return remove, exec.Command(opener, page.Name()).Run()
+	cmd := exec.CommandContext(ctx, opener, page.Name())
+	cmd.Env = environment()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = openerPatience
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", opener, err)
+	}
+	<-ctx.Done() // the browser may read the page later
+	return nil
 }
+
+// openerPatience is how long what opened the browser has to end with the board.
+const openerPatience = 2 * time.Second

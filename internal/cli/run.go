@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/runner"
 
@@ -29,7 +32,9 @@ func (a *app) runCommand() *cobra.Command {
 			"DIBS_FENCE. While it runs the claim is renewed. When it ends with 0 the task is completed; with 75, given back, for --loop to try it again\n" +
 			"later; with anything else it failed, for the reason that it printed last on stderr. If the claim is\n" +
 			"lost, the command is stopped; if dibs run is stopped or killed, the command is too, and the task is\n" +
-			"given back.\n\n" +
+			"given back. A command that is stopped has --patience to end; a second signal kills it at once. What\n" +
+			"it started ends with it, on Linux also in sessions of its own; only what a command that ended with 0\n" +
+			"left running goes on. It does not get the Notion token.\n\n" +
 			"Exit code: the command's, 128 and the signal's number if it died of one; 3: nothing was claimed;\n" +
 			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
@@ -77,6 +82,7 @@ func (a *app) runCommand() *cobra.Command {
 			code, err := runner.Run(cmd.Context(), runner.Options{
 				Daemon: daemon, Claim: request, Loop: loop, Command: args, Patience: patience,
 				Stdin: cmd.InOrStdin(), Stdout: a.stdout, Stderr: a.stderr,
+				Env:   environment(),
 				Guard: []string{self, guardCommand}, Brief: func(ctx context.Context, w io.Writer, c api.Claim) error { return brief(ctx, w, daemon, c) },
 				Say: func(format string, args ...any) { a.say("dibs: "+format, args...) },
 			})
@@ -98,7 +104,7 @@ func (a *app) runCommand() *cobra.Command {
 	filter.add(a, cmd)
 	cmd.Flags().StringVar(&taskArg, "task", "", "the task, an `id` or URL, instead of the next one")
 	cmd.Flags().BoolVar(&loop, "loop", false, "go on with the next task until none is ready; with --wait, for ever")
-	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once its claim is lost")
+	cmd.Flags().DurationVar(&patience, "patience", 10*time.Second, "how long the command has to end by itself once it is stopped, by a signal or because its claim is lost")
 	return cmd
 }
 
@@ -110,6 +116,14 @@ func (a *app) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: guardCommand, Short: "Part of dibs run", Hidden: true,
 		Args: arguments(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runner.Guard(cmd.InOrStdin()) },
+		RunE: func(*cobra.Command, []string) error { return runner.Guard() },
 	}
+}
+
+// environment is that of programs that dibs starts for others: without secrets.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return config.HoldsSecret(name)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/trial"
@@ -106,7 +107,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	}
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || name == "NOTION_TOKEN" {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.HoldsSecret(name) {
 			os.Unsetenv(name)
 		}
 	}

@@ -3,6 +3,7 @@
 package ownfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strconv"
@@ -25,6 +26,8 @@ func openToGroup(fs.FileInfo) bool { return false }
 func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(path, flag, mode)
 }
+
+func lock(*os.File, bool) error { return errors.ErrUnsupported }
 
 func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
 

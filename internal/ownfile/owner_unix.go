@@ -39,6 +39,16 @@ func openPlain(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return f, err
 }
 
+// lock locks a file until it is closed, for this process alone or with others. Alone, it does not
+// wait: the error says that somebody else has it, or that there are no locks here.
+func lock(f *os.File, alone bool) error {
+	how := syscall.LOCK_SH
+	if alone {
+		how = syscall.LOCK_EX | syscall.LOCK_NB
+	}
+	return syscall.Flock(int(f.Fd()), how)
+}
+
 func userName(info fs.FileInfo) string { return UserName(Owner(info)) }
 
 // UserName names a user, by the number too.

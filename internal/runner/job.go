@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -16,37 +14,47 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/ownfile"
 )
 
 // job is one claim, and the command that runs for it.
 type job struct {
 	Options
-	claim   api.Claim
-	began   time.Time
-	stopped bool // by a signal
+	claim api.Claim
+	guard *guard
+	began time.Time
+	// asked is when the command was asked to end, and stopped says that a signal did so.
+	asked   time.Time
+	stopped bool
+	kill    <-chan time.Time // when all that runs is killed
 }
 
-// passed are the signals that a command gets, too.
-var passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+const (
+	// oneSignal is how long signals count as one: a terminal that goes away, or a manager of
+	// services, sends several.
+	oneSignal = time.Second
+	// killed is how long what was killed may take to end before that is said.
+	killed = 5 * time.Second
+)
 
-// run runs the command to its end, and says what became of the task.
+// run runs the command to its end, and says what became of the task. By then nothing runs that
+// the command started, unless it did the task.
 func (j *job) run(ctx context.Context) (code int, err error) {
 	j.began = time.Now()
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, passed...)
+	signal.Notify(signals, passed()...)
 	defer signal.Stop(signals)
 
-	var tail tail
-	cmd, tidy, err := j.command(ctx, &tail)
-	if err == nil {
-		defer tidy()
-		err = cmd.start(j.Guard)
-	}
+	defer j.guard.dismiss()
+	file, err := j.brief(ctx)
 	if err != nil {
-		reason := "the command could not be started: " + err.Error()
-		_, ferr := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: reason}, "")
-		return 0, errors.Join(errors.New(reason), ferr)
+		return 0, j.giveBack(ctx, fmt.Errorf("the command could not be started: %w", err))
 	}
+	defer func() {
+		os.Remove(file.Name())
+		file.Close()
+	}()
+	j.guard.run(j.Command, j.environment(file.Name()), file.Name())
 	watching, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	lost := make(chan error, 1)
@@ -55,31 +63,98 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 		go j.renew(watching)
 	}
 
-	var why error
-	var kill <-chan time.Time
+	pid, ended, told := 0, false, false
+	var why, broken error // the claim was lost; the command did not get to its own end
+	var late <-chan time.Time
 	for {
 		select {
-		case code = <-cmd.ended:
-			if why != nil {
+		case r, more := <-j.guard.reports:
+			switch {
+			case r.PID != 0:
+				pid = r.PID
+				continue
+			case r.Ended:
+				code, ended, pid = r.Code, true, 0
+				if code == 0 && why == nil && !j.stopped {
+					told, err = true, j.finish(code, "")
+				}
+				if !told || err != nil { // the task may be somebody else's next
+					j.ask(order{Signal: syscall.SIGTERM, Everything: true})
+					continue
+				}
+			case r.Failed != "":
+				broken = errors.New("the command could not be started: " + r.Failed)
+			case !more: // it was killed
+				j.guard.sweep(pid)
+				if !ended {
+					broken = fmt.Errorf("the process that watches over %s was killed", j.Command[0])
+				}
+			}
+			switch {
+			case broken != nil:
+				return 0, j.giveBack(ctx, broken)
+			case told:
+				return code, err
+			case why != nil:
 				return code, why
 			}
-			return code, j.finish(code, tail.text())
+			return code, j.finish(code, j.guard.said())
 		case s := <-signals:
-			switch s {
-			case syscall.SIGUSR1, syscall.SIGUSR2:
-			default:
-				j.stopped = true
-			}
-			cmd.pass(s.(syscall.Signal))
+			j.signalled(s.(syscall.Signal))
 		case why = <-lost:
 			lost = nil
+			if why == nil || told { // it is over, as it should be
+				continue
+			}
 			j.Say("%v: stopping %s", why, j.Command[0])
-			cmd.signal(syscall.SIGTERM)
-			kill = time.After(j.Patience)
-		case <-kill:
-			cmd.signal(syscall.SIGKILL)
+			j.ask(order{Signal: syscall.SIGTERM})
+		case <-j.kill:
+			j.guard.tell(order{Signal: syscall.SIGKILL, Everything: true})
+			late = time.After(killed)
+		case <-late:
+			j.Say("what %s started was killed, and has yet to end: the task stays taken until then", j.Command[0])
 		}
 	}
+}
+
+// ask asks what runs to end, and has it killed if it has not done so when its time is over.
+func (j *job) ask(o order) {
+	j.guard.tell(o)
+	if j.kill == nil {
+		j.asked, j.kill = time.Now(), time.After(j.Patience)
+	}
+}
+
+// signalled passes a signal on that this process got. The second one that asks for an end kills.
+func (j *job) signalled(s syscall.Signal) {
+	switch {
+	case s == syscall.SIGUSR1 || s == syscall.SIGUSR2:
+		j.guard.tell(order{Signal: s})
+	case !j.stopped:
+		j.stopped = true
+		if j.kill == nil {
+			j.Say("stopping %s: it has %v; a second signal kills it", j.Command[0], j.Patience)
+		}
+		if j.guard.front && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
+			s = 0 // the terminal has sent its own to the command
+		}
+		j.ask(order{Signal: s})
+		j.asked = time.Now()
+	case time.Since(j.asked) < oneSignal:
+		j.guard.tell(order{Signal: s})
+	default:
+		j.kill = time.After(0)
+	}
+}
+
+// giveBack releases the task because of an error, and returns that.
+func (j *job) giveBack(ctx context.Context, because error) error {
+	_, err := j.Daemon.Release(context.WithoutCancel(ctx), string(j.claim.ID), api.StopRequest{Agent: j.claim.Agent, Reason: because.Error()}, "")
+	// The daemon may have been faster, as the process is gone that kept the claim alive.
+	if p, refused := errors.AsType[*api.Problem](err); err != nil && !(refused && p.Code == api.CodeClaimLost) {
+		return errors.Join(because, err)
+	}
+	return fmt.Errorf("%w: the task was given back", because)
 }
 
 // watch returns an error once the claim is lost, or cannot be relied on any more because
@@ -124,28 +199,31 @@ func (j *job) renew(ctx context.Context) {
 	}
 }
 
-// command makes the command, and what it is told of its task. tidy takes that away.
-func (j *job) command(ctx context.Context, tail *tail) (cmd *command, tidy func(), err error) {
-	brief, err := os.CreateTemp("", "dibs-task-*.md")
-	if err != nil {
-		return nil, nil, err
+// The names of the file that says what the page does begin and end so.
+const filePrefix, fileSuffix = "dibs-task-", ".md"
+
+// brief makes that file. It is open, so that it is not taken for one that was left behind.
+func (j *job) brief(ctx context.Context) (file *os.File, err error) {
+	if file, err = ownfile.Scratch(filePrefix, fileSuffix); err != nil {
+		return nil, err
 	}
-	tidy = func() { os.Remove(brief.Name()) }
-	if err = errors.Join(j.Brief(ctx, brief, j.claim), brief.Close()); err != nil {
-		tidy()
-		return nil, nil, err
+	if err = j.Brief(ctx, file, j.claim); err != nil {
+		os.Remove(file.Name())
+		file.Close()
+		return nil, err
 	}
-	run := exec.Command(j.Command[0], j.Command[1:]...)
-	run.Stdin, run.Stdout, run.Stderr = j.Stdin, j.Stdout, io.MultiWriter(j.Stderr, tail)
+	return file, nil
+}
+
+// environment is the command's.
+func (j *job) environment(file string) []string {
 	// The fence is that of another claim, if this runs for one itself.
-	others := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DIBS_FENCE=") })
-	run.Env = append(others,
+	env := slices.DeleteFunc(slices.Clone(j.Env), func(v string) bool { return strings.HasPrefix(v, "DIBS_FENCE=") })
+	env = append(env,
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
-		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+brief.Name())
+		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+file)
 	if j.claim.Fence > 0 { // in a cluster
-		run.Env = append(run.Env, fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
+		env = append(env, fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
 	}
-	// What the command leaves running may keep its stderr open.
-	run.WaitDelay = 2 * time.Second
-	return &command{Cmd: run, ended: make(chan int, 1), file: brief.Name()}, tidy, nil
+	return env
 }

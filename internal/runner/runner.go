@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/ownfile"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -22,18 +22,20 @@ import (
 // Options say what to run, and for which tasks.
 type Options struct {
 	Daemon *client.Client
-	// Claim is what is asked for; the process that keeps the claim alive is this one.
+	// Claim is what is asked for; the process that keeps the claim alive is the guard.
 	Claim api.ClaimRequest
 	// Loop goes on with further tasks until none is ready or, if the request waits for
 	// one, until the context ends.
 	Loop bool
 	// Command is what is run, and its arguments.
 	Command []string
-	// Patience is how long a command has after SIGTERM, before SIGKILL.
+	// Patience is how long a command has to end when it is asked to, before SIGKILL.
 	Patience time.Duration
 	// Stdin, Stdout and Stderr are the command's. Of a file it gets the file itself.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// Env is the command's environment, to which that of its task is added.
+	Env []string
 	// Guard is a command that runs Guard, for this process's end, see there.
 	Guard []string
 	// Brief writes what the command is told of the task.
@@ -70,19 +72,32 @@ const (
 // wraps ErrLost, or says that the daemon could not be told what became of the task.
 //
 // When ctx ends, nothing more is claimed. A command that runs by then is left to the
-// signals that came, which it gets too.
+// signals that came, which it gets too. It has the time of Patience to end then, and a second
+// signal kills it.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	o.Claim.PID = os.Getpid() // unless the daemon is elsewhere
+	ownfile.RemoveAbandoned(filePrefix, fileSuffix)
+	elsewhere := false // the daemon is on another machine, where no process of this one is known
 	var put later
 	for done := 0; ; done++ {
+		guard, err := o.newGuard()
+		if err != nil {
+			return 0, fmt.Errorf("the process that watches over the command could not be started: %w", err)
+		}
+		if !elsewhere {
+			o.Claim.PID = guard.cmd.Process.Pid
+		}
 		cl, err := o.claim(ctx, &put)
+		elsewhere = o.Claim.PID == 0
+		if err != nil {
+			guard.dismiss()
+		}
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.Code(claim.CodeNothingReady) && o.Loop && done > 0 {
 			return 0, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		job := &job{Options: o, claim: cl}
+		job := &job{Options: o, claim: cl, guard: guard}
 		code, err := job.run(ctx)
 		switch {
 		case !o.Loop || job.stopped:
