@@ -32,6 +32,14 @@ func (n *node) poll(agent string, wait time.Duration) []api.Trigger {
 	return got.Triggers
 }
 
+// about is what a trigger is about, as "type title".
+func about(t api.Trigger) string {
+	if t.Task == nil {
+		return string(t.Type)
+	}
+	return string(t.Type) + " " + t.Task.Title
+}
+
 // react takes an agent's triggers and acknowledges them, and returns them as "type from:
 // text", with the title of the task.
 func (n *node) react(agent string, wait time.Duration) []string {
@@ -39,10 +47,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 	triggers := n.poll(agent, wait)
 	var said, ids []string
 	for _, t := range triggers {
-		line := string(t.Type)
-		if t.Task != nil {
-			line += " " + t.Task.Title
-		}
+		line := about(t)
 		if t.From != "" {
 			line += " from " + t.From
 		}
