@@ -338,6 +338,22 @@ func TestVisibility(t *testing.T) {
 				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
 			}
 		}
+		// A poll that is repeated later gets nothing that was acknowledged, or that another one
+		// has by now.
+		if got := poll("k"); len(got) != 0 {
+			w.Errorf("repeated after the acknowledgement: %+v", got)
+		}
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "twice"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if got := poll("l"); len(got) != 1 {
+			w.Errorf("%d triggers", len(got))
+		}
+		time.Sleep(30 * time.Minute)
+		n.wantInbox("Oracle", 0, "message: twice")
+		if got := poll("l"); len(got) != 0 {
+			w.Errorf("repeated when another poll had them: %+v", got)
+		}
 		// Who goes away while it waits takes nothing along.
 		waiting, leave := context.WithTimeout(w.Context(), time.Minute)
 		if _, err := n.Poll(waiting, "Oracle", api.PollRequest{WaitSeconds: 3600}, ""); err == nil {
