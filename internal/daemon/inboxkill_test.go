@@ -53,8 +53,8 @@ type done int
 
 const (
 	unacked done = iota
-	asked      // it may be acknowledged, or not
-	acked      // that was answered
+	asked        // it may be acknowledged, or not
+	acked        // that was answered
 )
 
 func newStory(w *world, life mortal, keyed bool) *story {
@@ -215,6 +215,7 @@ func (s *story) end() {
 
 // messages sends some, and has them taken and acknowledged by several polls.
 func (s *story) messages() {
+	s.life.(*reaper).arm()
 	s.send("one")
 	s.send("two")
 	s.send("three")
@@ -229,16 +230,13 @@ func (s *story) messages() {
 
 // tell kills a daemon at a step of a story, and returns how many steps there were and what
 // has gone wrong.
-func tell(t *testing.T, at int, keyed bool, mutant func(*reaper), story func(*story)) (steps int, wrong []string) {
+func tell(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (steps int, wrong []string) {
 	inWorld(t, 0, func(w *world) {
 		o := w.options(func(c *config.Config) {
 			quiet(c)
 			c.Claim.Timeout, c.Inbox.Offer = 8*time.Hour, 8*time.Hour
 		})
-		r := w.reap(o, at)
-		if mutant != nil {
-			mutant(r)
-		}
+		r := w.reap(o, at, m)
 		s := newStory(w, r, keyed)
 		s.poll(0)
 		story(s)
@@ -253,7 +251,7 @@ func tell(t *testing.T, at int, keyed bool, mutant func(*reaper), story func(*st
 // everyStep tells a story with a death at each of its steps: at every third one without -long,
 // which is once an answer.
 func everyStep(t *testing.T, keyed bool, story func(*story)) {
-	steps, wrong := tell(t, 0, keyed, nil, story)
+	steps, wrong := tell(t, 0, keyed, mutant{}, story)
 	if len(wrong) > 0 || steps == 0 {
 		t.Fatalf("without a death, in %d steps:\n%s", steps, strings.Join(wrong, "\n"))
 	}
@@ -268,7 +266,7 @@ func everyStep(t *testing.T, keyed bool, story func(*story)) {
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
-			if _, wrong := tell(t, at, keyed, nil, story); len(wrong) > 0 {
+			if _, wrong := tell(t, at, keyed, mutant{}, story); len(wrong) > 0 {
 				t.Error(strings.Join(wrong, "\n"))
 			}
 		})
@@ -282,10 +280,42 @@ func TestKilledWithMessages(t *testing.T) {
 	for name, keyed := range map[string]bool{"with keys": true, "without keys": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			everyStep(t, keyed, func(s *story) {
-				s.life.(*reaper).arm()
-				s.messages()
-			})
+			everyStep(t, keyed, (*story).messages)
+		})
+	}
+}
+
+// A daemon that lost something, or handed it out twice, would be found out.
+func TestKilledMutants(t *testing.T) {
+	t.Parallel()
+	when := func(state, then string) string {
+		return "CREATE TRIGGER mutant AFTER UPDATE OF state ON triggers WHEN NEW.state = '" + state + "' " +
+			"BEGIN UPDATE triggers SET state = '" + then + "' WHERE id = NEW.id; END"
+	}
+	for name, m := range map[string]mutant{
+		"it answers before it commits":          {late: true},
+		"a message is not stored":               {does: "CREATE TRIGGER mutant BEFORE INSERT ON triggers WHEN NEW.type = 'message' BEGIN SELECT RAISE(IGNORE); END"},
+		"it is not noted what was taken":        {does: when("processing", "pending")},
+		"what was taken does not come back":     {does: when("processing", "acknowledged")},
+		"it is not noted what was acknowledged": {does: when("acknowledged", "processing")},
+		"it knows no more what was taken":       {comes: "UPDATE triggers SET state = 'pending' WHERE state = 'processing'"},
+		"it forgets what was taken":             {comes: "DELETE FROM triggers WHERE state = 'processing'"},
+		"it knows no more what was acknowledged": {
+			comes: "UPDATE triggers SET state = 'pending' WHERE state = 'acknowledged'",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps := 1
+			for at := 0; at <= steps; at++ {
+				n, wrong := tell(t, at, false, m, (*story).messages)
+				if len(wrong) > 0 {
+					t.Logf("found out by a death at step %d: %s", at, wrong[0])
+					return
+				}
+				steps = max(steps, n)
+			}
+			t.Errorf("no death of %d finds it out", steps)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"database/sql"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 
 	"modernc.org/sqlite"
 )
@@ -35,10 +37,16 @@ type reaper struct {
 	left  map[string][]byte
 	conns []net.Conn
 
-	// forgetful makes a mutant of the daemon: the last commit before its death is not on the
-	// disk, as if it answered before it commits.
-	forgetful bool
-	behind    map[string][]byte // the files before the last commit; for forgetful
+	mutant mutant
+	behind map[string][]byte // the files before the last commit; for a mutant that is late
+}
+
+// mutant is a daemon that has something wrong with it.
+type mutant struct {
+	// late commits after it answers: what it committed last before its death is not on the disk.
+	late bool
+	// does is what its journal does by itself, in SQL, and comes what it does at a start.
+	does, comes string
 }
 
 // reapers are those in charge of the journals at these paths.
@@ -69,18 +77,32 @@ const (
 )
 
 // reap starts a daemon that is killed at a step after arm is called.
-func (w *world) reap(o daemon.Options, at int) *reaper {
+func (w *world) reap(o daemon.Options, at int, m mutant) *reaper {
 	w.Helper()
-	r := &reaper{w: w, o: o, at: at}
+	r := &reaper{w: w, o: o, at: at, mutant: m}
 	r.o.Transport = mortalTransport{o.Transport, r}
 	w.tap = func(l net.Listener) net.Listener { return mortalListener{l, r} }
 	reapers.Store(r.path(), r)
 	w.Cleanup(func() { reapers.Delete(r.path()) })
+	r.sql(m.does)
 	r.n = w.start(r.o)
 	return r
 }
 
 func (r *reaper) path() string { return filepath.Join(r.o.Config.StateDir, journal.FileName) }
+
+// sql does something to the journal while nobody has it open.
+func (r *reaper) sql(statement string) {
+	r.w.Helper()
+	if statement == "" {
+		return
+	}
+	mustDo(r.w, journaltest.Make(r.path()))
+	db, err := sql.Open("sqlite", r.path())
+	mustDo(r.w, err)
+	_, err = db.ExecContext(r.w.Context(), statement)
+	mustDo(r.w, errors.Join(err, db.Close()))
+}
 
 // arm begins to count steps.
 func (r *reaper) arm() {
@@ -105,7 +127,7 @@ func (r *reaper) step(kind string) (dead bool) {
 	}
 	if r.steps++; r.steps == r.at {
 		r.dead = kind
-		if r.left = r.files(); r.forgetful && r.behind != nil {
+		if r.left = r.files(); r.mutant.late && r.behind != nil {
 			r.left = r.behind
 		}
 		for _, conn := range r.conns {
@@ -113,7 +135,7 @@ func (r *reaper) step(kind string) (dead bool) {
 		}
 		return true
 	}
-	if r.forgetful && kind == commit {
+	if r.mutant.late && kind == commit {
 		r.behind = r.files()
 	}
 	return false
@@ -155,6 +177,7 @@ func (r *reaper) back() {
 	if err := os.Remove(r.path() + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.w.Fatal(err)
 	}
+	r.sql(r.mutant.comes)
 	r.mu.Lock()
 	r.at, r.dead, r.conns = 0, "", nil
 	r.mu.Unlock()
