@@ -3,6 +3,8 @@ package daemon_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -248,8 +250,8 @@ func tell(t *testing.T, at int, keyed bool, m mutant, story func(*story)) (steps
 	return steps, wrong
 }
 
-// everyStep tells a story with a death at each of its steps: at every third one without -long,
-// which is once an answer.
+// everyStep tells a story with a death at each of its steps: with -long at all, else at every
+// third.
 func everyStep(t *testing.T, keyed bool, story func(*story)) {
 	steps, wrong := tell(t, 0, keyed, mutant{}, story)
 	if len(wrong) > 0 || steps == 0 {
@@ -377,5 +379,35 @@ func TestKilledWithTriggers(t *testing.T) {
 		s.poll(0)
 		s.poll(0) // which listens to comments
 		s.ack(first)
+	})
+}
+
+// What a process took that is gone comes back at once, also by a daemon that was killed
+// meanwhile; what one took that lives does when it is visible again.
+func TestKilledWithTakers(t *testing.T) {
+	t.Parallel()
+	gone := exec.Command("sleep", "1000")
+	if err := gone.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gone.Process.Kill() })
+	inWorld(t, 0, func(w *world) {
+		r := w.reap(w.options(quiet), 0, mutant{})
+		s := newStory(w, r, false)
+		s.send("one")
+		s.send("two")
+		for _, pid := range []int{gone.Process.Pid, os.Getpid()} {
+			_, err := r.door().Poll(w.Context(), "Oracle", api.PollRequest{Limit: 1, PID: pid}, "")
+			mustDo(w, err)
+		}
+		mustDo(w, gone.Process.Kill())
+		_ = gone.Wait()
+		r.kill()
+		r.n.wantInbox("Oracle", 0, "message from Sandman: one")
+		r.kill()
+		r.n.wantInbox("Oracle", 0)
+		time.Sleep(s.visibility)
+		r.n.wantInbox("Oracle", 0, "message from Sandman: two")
+		r.n.stop()
 	})
 }
