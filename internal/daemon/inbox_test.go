@@ -32,6 +32,14 @@ func (n *node) poll(agent string, wait time.Duration) []api.Trigger {
 	return got.Triggers
 }
 
+// about is what a trigger is about, as "type title".
+func about(t api.Trigger) string {
+	if t.Task == nil {
+		return string(t.Type)
+	}
+	return string(t.Type) + " " + t.Task.Title
+}
+
 // react takes an agent's triggers and acknowledges them, and returns them as "type from:
 // text", with the title of the task.
 func (n *node) react(agent string, wait time.Duration) []string {
@@ -39,10 +47,7 @@ func (n *node) react(agent string, wait time.Duration) []string {
 	triggers := n.poll(agent, wait)
 	var said, ids []string
 	for _, t := range triggers {
-		line := string(t.Type)
-		if t.Task != nil {
-			line += " " + t.Task.Title
-		}
+		line := about(t)
 		if t.From != "" {
 			line += " from " + t.From
 		}
@@ -332,6 +337,22 @@ func TestVisibility(t *testing.T) {
 			if diff := cmp.Diff(want, acked); err != nil || diff != "" {
 				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
 			}
+		}
+		// A poll that is repeated later gets nothing that was acknowledged, or that another one
+		// has by now.
+		if got := poll("k"); len(got) != 0 {
+			w.Errorf("repeated after the acknowledgement: %+v", got)
+		}
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "twice"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		if got := poll("l"); len(got) != 1 {
+			w.Errorf("%d triggers", len(got))
+		}
+		time.Sleep(30 * time.Minute)
+		n.wantInbox("Oracle", 0, "message: twice")
+		if got := poll("l"); len(got) != 0 {
+			w.Errorf("repeated when another poll had them: %+v", got)
 		}
 		// Who goes away while it waits takes nothing along.
 		waiting, leave := context.WithTimeout(w.Context(), time.Minute)

@@ -50,7 +50,8 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			if _, err := d.journal.PruneFeed(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
 				return err
 			}
-			if _, err := d.journal.PruneInbox(ctx, time.Now().Add(-keep.Events.Keep)); err != nil {
+			// What a poll took that is not heard of again can be had for as long as anything else.
+			if _, err := d.journal.PruneInbox(ctx, time.Now().Add(-keep.Events.Keep-d.config.Inbox.Visibility)); err != nil {
 				return err
 			}
 			if _, err := d.journal.PruneHistory(ctx, time.Now(), time.Now().Add(-keep.Journal.Keep)); err != nil {

@@ -42,6 +42,8 @@ type world struct {
 	*testing.T
 	notion *emulator.Emulator
 	tasks  string // the id of the tasks database
+	// tap, if set, makes what daemons listen on.
+	tap func(net.Listener) net.Listener
 }
 
 // inWorld runs a test in a world with an empty board and a server that
@@ -173,6 +175,9 @@ func (w *world) start(o daemon.Options) *node {
 	}
 	pipe := apitest.NewPipe()
 	o.Listener = pipe
+	if w.tap != nil {
+		o.Listener = w.tap(pipe)
+	}
 	d, err := daemon.Start(w.Context(), o)
 	if err != nil {
 		w.Fatal(err)

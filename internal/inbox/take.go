@@ -5,8 +5,8 @@ import "time"
 // Take asks for the triggers of an agent.
 type Take struct {
 	Agent string
-	// Taker is the poll that takes them. One that has taken some already, before a crash
-	// perhaps, gets the same.
+	// Taker is the poll that takes them. One that has some already, because it is repeated,
+	// gets these and takes them anew.
 	Taker string
 	// Process is the process that polls, in a form of the caller's; empty for none.
 	Process string

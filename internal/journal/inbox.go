@@ -26,9 +26,12 @@ func (j *Journal) TakeTriggers(ctx context.Context, t inbox.Take) ([]inbox.Trigg
 			return err
 		}
 		if out, err = collect(ctx, tx, scanTrigger, `
-			SELECT body FROM triggers WHERE taker = ? AND state = 'processing' ORDER BY seq`, t.Taker); err != nil || len(out) > 0 {
-			inbox.Sort(out)
+			SELECT body FROM triggers WHERE taker = ? AND state = 'processing' AND agent = ? ORDER BY seq`, t.Taker, t.Agent); err != nil {
 			return err
+		}
+		if len(out) > 0 {
+			inbox.Sort(out)
+			return retake(ctx, tx, t)
 		}
 		if err := comeBack(ctx, tx, t); err != nil {
 			return err
@@ -73,9 +76,21 @@ func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 	return err
 }
 
-// comeBack has triggers pending again that were taken and will not be acknowledged.
+// retake notes that a poll is repeated: it has what it took from now on.
+func retake(ctx context.Context, tx *tx, t inbox.Take) error {
+	_, err := tx.ExecContext(ctx, "UPDATE triggers SET taken = ?, process = ? WHERE taker = ? AND state = 'processing' AND agent = ?",
+		millis(t.Now), t.Process, t.Taker, t.Agent)
+	return err
+}
+
+// comeBack has triggers pending again that were taken and will not be acknowledged. What was
+// taken in the future, by a clock that was set right since, counts as taken now.
 func comeBack(ctx context.Context, tx *tx, t inbox.Take) error {
-	_, err := tx.ExecContext(ctx, `
+	_, err := tx.ExecContext(ctx, "UPDATE triggers SET taken = ?1 WHERE agent = ?2 AND state = 'processing' AND taken > ?1", millis(t.Now), t.Agent)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
 		UPDATE triggers SET state = 'pending', taker = '', process = ''
 		 WHERE agent = ? AND state = 'processing' AND taken <= ?`, t.Agent, millis(t.Now.Add(-t.Visibility)))
 	for _, process := range t.Gone {
@@ -250,7 +265,8 @@ func insertTriggers(ctx context.Context, tx *tx, triggers ...inbox.Trigger) (add
 		}
 		n, err := affect(ctx, tx, `
 			INSERT INTO triggers (id, agent, key, type, rank, at, body) VALUES (?, ?, ?, ?, ?, ?, ?)
-			    ON CONFLICT (agent, key) DO NOTHING`, t.ID, t.Agent, t.Key, t.Type, t.Type.Rank(), millis(t.At), string(body))
+			    ON CONFLICT (agent, key) DO NOTHING`,
+			t.ID, t.Agent, t.Key, t.Type, t.Type.Rank(), max(millis(t.At), millis(time.Now())), string(body))
 		if err != nil {
 			return added, err
 		}
@@ -332,10 +348,15 @@ func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 	return err
 }
 
-// PruneInbox removes triggers from before that time, whoever has not asked for them, and
-// agents that have not polled since, and returns how many triggers that were.
+// PruneInbox removes triggers that were stored, and taken if anybody did, before that time,
+// and agents that have not polled since; it returns how many triggers that were. Comments
+// that may be read again are kept, so that it is known that the agent was told of them.
 func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
-	removed, err = j.prune(ctx, "triggers", "seq", "at < ?1", before.UnixMilli())
+	removed, err = j.prune(ctx, "triggers", "seq", `
+		at < ?1 AND taken < ?1
+		AND NOT (type = 'comment' AND (
+			EXISTS (SELECT 1 FROM questions WHERE questions.agent = triggers.agent)
+			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND `+unended+`)))`, before.UnixMilli())
 	if err == nil {
 		_, err = j.prune(ctx, "pollers", "agent", "polled < ?1 AND lead = 0", before.UnixMilli())
 	}

@@ -101,7 +101,7 @@ func TestAcknowledging(t *testing.T) {
 	ack("Oracle")
 	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "a", Key: "row a"}) // read again
 	wantTaken(t, take(t, j, t0.Add(time.Hour), nil))
-	if n, err := j.PruneInbox(t.Context(), t0.Add(time.Millisecond)); n != 2 || err != nil { // with the first poll's
+	if n, err := j.PruneInbox(t.Context(), t0.AddDate(100, 0, 0)); n != 2 || err != nil { // with the first poll's
 		t.Errorf("pruned %d, %v; want 2", n, err)
 	}
 	ack("Oracle", "01KAFQZ0000000000000000021")

@@ -87,7 +87,7 @@ func handBy(o operations, verb, summary string) huma.Operation {
 
 func (s *Server) poll(ctx context.Context, in *struct {
 	Name string `path:"name" doc:"The agent"`
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same triggers"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated poll with the same key gets what it took, but what was acknowledged or taken by another one since"`
 	Body *api.PollRequest
 }) (*triggersOutput, error) {
 	if err := s.broker.Authorize(in.Name, caller(ctx)); err != nil {

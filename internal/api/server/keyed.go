@@ -23,7 +23,8 @@ import (
 // keyed gives a request that is repeated by its user under its idempotency key the
 // answer it had. A repetition that comes while the first is being worked on waits for
 // its answer. What was not carried out, or failed in a way that may pass, is not
-// remembered, so that trying again tries again.
+// remembered, so that trying again tries again. Of a poll its triggers say what it took, as
+// somebody else may have them by then.
 func (s *Server) keyed(next *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		values := r.Header.Values(api.KeyHeader)
@@ -151,7 +152,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewhere, SharedRequest)) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a) && !ofAnother(r, a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
+	if remembered(a) && !polls(r) && !ofAnother(r, a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
 		tell = func(e Elsewhere, q SharedRequest) { e.Answer(ctx, q, a) }
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); made || lookupErr != nil {
@@ -172,6 +173,11 @@ func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewh
 func ofAnother(r *http.Request, a Answer) bool {
 	var p api.Problem
 	return a.Status == http.StatusConflict && strings.HasPrefix(r.URL.Path, "/v1/claims/") && json.Unmarshal(a.Body, &p) == nil && p.Member != ""
+}
+
+// polls reports whether a request takes triggers.
+func polls(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/agents/") && strings.HasSuffix(r.URL.Path, "/poll")
 }
 
 // makesTask reports whether a request is for a task to be made. One that is refused has

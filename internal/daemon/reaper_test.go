@@ -1,0 +1,244 @@
+package daemon_test
+
+import (
+	"database/sql"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"dibs/internal/api/client"
+	"dibs/internal/daemon"
+	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
+
+	"modernc.org/sqlite"
+)
+
+// reaper kills a daemon, as kill -9 does, at one of its steps: before a commit of its journal,
+// before it writes an answer, in the middle of one, and behind it. What is left of it is what
+// the files of its journal have in them at that moment. Nothing that it does afterwards is
+// heard, by callers or by Notion.
+type reaper struct {
+	w *world
+	o daemon.Options
+	n *node
+
+	mu    sync.Mutex
+	at    int // the step at which it kills, counted from arm; 0 for none
+	armed bool
+	steps int
+	dead  string // at which kind of step the daemon was killed; empty while it lives
+	left  map[string][]byte
+	conns []net.Conn
+
+	mutant mutant
+	behind map[string][]byte // the files before the last commit; for a mutant that is late
+}
+
+// mutant is a daemon that has something wrong with it.
+type mutant struct {
+	// late commits after it answers: what it committed last before its death is not on the disk.
+	late bool
+	// does is what its journal does by itself, in SQL, and comes what it does at a start.
+	does, comes string
+}
+
+// reapers are those in charge of the journals at these paths.
+var reapers sync.Map
+
+func init() {
+	sqlite.RegisterConnectionHook(func(conn sqlite.ExecQuerierContext, dsn string) error {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return err
+		}
+		if r, ok := reapers.Load(u.Path); ok {
+			conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
+				r.(*reaper).step(commit)
+				return 0
+			})
+		}
+		return nil
+	})
+}
+
+// The kinds of steps.
+const (
+	commit   = "before a commit"
+	answer   = "before an answer"
+	half     = "in the middle of an answer"
+	answered = "after an answer"
+)
+
+// reap starts a daemon that is killed at a step after arm is called.
+func (w *world) reap(o daemon.Options, at int, m mutant) *reaper {
+	w.Helper()
+	r := &reaper{w: w, o: o, at: at, mutant: m}
+	r.o.Transport = mortalTransport{o.Transport, r}
+	w.tap = func(l net.Listener) net.Listener { return mortalListener{l, r} }
+	reapers.Store(r.path(), r)
+	w.Cleanup(func() { reapers.Delete(r.path()) })
+	r.sql(m.does)
+	r.n = w.start(r.o)
+	return r
+}
+
+func (r *reaper) path() string { return filepath.Join(r.o.Config.StateDir, journal.FileName) }
+
+// sql does something to the journal while nobody has it open.
+func (r *reaper) sql(statement string) {
+	r.w.Helper()
+	if statement == "" {
+		return
+	}
+	mustDo(r.w, journaltest.Make(r.path()))
+	db, err := sql.Open("sqlite", r.path())
+	mustDo(r.w, err)
+	_, err = db.ExecContext(r.w.Context(), statement)
+	mustDo(r.w, errors.Join(err, db.Close()))
+}
+
+// arm begins to count steps.
+func (r *reaper) arm() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.armed = true
+}
+
+// count is how many steps there were since.
+func (r *reaper) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steps
+}
+
+// step is called at each step, and reports whether the daemon is dead.
+func (r *reaper) step(kind string) (dead bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.armed || r.dead != "" {
+		return r.dead != ""
+	}
+	if r.steps++; r.steps == r.at {
+		r.dead = kind
+		if r.left = r.files(); r.mutant.late && r.behind != nil {
+			r.left = r.behind
+		}
+		for _, conn := range r.conns {
+			conn.Close()
+		}
+		return true
+	}
+	if r.mutant.late && kind == commit {
+		r.behind = r.files()
+	}
+	return false
+}
+
+// files reads the journal as it is. The WAL comes first: should a checkpoint come in between,
+// what it moves is in both.
+func (r *reaper) files() map[string][]byte {
+	files := make(map[string][]byte)
+	for _, suffix := range []string{"-wal", ""} {
+		data, err := os.ReadFile(r.path() + suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.w.Error(err)
+		}
+		files[suffix] = data
+	}
+	return files
+}
+
+// door is the client of the daemon that runs.
+func (r *reaper) door() *client.Client { return r.n.Client }
+
+// died reports whether the daemon was killed and is not back.
+func (r *reaper) died() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead != ""
+}
+
+// back starts a daemon on what was left of the one that was killed. It is not killed again.
+func (r *reaper) back() {
+	r.w.Helper()
+	r.n.stop() // only the goroutines are left of it
+	for suffix, data := range r.left {
+		if err := os.WriteFile(r.path()+suffix, data, 0o600); err != nil {
+			r.w.Fatal(err)
+		}
+	}
+	if err := os.Remove(r.path() + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.w.Fatal(err)
+	}
+	r.sql(r.mutant.comes)
+	r.mu.Lock()
+	r.at, r.dead, r.conns = 0, "", nil
+	r.mu.Unlock()
+	r.n = r.w.start(r.o)
+}
+
+// kill kills the daemon wherever it is, and starts it again.
+func (r *reaper) kill() {
+	r.mu.Lock()
+	r.armed, r.at = true, r.steps+1 // a step of another goroutine will do as well
+	r.mu.Unlock()
+	r.step("at rest")
+	r.back()
+}
+
+type mortalListener struct {
+	net.Listener
+	r *reaper
+}
+
+func (l mortalListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	if l.r.conns = append(l.r.conns, conn); l.r.dead != "" {
+		conn.Close()
+	}
+	return mortalConn{conn, l.r}, nil
+}
+
+type mortalConn struct {
+	net.Conn
+	r *reaper
+}
+
+func (c mortalConn) Write(data []byte) (n int, err error) {
+	if c.r.step(answer) {
+		return 0, net.ErrClosed
+	}
+	if n, err = c.Conn.Write(data[:len(data)/2]); err != nil {
+		return n, err
+	}
+	if c.r.step(half) {
+		return n, net.ErrClosed
+	}
+	m, err := c.Conn.Write(data[n:])
+	c.r.step(answered)
+	return n + m, err
+}
+
+type mortalTransport struct {
+	http.RoundTripper
+	r *reaper
+}
+
+func (t mortalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.r.died() {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return t.RoundTripper.RoundTrip(r)
+}
