@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash/maphash"
 	"iter"
 	"maps"
@@ -34,7 +35,7 @@ const (
 // prefers the tasks for which it has the highest (rendezvous hashing). It is safe for
 // concurrent use.
 type others struct {
-	seed maphash.Seed  // of this daemon's order of tasks for which an agent is as well placed
+	seed maphash.Seed  // of this daemon's own order of tasks
 	turn chan struct{} // taken by the one who brings the mirror up to date
 
 	mu  sync.Mutex
@@ -67,28 +68,32 @@ func (o *others) there() bool {
 	return false
 }
 
-// rivals are the agents, beside that one, that are known to be at work.
-func (o *others) rivals(agent string) []string {
+// rivals are the agents, beside that one, that are known to be at work. namesake is set if one
+// of that name is.
+func (o *others) rivals(agent string) (names []string, namesake bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Collect(maps.Keys(o.met)), func(name string) bool { return name == "" || name == agent })
+	_, namesake = o.met[agent]
+	return slices.DeleteFunc(slices.Collect(maps.Keys(o.met)), func(name string) bool { return name == "" || name == agent }), namesake
 }
 
 // lot is what an agent draws for a task, the same at every daemon.
-func lot(agent string, id task.ID) string {
+func lot(agent string, id task.ID) uint64 {
 	sum := sha256.Sum256([]byte(agent + "\n" + string(id)))
-	return string(sum[:8])
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // choose returns the first of the tasks, which are in the order in which they are offered;
 // while there are others, one of the first of the same priority, for which as few of them as can
-// be have drawn a higher lot than the agent. sure is set if none has, and ok is false if there
-// are no tasks.
+// be have drawn a higher lot than the agent. Each begins with the tasks for which its lot is the
+// highest, and takes of the others' first what these will take last. sure is set if nobody has
+// drawn a higher one, and ok is false if there are no tasks.
 func (o *others) choose(agent string, tasks iter.Seq[task.Task]) (chosen task.Task, sure, ok bool) {
 	var rivals []string
-	most := 1
+	namesake, most := false, 1
 	if o.there() {
-		rivals, most = o.rivals(agent), among
+		rivals, namesake = o.rivals(agent)
+		most = among
 	}
 	n, fewest, lowest := 0, 0, uint64(0)
 	for t := range tasks {
@@ -96,13 +101,20 @@ func (o *others) choose(agent string, tasks iter.Seq[task.Task]) (chosen task.Ta
 			break
 		}
 		n++
-		mine, before := lot(agent, t.ID), 0
+		mine, highest, before := lot(agent, t.ID), uint64(0), 0
 		for _, rival := range rivals {
-			if lot(rival, t.ID) > mine {
+			drawn := lot(rival, t.ID)
+			if highest = max(highest, drawn); drawn > mine {
 				before++
 			}
 		}
-		rank := maphash.String(o.seed, string(t.ID))
+		rank := highest
+		switch {
+		case namesake: // who draws the same lots
+			rank = maphash.String(o.seed, string(t.ID))
+		case before == 0:
+			rank = ^mine
+		}
 		if !ok || cmp.Or(cmp.Compare(before, fewest), cmp.Compare(rank, lowest)) < 0 {
 			chosen, ok, fewest, lowest = t, true, before, rank
 		}
