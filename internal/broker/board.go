@@ -128,17 +128,15 @@ func (bd *board) view(t task.Task, agent string) View {
 	return v
 }
 
-// offered yields the tasks that are ready for the agent, in the order in which they are
-// offered to it: those assigned to it first.
-func (b *Broker) offered(agent string) iter.Seq[task.Task] {
-	return func(yield func(task.Task) bool) {
-		for t := range b.ready.Assigned(agent) {
-			if !yield(t) {
-				return
-			}
-		}
-		b.ready.Tasks()(yield)
+// offered returns the tasks that are ready for the agent, and that the filter may select by
+// their priority: those assigned to the agent, which it is offered first, and those that any may
+// claim.
+func (b *Broker) offered(agent string, f task.Filter) (assigned, open ready.List) {
+	assigned, open = b.ready.Assigned(agent), b.ready.Tasks()
+	if f.Priority != nil {
+		assigned, open = assigned.Of(*f.Priority), open.Of(*f.Priority)
 	}
+	return assigned, open
 }
 
 // atLimit reports whether the agent has as many tasks as it may, in the whole cluster.

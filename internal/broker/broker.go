@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"hash/maphash"
 	"iter"
 	"log/slog"
 	"sync"
@@ -150,7 +149,7 @@ func New(c Config) *Broker {
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
 		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, elsewhere: c.Elsewhere, report: c.Report, log: c.Log,
-		picked: make(map[task.ID]bool), others: others{seed: maphash.MakeSeed()},
+		picked: make(map[task.ID]bool), others: newOthers(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	if b.back == nil {

@@ -170,13 +170,7 @@ func processName(p alive.Process) string {
 }
 
 // available is how many tasks the agent could claim, whatever it has.
-func (b *Broker) available(agent string) int {
-	n := b.ready.Len()
-	for range b.ready.Assigned(agent) {
-		n++
-	}
-	return n
-}
+func (b *Broker) available(agent string) int { return b.ready.Len() + b.ready.Assigned(agent).Len() }
 
 // TriggerAgents returns whose triggers these are; unknown ids are left out.
 func (b *Broker) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {

@@ -6,6 +6,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -31,31 +32,19 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	if out.LimitReached && !f.Why {
 		return out, nil
 	}
-	all := bd.tasks
-	if f.Ready {
-		bd.tasks = b.offered(f.Agent)
-	}
 	var selected []task.Task
-	for t := range bd.tasks {
-		t = bd.current(t)
-		switch {
-		case t.Trashed,
-			f.Status != "" && t.Status != f.Status,
-			f.Agent != "" && !f.Ready && t.ClaimedBy != f.Agent,
-			!filter.Match(t),
-			f.Ready && !bd.ready(t, f.Agent):
-			continue
-		}
-		selected = append(selected, t)
-	}
 	var held func(*View) // says of a task that is ready why it cannot be had all the same
-	if f.Why {
-		bd.tasks = all
+	switch {
+	case f.Why:
+		selected, _ = b.readyTasks(bd, f, filter, 0)
 		selected = append(selected, bd.others(selected, f)...)
+		out.Total = len(selected)
 		held = b.heldBack(bd, f.Agent, filter, out.LimitReached)
-	}
-	out.Total = len(selected)
-	if !f.Ready {
+	case f.Ready:
+		selected, out.Total = b.readyTasks(bd, f, filter, f.Limit)
+	default:
+		selected = bd.matching(f, filter)
+		out.Total = len(selected)
 		bd.sort(selected, f.Agent)
 	}
 	if f.Limit > 0 && len(selected) > f.Limit {
@@ -69,6 +58,45 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 		out.Tasks = append(out.Tasks, v)
 	}
 	return out, nil
+}
+
+// readyTasks returns the first of the tasks that are ready for f.Agent and that f selects, in the
+// order in which they are offered, and how many there are in all. limit is how many are
+// returned, 0 for all. Behind those no task is looked at, but for fields and words that f wants.
+func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, limit int) (first []task.Task, total int) {
+	listed := f.Status == "" && len(filter.Where) == 0 && len(filter.Words) == 0 // all that offered returns
+	assigned, open := b.offered(f.Agent, filter)
+	for _, list := range []ready.List{assigned, open} {
+		left := list.Len()
+		for t := range list.All() {
+			full := limit > 0 && len(first) == limit
+			if full && listed {
+				total += left
+				break
+			}
+			left--
+			if f.Status != "" && t.Status != f.Status || !filter.Match(t) || !full && !bd.ready(t, f.Agent) {
+				continue
+			}
+			total++
+			if !full {
+				first = append(first, t)
+			}
+		}
+	}
+	return first, total
+}
+
+// matching returns all tasks that f selects, ready or not.
+func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task) {
+	for t := range bd.tasks {
+		t = bd.current(t)
+		if t.Trashed || f.Status != "" && t.Status != f.Status || f.Agent != "" && t.ClaimedBy != f.Agent || !filter.Match(t) {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // others returns the unfinished tasks that are not among those selected, in the order in

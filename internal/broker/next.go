@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/mirror"
+	"dibs/internal/ready"
 	"dibs/internal/task"
 )
 
@@ -36,14 +37,19 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 			b.log.Error("what was passed over could not be journalled", "agent", r.Agent, "error", err)
 		}
 	}()
-	b.others.catchUp(ctx, b.mirror)
 	for failures := 0; ; {
-		t, done, passed := b.pick(r.Agent, f, tried)
-		if done == nil {
-			return claim.Claim{}, b.nothing(troubled, passed)
+		c := b.pick(r.Agent, f, tried)
+		if c.done != nil && !c.sure && b.others.catchUp(ctx, b.mirror) {
+			c.done()
+			c = b.pick(r.Agent, f, tried)
 		}
+		if c.done == nil {
+			return claim.Claim{}, b.nothing(troubled, c.passed)
+		}
+		t := c.task
+		tried[t.ID] = true
 		cl, err := b.attempt(ctx, r, t, unwanted)
-		done()
+		c.done()
 		var denied *claim.Denied
 		if !errors.As(err, &denied) || denied.Repeated {
 			return cl, err
@@ -58,12 +64,15 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 			b.troubles.meet(t, cmp.Or(denied.Err, err))
 			b.sums.changed()
 			troubled = denied
-		case claim.CodeHeld, claim.CodeLostRace:
-			if !denied.Local {
-				if denied.Code == claim.CodeHeld {
-					held = append(held, denied)
-				}
-				b.others.meet()
+		case claim.CodeHeld, claim.CodeNotOpen, claim.CodeLostRace:
+			if denied.Local {
+				break
+			}
+			if denied.Unrecorded {
+				held = append(held, denied)
+			}
+			if token := claim.ParseToken(denied.Task.Token); denied.Code != claim.CodeNotOpen || token.ID != "" {
+				b.others.meet(cmp.Or(denied.Holder, token.By), time.Now())
 				b.others.catchUp(ctx, b.mirror)
 			}
 		}
@@ -102,46 +111,54 @@ func nothingKnown(s mirror.Standing) *claim.Denied {
 	return d
 }
 
+// choice is a task that was chosen for a request.
+type choice struct {
+	task task.Task
+	// done gives up the choice, and must be called; it is nil if there is no task.
+	done func()
+	// sure is set unless an agent of another daemon is likelier to choose the task.
+	sure bool
+	// passed is set if a task was passed over because of its page.
+	passed bool
+}
+
 // pick chooses the first task ready for the agent that the filter selects, that was not
 // tried and that no other request has picked, so that agents of one daemon do not get into
 // each other's way. Those assigned to the agent come first. While other daemons are at
-// work, it chooses among the others the one that they are least likely to choose, too. done
-// gives up the choice, and must be called; it is nil if there is no such task. passed says
-// that one was passed over because of its page.
-func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (t task.Task, done func(), passed bool) {
+// work, it chooses among the others the one that their agents are least likely to choose, too.
+func (b *Broker) pick(agent string, f task.Filter, tried map[task.ID]bool) (c choice) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	bd := b.present()
-	free := func(tasks iter.Seq[task.Task]) iter.Seq[task.Task] {
+	free := func(tasks ready.List) iter.Seq[task.Task] {
 		return func(yield func(task.Task) bool) {
-			for t := range tasks {
-				if f.Past(t) {
-					return
-				}
+			for t := range tasks.All() {
 				if tried[t.ID] || b.picked[t.ID] || !f.Match(t) || !bd.ready(t, agent) {
 					continue
 				}
 				if b.troubles.passed(t.ID) {
-					passed = true
+					c.passed = true
 				} else if !yield(t) {
 					return
 				}
 			}
 		}
 	}
-	t, ok := first(free(b.ready.Assigned(agent)))
-	if !ok {
-		t, ok = b.others.choose(free(b.ready.Tasks()))
+	assigned, open := b.offered(agent, f)
+	var ok bool
+	if c.task, ok = first(free(assigned)); ok {
+		c.sure = true
+	} else if c.task, c.sure, ok = b.others.choose(agent, free(open)); !ok {
+		return c
 	}
-	if !ok {
-		return task.Task{}, nil, passed
-	}
-	tried[t.ID], b.picked[t.ID] = true, true
-	return t, func() {
+	id := c.task.ID
+	b.picked[id] = true
+	c.done = func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.picked, t.ID)
-	}, passed
+		delete(b.picked, id)
+	}
+	return c
 }
 
 // first returns the first of the tasks; false if there is none.

@@ -30,7 +30,7 @@ type Request struct {
 	// one claim, whichever daemon it is repeated at.
 	Key string
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
-	// task, see PassedOver.
+	// task, or to be done with it, see PassedOver.
 	Quiet bool
 	// Unwanted, if set, says in a line why the agent does not want the task as its page
 	// shows it; empty if it does. Then nothing is written, nor recorded.
@@ -135,8 +135,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
 	d, unwanted := a.choose(a.policy.decide(v.Reading, a.cl.Agent, blockers), v.Task)
-	if d.Code == CodeHeld && a.quiet || unwanted {
+	if taken := a.quiet && (d.Code == CodeHeld || d.Code == CodeNotOpen); taken || unwanted {
 		denied := d.Deny(v.Task)
+		denied.Unrecorded = !unwanted
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
 			return Claim{}, err
 		}

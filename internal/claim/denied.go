@@ -53,6 +53,8 @@ type Denied struct {
 	// Local is set if it was the reservation that was refused: nothing was asked
 	// of Notion, and nothing changed for anybody else.
 	Local bool
+	// Unrecorded is set if it is left to the caller to record it, see Request.Quiet.
+	Unrecorded bool
 	// Err is what the store answered, for CodeNotionUnavailable.
 	Err error
 }

@@ -110,14 +110,14 @@ func (c Claim) occupies() string {
 }
 
 // PassedOver is the event of agent's request for the next task having found the tasks of
-// these denials, one or more, held by others. id is that of the first attempt.
+// these denials, one or more, held by others or not open any more. id is that of the first attempt.
 func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Event {
 	first := denials[0]
 	e := Claim{ID: id, Agent: agent, Task: first.Task}.event(KindDenied, at)
 	e.Code, e.Holder, e.Detail, e.Remote = first.Code, first.Holder, first.Detail, true
 	if n := len(denials); n > 1 {
 		e.Count = n
-		e.Detail = fmt.Sprintf("%d tasks that looked ready were held by others when their pages were read, the first being %q", n, first.Task.Title)
+		e.Detail = fmt.Sprintf("%d tasks that looked ready were taken by others, or not open any more, when their pages were read, the first being %q", n, first.Task.Title)
 	}
 	return e
 }

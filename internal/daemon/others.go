@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/others"
@@ -17,6 +18,7 @@ func (d *Daemon) lookOut(log worklog.Writer) {
 	}
 	began := claim.NewID(d.notion.Now())
 	d.others = others.New(others.Config{
+		Met:  func(agent string, ago time.Duration) { d.broker.Met(agent, ago) }, // which is made last
 		Mesh: mesh, Recorded: d.journal.Recorded, Settings: d.claimer.Settings, Now: d.notion.Now, Log: d.log,
 		Strange: func(ctx context.Context, t claim.Token) bool {
 			if _, err := d.claimer.Find(ctx, t.ID); !errors.Is(err, claim.ErrUnknownClaim) {

@@ -61,6 +61,7 @@ func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 		m.read(context.WithoutCancel(ctx), result)
 	}
 	switch {
+	case err != nil && ctx.Err() != nil: // whoever asked has gone, and Notion may be well
 	case err != nil && m.unsynced != nil:
 		m.unsynced(ctx, again)
 	case err == nil && m.synced != nil:
@@ -94,6 +95,9 @@ func (m *Mirror) attempt(ctx context.Context, full bool) (_ Result, err error) {
 	}
 	lacking := m.Closed() != nil
 	result, err := m.pull(ctx, full || m.catchesUp(lacking))
+	if err != nil && ctx.Err() != nil {
+		return result, err
+	}
 	if isKind(err, claim.Unavailable) && !m.failing() {
 		if down := m.source.Check(ctx); down != nil {
 			err = down

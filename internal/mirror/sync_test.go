@@ -242,3 +242,51 @@ func TestLaterRowIsBelieved(t *testing.T) {
 		})
 	}
 }
+
+// sluggish is a database whose queries are answered after a minute.
+type sluggish struct {
+	*board
+	checks int
+}
+
+func (s *sluggish) EditedSince(ctx context.Context, since time.Time) ([]task.Task, error) {
+	select {
+	case <-time.After(time.Minute):
+		return s.board.EditedSince(ctx, since)
+	case <-ctx.Done():
+		return nil, claim.Errorf(claim.Unavailable, claim.LandedNo, "the query was not answered: %w", ctx.Err())
+	}
+}
+
+func (s *sluggish) Check(context.Context) error {
+	s.checks++
+	return nil
+}
+
+// Whoever does not wait for the end of a sync says nothing of Notion: it is not looked for, and
+// the tasks are not out of date.
+func TestGivingUpIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sluggish{board: &board{}}
+		unsynced := 0
+		m, err := mirror.New(t.Context(), mirror.Config{
+			Source: s, Storage: storage{}, Keep: time.Hour, Interval: time.Hour, OnChange: func([]task.ID) {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Unsynced: func(context.Context, bool) { unsynced++ },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pull(t, m)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		if _, err := m.Sync(ctx, false); err == nil {
+			t.Error("a sync that nobody waited for succeeded")
+		}
+		if _, err := m.Sync(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if st := m.Standing(); st.Stale || s.checks > 0 || unsynced > 0 {
+			t.Errorf("stale: %v; Notion was looked for %d times; %d syncs were told to have failed", st.Stale, s.checks, unsynced)
+		}
+	})
+}

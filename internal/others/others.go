@@ -3,6 +3,7 @@
 package others
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -43,7 +44,10 @@ type Config struct {
 	Recorded func(ctx context.Context, entry string) (bool, error)
 	// Strange reports whether a claim is of a daemon with which this one has nothing to do, as
 	// far as is known.
-	Strange  func(ctx context.Context, t claim.Token) bool
+	Strange func(ctx context.Context, t claim.Token) bool
+	// Met is called once with each such claim that was seen: its agent, and how long ago it was
+	// made. It must not call the Lookout.
+	Met      func(agent string, ago time.Duration)
 	Settings func() claim.Settings
 	Now      func() time.Time // Notion's time
 	Log      *slog.Logger
@@ -92,6 +96,8 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) {
 		l.seen[token.ID] = true
 		if l.Strange(ctx, token) {
 			l.met = append(l.met, meeting{token, time.Now()})
+			made, _ := token.ID.Minted()
+			l.Met(cmp.Or(token.By, t.ClaimedBy), l.Now().Sub(made))
 		}
 	}
 	if len(l.met) > 0 {

@@ -88,6 +88,7 @@ func onBoard(t *testing.T, test func(b *board)) {
 				defer b.mu.Unlock()
 				return !b.members[token.ID]
 			},
+			Met:      func(string, time.Duration) {},
 			Settings: func() claim.Settings { return inside }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -4,7 +4,6 @@
 package ready
 
 import (
-	"iter"
 	"sync"
 	"time"
 
@@ -92,30 +91,28 @@ func (v *View) Claimed(id task.ID) {
 	v.judge(id, time.Time{})
 }
 
-// Tasks yields the ready tasks of this moment that any agent may claim, in the order in
-// which they are offered.
-func (v *View) Tasks() iter.Seq[task.Task] { return v.list("") }
+// Tasks returns the ready tasks of this moment that any agent may claim.
+func (v *View) Tasks() List { return v.list("") }
 
-// Assigned yields the ready tasks of this moment that only the agent of that name may
-// claim, in the order in which they are offered.
-func (v *View) Assigned(agent string) iter.Seq[task.Task] {
+// Assigned returns the ready tasks of this moment that only the agent of that name may
+// claim; none for an empty name.
+func (v *View) Assigned(agent string) List {
 	if agent == "" {
-		return func(func(task.Task) bool) {}
+		return List{}
 	}
 	return v.list(agent)
 }
 
-// list yields the ready tasks of this moment that are under a name.
-func (v *View) list(agent string) iter.Seq[task.Task] {
+// list returns the ready tasks of this moment that are under a name.
+func (v *View) list(agent string) List {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.catchUp()
 	list := v.ready[agent]
 	if list == nil {
-		return func(func(task.Task) bool) {}
+		return List{}
 	}
-	now := list.Copy() // copies as it is written to, so this one costs nothing
-	return func(yield func(task.Task) bool) { now.Scan(func(t *task.Task) bool { return yield(*t) }) }
+	return List{list.Copy(), 0, list.Len()} // copies as it is written to, so this one costs nothing
 }
 
 // Len is how many tasks are ready that any agent may claim.

@@ -68,15 +68,15 @@ func TestView(t *testing.T) {
 		id := rapid.Custom(func(t *rapid.T) task.ID { return task.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "id"))) })
 		status := rapid.SampledFrom([]task.Status{task.Open, task.Open, task.Completed, task.InProgress})
 		check := func(t *rapid.T) {
-			if got, want := ids(v.Tasks()), b.want(""); !slices.Equal(got, want) {
+			if got, want := ids(v.Tasks().All()), b.want(""); !slices.Equal(got, want) {
 				t.Fatalf("ready %v, want %v", got, want)
 			}
 			for _, agent := range []string{"Sandman", "Oracle"} {
-				if got, want := ids(v.Assigned(agent)), b.want(agent); !slices.Equal(got, want) {
+				if got, want := ids(v.Assigned(agent).All()), b.want(agent); !slices.Equal(got, want) {
 					t.Fatalf("ready for %s %v, want %v", agent, got, want)
 				}
 			}
-			if got := ids(v.Assigned("")); len(got) > 0 {
+			if got := ids(v.Assigned("").All()); len(got) > 0 {
 				t.Fatalf("assigned to nobody %v, want none", got)
 			}
 			if got, want := v.Len(), len(b.want("")); got != want {
@@ -124,10 +124,10 @@ func TestTasksAreOfOneMoment(t *testing.T) {
 	tasks := v.Tasks()
 	delete(b.tasks, "b")
 	v.Changed("b")
-	if got := ids(tasks); !slices.Equal(got, []task.ID{"a", "b"}) {
+	if got := ids(tasks.All()); !slices.Equal(got, []task.ID{"a", "b"}) {
 		t.Errorf("ready then %v, want a and b", got)
 	}
-	if got := ids(v.Tasks()); !slices.Equal(got, []task.ID{"a"}) {
+	if got := ids(v.Tasks().All()); !slices.Equal(got, []task.ID{"a"}) {
 		t.Errorf("ready now %v, want a", got)
 	}
 }
@@ -158,7 +158,7 @@ func BenchmarkChanged(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		id := task.ID(fmt.Sprint(i % tasks))
 		v.Changed(id)
-		for range v.Tasks() {
+		for range v.Tasks().All() {
 			break
 		}
 	}

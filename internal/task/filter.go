@@ -48,10 +48,6 @@ func (f Filter) titled(t Task) bool {
 	return true
 }
 
-// Past reports whether neither t nor any task after it, in the order in which they are
-// offered, meets the filter.
-func (f Filter) Past(t Task) bool { return f.Priority != nil && t.Priority > *f.Priority }
-
 // Miss says in one line what of the filter t does not meet; empty if it meets all.
 func (f Filter) Miss(t Task) string {
 	var said []string
