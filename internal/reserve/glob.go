@@ -126,6 +126,10 @@ func (g Glob) Match(path string, folder bool) bool {
 	if len(g.parts) == 0 || path == "" {
 		return false
 	}
+	// A file is covered by its own name, which most do not have: of many files, that is soon known.
+	if g.leaf && (folder || !g.parts[len(g.parts)-1].match(path[strings.LastIndexByte(path, '/')+1:])) {
+		return false
+	}
 	names := strings.Split(path, "/")
 	// at[i] says that the first i parts match the names so far.
 	at, next := make([]bool, len(g.parts)+1), make([]bool, len(g.parts)+1)
