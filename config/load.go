@@ -33,71 +33,90 @@ type Options struct {
 // Load returns the configuration in effect. Its error tells everything that is
 // wrong, one line each.
 func Load(o Options) (Config, error) {
+	c, errs := read(o)
+	if len(errs) > 0 {
+		return Config{}, errors.Join(errs...)
+	}
+	if err := c.Validate(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Reach returns the daemon's socket and whose it is, see Config.Socket and
+// Config.SocketUser, as far as they are known whatever else is wrong. The error is
+// that of Load: it is for whoever must go on, and say what is wrong beside that.
+func Reach(o Options) (socket, user string, err error) {
+	c, errs := read(o)
+	if len(errs) == 0 {
+		err = c.Validate()
+	}
+	return c.Socket, c.SocketUser, errors.Join(append(errs, err)...)
+}
+
+// read returns what is set, as far as it can be read, and everything that cannot.
+func read(o Options) (Config, []error) {
+	var errs []error
 	file, err := locate(o)
 	if err != nil {
-		return Config{}, err
+		errs = append(errs, err)
 	}
 	v, err := readFile(file)
 	if err != nil {
-		return Config{}, err
+		errs, v = append(errs, err), viper.New()
 	}
 	c := Default()
 	fields := fieldsOf(&c)
-	errs := unknownKeys(v, fields, file)
+	errs = append(errs, unknownKeys(v, fields, file)...)
 	if !o.FileOnly {
 		errs = append(errs, unknownVariables(fields)...)
 	}
 	if v.GetString("notion.token") != "" && v.GetString("notion.token_file") != "" {
 		errs = append(errs, fmt.Errorf("notion.token and notion.token_file are both set: keep one of them (in %s)", file))
 	}
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
-	}
 	for _, f := range fields {
-		variable := ""
-		if !o.FileOnly {
-			if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
-				return Config{}, err
-			}
-			variable = f.variable()
-		}
-		raw := v.Get(f.key)
-		if raw == nil {
-			continue
-		}
-		if err := f.set(raw, variable != ""); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w (in %s)", f.key, err, cmp.Or(variable, file)))
-			continue
-		}
-		if f.target == &c.Notion.Token && variable == "" && c.Notion.Token != "" {
+		if err := f.read(v, o, file); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.key, err))
+		} else if f.target == &c.Notion.Token && (o.FileOnly || f.variable() == "") && c.Notion.Token != "" {
 			c.Notion.TokenOrigin = file
 		}
-		if f.isPath() {
-			dir := filepath.Dir(file)
-			if variable != "" {
-				dir = ""
-			}
-			if err := f.resolve(dir); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", f.key, err))
-			}
-		}
-	}
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
 	}
 	for path, given := range map[*string]string{&c.Socket: o.Socket, &c.StateDir: o.StateDir} {
 		if given == "" {
 			continue
 		}
 		if *path, err = filepath.Abs(given); err != nil {
-			return Config{}, err
+			errs = append(errs, err)
 		}
 	}
 	c.complete()
-	if err := c.Validate(); err != nil {
-		return Config{}, err
+	return c, errs
+}
+
+// read gives the key the value that is set for it, if any.
+func (f field) read(v *viper.Viper, o Options, file string) error {
+	variable := ""
+	if !o.FileOnly {
+		if err := v.BindEnv(append([]string{f.key}, f.variables()...)...); err != nil {
+			return err
+		}
+		variable = f.variable()
 	}
-	return c, nil
+	raw := v.Get(f.key)
+	if raw == nil {
+		return nil
+	}
+	if err := f.set(raw, variable != ""); err != nil {
+		return fmt.Errorf("%w (in %s)", err, cmp.Or(variable, file))
+	}
+	if !f.isPath() {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	if variable != "" {
+		dir = ""
+	}
+	return f.resolve(dir)
 }
 
 // Keys lists the paths of all keys, in the order of the documentation.

@@ -93,7 +93,7 @@ var allowed = map[string][]string{
 	"internal/board/chart": {},
 
 	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/ownfile", "internal/task"},
-	"internal/hook":     {},
+	"internal/hook":     {"internal/task"},
 	"internal/connect":  {"internal/ownfile"},
 	"packaging":         {},
 	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/inbox", "internal/task"},

@@ -17,6 +17,8 @@ type Reservation struct {
 	ClaimID   claim.ID `json:"claim_id,omitempty" doc:"The claim that it ends with"`
 	PID       int      `json:"pid,omitempty" doc:"The process that it ends with"`
 	Member    string   `json:"member,omitempty" doc:"In a cluster, the member through which it was made"`
+	// Targets are there where they were asked for.
+	Targets []ReserveTarget `json:"targets,omitempty" nullable:"false" doc:"With targets=true: its patterns at those places where the daemon compares them"`
 }
 
 // NewReservation returns r in the language of the socket, with its times as they are.

@@ -16,6 +16,7 @@ type Reservations interface {
 	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
 	Find(ctx context.Context, id string) (reserve.Reservation, error)
 	List(ctx context.Context, agent string) []reserve.Reservation
+	Compared(ctx context.Context, agent string) []reserve.Reservation
 	Check(ctx context.Context, agent string, targets []reserve.Target) error
 	Claimed(claim.Claim)
 }
@@ -58,6 +59,11 @@ func (b *Broker) Reservation(ctx context.Context, id string) (reserve.Reservatio
 // Reservations returns what is reserved, oldest first: by one agent, or by all.
 func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reservation {
 	return b.reserved.List(ctx, agent)
+}
+
+// ComparedReservations is Reservations with what a reserve.Set is made of.
+func (b *Broker) ComparedReservations(ctx context.Context, agent string) []reserve.Reservation {
+	return b.reserved.Compared(ctx, agent)
 }
 
 // CheckReserved reports as *reserve.Taken what of the targets an agent may not touch.

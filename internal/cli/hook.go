@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,10 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/hook"
+	"dibs/internal/reserve"
 	"dibs/internal/session"
 	"dibs/internal/task"
 
@@ -27,10 +30,12 @@ import (
 const (
 	// maxHookInput is how many bytes of an event are read: a tool's input may be a file.
 	maxHookInput = 64 << 20
-	// hookTime is how long a hook waits for anything. The agent waits as long.
+	// hookTime is how long a hook waits for the client, and for the daemon. The agent waits
+	// as long.
 	hookTime = 2 * time.Second
-	// checkedAtOnce is how many paths are asked for in one request.
-	checkedAtOnce = 200
+	// commitTime is how long git's hook takes for a commit, however large: git itself takes
+	// about as long for one of so many files.
+	commitTime = 20 * time.Second
 )
 
 func (a *app) hookCommand() *cobra.Command {
@@ -51,15 +56,26 @@ func (a *app) hookCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), hookTime)
+			limit := hookTime
+			if hook.KindOf(args[0]) == hook.PreCommit {
+				limit = commitTime
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
 			e, err := hookEvent(ctx, args[0], cmd.InOrStdin())
 			if err != nil {
 				return harmless(err.Error())
 			}
 			d := &hookDaemon{agent: a.agent, session: hookSession(e), dir: e.Dir}
-			if d.client, err = a.daemonOfUser(); err != nil {
-				return nil // and whoever set it up sees it with any other command
+			if err := a.checkHookAgent(); err != nil {
+				d.agent = "" // which has nothing, so that all is somebody else's
+				fmt.Fprintf(a.stderr, "dibs: %s\n", clean(err.Error()))
+			}
+			var wrong error
+			if d.client, wrong = a.daemonOfHook(); wrong != nil {
+				for line := range strings.Lines(wrong.Error()) {
+					fmt.Fprintf(a.stderr, "dibs: %s\n", clean(line))
+				}
 			}
 			if code := hook.React(ctx, e, d, reminders()).Write(e, a.stdout, a.stderr); code != 0 {
 				return ended{code}
@@ -69,6 +85,25 @@ func (a *app) hookCommand() *cobra.Command {
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return harmless(err.Error()) })
 	return cmd
+}
+
+// daemonOfHook is daemonOfUser for a hook, which needs nothing of the configuration but the
+// socket: whatever else is wrong there is to be said, and keeps it from nothing.
+func (a *app) daemonOfHook() (*client.Client, error) {
+	if a.socket != "" {
+		return a.daemonOfUser()
+	}
+	err := a.findRuntime()
+	socket, user, wrong := config.Reach(config.Options{File: a.config})
+	return a.daemonAt(socket, user), errors.Join(err, wrong)
+}
+
+// checkHookAgent reports a name that no agent can have.
+func (a *app) checkHookAgent() error {
+	if a.agent == "" || a.agent == task.AutoAgent {
+		return nil
+	}
+	return task.ValidateAgent(a.agent)
 }
 
 // harmless is the error of a hook that was used wrongly. Its exit code must not be that of
@@ -207,6 +242,8 @@ type hookDaemon struct {
 
 // Standing implements hook.Daemon.
 func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
 	var at api.Agent
 	var err error
 	switch {
@@ -221,7 +258,7 @@ func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
 		}
 	}
 	if err != nil {
-		return hook.Standing{}, err
+		return hook.Standing{}, away(err)
 	}
 	s := hook.Standing{Agent: clean(at.Agent), Inbox: at.Inbox}
 	for _, c := range at.Claims {
@@ -239,41 +276,36 @@ func hookClaim(c api.Claim) hook.Claim {
 	return hook.Claim{ID: string(c.ID), Key: clean(c.Task.Key), Title: clean(c.Task.Title), Until: c.ExpiresAt.Time, Why: clean(c.Detail)}
 }
 
-// Check implements hook.Daemon.
-func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) ([]hook.Conflict, error) {
-	return d.check(ctx, agent, paths, checkedAtOnce)
+// Check implements hook.Daemon. It asks once for what is reserved, however many the paths are,
+// and compares them here.
+func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (conflicts []hook.Conflict, err error) {
+	asking, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	set, unread := d.client.Reserved(asking)
+	err = client.Taken(ctx, set, agent, d.dir, paths, func(t *reserve.Taken) {
+		conflicts = append(conflicts, hook.Conflict{
+			Path: clean(t.Asked), Pattern: clean(t.Pattern), Holder: clean(t.By.Agent), Until: t.Until,
+		})
+	})
+	return conflicts, errors.Join(away(unread), err)
 }
 
-// check asks for so many paths at once.
-func (d *hookDaemon) check(ctx context.Context, agent string, paths []string, atOnce int) ([]hook.Conflict, error) {
-	var conflicts []hook.Conflict
-	for some := range slices.Chunk(paths, atOnce) {
-		_, err := d.client.MayTouch(ctx, agent, d.dir, some...)
-		p, ok := errors.AsType[*api.Problem](err)
-		switch {
-		case err == nil:
-		case ok && p.Code == api.CodeInvalidRequest && len(some) == 1:
-			// One that cannot be asked about, such as a link to itself, hides no others.
-		case ok && p.Code == api.CodeInvalidRequest:
-			more, err := d.check(ctx, agent, some, 1)
-			if err != nil {
-				return nil, err
-			}
-			conflicts = append(conflicts, more...)
-		case ok && p.Code == api.Code(claim.CodeReserved):
-			conflicts = append(conflicts, hook.Conflict{
-				Path: clean(p.Path), Pattern: clean(p.Pattern), Holder: clean(p.Holder), Until: p.ExpiresAt.Time,
-			})
-		default:
-			return nil, err
-		}
+// away is an error of a request as hooks take it.
+func away(err error) error {
+	if e, ok := errors.AsType[*client.UnreachableError](err); ok && !e.Sent && !errors.Is(err, fs.ErrPermission) {
+		return hook.ErrAway
 	}
-	return conflicts, nil
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the daemon did not answer within %v", hookTime)
+	}
+	return err
 }
 
 // Told implements hook.Daemon. To renew a claim that is lost is answered with what became
 // of it, and so the daemon knows that it was told.
 func (d *hookDaemon) Told(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
 	_, err := d.client.Renew(ctx, id, api.RenewRequest{}, "")
 	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeClaimLost {
 		return nil
@@ -281,5 +313,5 @@ func (d *hookDaemon) Told(ctx context.Context, id string) error {
 	if err == nil {
 		return errors.New("the claim is not lost")
 	}
-	return err
+	return away(err)
 }

@@ -50,19 +50,25 @@ func (a *app) mcpCommand() *cobra.Command {
 	return cmd
 }
 
-// daemonOfUser is daemon for a process that has little of its user's environment: many
-// clients start what speaks MCP without XDG_RUNTIME_DIR, which says where the daemon's
-// socket is unless something else does.
+// daemonOfUser is daemon for a process that has little of its user's environment.
 func (a *app) daemonOfUser() (*client.Client, error) {
-	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); !set && a.socket == "" {
-		dir := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
-		if _, err := os.Stat(filepath.Join(dir, "dibs", "dibs.sock")); err == nil {
-			if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
-				return nil, err
-			}
-		}
+	if err := a.findRuntime(); err != nil {
+		return nil, err
 	}
 	return a.daemon()
+}
+
+// findRuntime sets XDG_RUNTIME_DIR, which says where the daemon's socket is unless something
+// else does: many clients start what speaks MCP, and hooks, without it.
+func (a *app) findRuntime() error {
+	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); set || a.socket != "" {
+		return nil
+	}
+	dir := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
+	if _, err := os.Stat(filepath.Join(dir, "dibs", "dibs.sock")); err != nil {
+		return nil
+	}
+	return os.Setenv("XDG_RUNTIME_DIR", dir)
 }
 
 // clientSession tells the session of the client that started this process from others. A

@@ -163,11 +163,15 @@ func (a *app) daemon() (*client.Client, error) {
 		}
 		socket, user = c.Socket, c.SocketUser
 	}
+	return a.daemonAt(socket, user), nil
+}
+
+func (a *app) daemonAt(socket, user string) *client.Client {
 	daemon := client.Of(socket, user)
 	daemon.OnSilence(silence, func() {
 		fmt.Fprintf(a.stderr, "dibs: the daemon on %s answers nothing: it is suspended, or its machine has too much to do; still waiting, Ctrl-C ends that\n", socket)
 	})
-	return daemon, nil
+	return daemon
 }
 
 // silence is for how long a daemon may be at work on an answer before it is asked whether it is

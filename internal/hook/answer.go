@@ -2,12 +2,15 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"dibs/internal/task"
 )
 
 // Standing is what the daemon knows of the agent.
@@ -31,11 +34,15 @@ type Conflict struct {
 	Until                 time.Time
 }
 
-// Daemon is what is asked. An error means that nothing is known, and nothing is refused
-// for it.
+// ErrAway says that there is no daemon: nothing is known, and nobody is to be told of that.
+var ErrAway = errors.New("there is no daemon")
+
+// Daemon is what is asked. An error says what is not known: nothing is refused for it, and
+// whoever reads stderr is told, but for ErrAway.
 type Daemon interface {
 	Standing(context.Context) (Standing, error)
-	// Check returns whose the paths are, as far as they are somebody else's.
+	// Check returns whose the paths are, as far as they are somebody else's. Beside an error
+	// it returns what is known all the same.
 	Check(ctx context.Context, agent string, paths []string) ([]Conflict, error)
 	// Told says that the agent was told of what it lost.
 	Told(ctx context.Context, claim string) error
@@ -51,6 +58,7 @@ type Memory interface {
 type Answer struct {
 	Context string // for the agent to know
 	Refusal string // why it must not go on
+	Missed  string // what was not looked at, for people; it stops nobody
 }
 
 // React answers an event.
@@ -60,7 +68,7 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 	}
 	s, err := d.Standing(ctx)
 	if err != nil {
-		return Answer{}
+		return Answer{Missed: Missed(err)}
 	}
 	switch e.Kind {
 	case SessionStart:
@@ -74,7 +82,7 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 			fmt.Fprintf(&b, "dibs: your claim on %s is lost (%s). Stop working on it and leave its files alone; if this edit is for another task, make it again.\n", c.name(), c.why())
 			// Said once, and not to be said for ever: the next edit may be for something else.
 			if err := d.Told(ctx, c.ID); err != nil {
-				return Answer{}
+				return Answer{Missed: Missed(err)}
 			}
 		}
 		return Answer{Refusal: b.String()}
@@ -87,10 +95,25 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 		return Answer{}
 	}
 	conflicts, err := d.Check(ctx, s.Agent, paths)
-	if err != nil {
-		return Answer{}
+	return Answer{Refusal: taken(e, s.Agent, conflicts), Missed: Missed(err)}
+}
+
+// Missed says what an error kept a hook from looking at, a line for each of its own lines;
+// nothing if there is none, or no daemon.
+func Missed(err error) string {
+	if err == nil || errors.Is(err, ErrAway) {
+		return ""
 	}
-	return Answer{Refusal: taken(e, s.Agent, conflicts)}
+	var b strings.Builder
+	list := strings.Split(strings.TrimSpace(task.Plain(err.Error())), "\n")
+	for i, line := range list {
+		if i == maxConflicts {
+			fmt.Fprintf(&b, "dibs: and %d more\n", len(list)-i)
+			break
+		}
+		fmt.Fprintf(&b, "dibs: this hook did not see everything: %s\n", line)
+	}
+	return b.String()
 }
 
 // greet says what the agent holds and what waits for it; nothing if there is nothing.
@@ -153,22 +176,19 @@ func taken(e Event, agent string, conflicts []Conflict) string {
 }
 
 const (
-	// maxConflicts is how many files that are somebody else's are named.
+	// maxConflicts is how many files that are somebody else's are named, or were not looked at.
 	maxConflicts = 10
 	// maxOthers is how many characters are said of a text that somebody else wrote.
 	maxOthers = 100
 )
 
-// brackets are those of markup. Clients put what a hook says between tags of their own,
-// which nobody's title may end.
-var brackets = strings.NewReplacer("<", "‹", ">", "›")
-
-// others is a text that somebody else wrote, as far as it is said.
+// others is a text that somebody else wrote, as far as it is said. Write takes the tags out of
+// all that is said.
 func others(text string) string {
 	if runes := []rune(text); len(runes) > maxOthers {
 		text = string(runes[:maxOthers-1]) + "…"
 	}
-	return brackets.Replace(text)
+	return text
 }
 
 func (c Claim) name() string {

@@ -19,6 +19,7 @@ type daemon struct {
 	hook.Standing
 	conflicts []hook.Conflict
 	err       error
+	late      error    // what was not compared
 	asked     []string // the paths that were asked for
 	told      []string
 }
@@ -29,7 +30,7 @@ func (a asked) Standing(context.Context) (hook.Standing, error) { return a.daemo
 
 func (a asked) Check(_ context.Context, _ string, paths []string) ([]hook.Conflict, error) {
 	a.asked = paths
-	return a.conflicts, a.err
+	return a.conflicts, errors.Join(a.err, a.late)
 }
 
 func (a asked) Told(_ context.Context, claim string) error {
@@ -181,13 +182,42 @@ func TestLost(t *testing.T) {
 // Without a daemon no hook says anything, or refuses.
 func TestHarmless(t *testing.T) {
 	d := holding()
-	d.err = errors.New("no daemon")
+	d.err = hook.ErrAway
 	d.Lost = d.Held
 	for _, event := range []string{"SessionStart", "PreToolUse", "Stop", "pre-commit", "Nonsense", ""} {
 		if code, out, errs := react(t, event, edit, d, hook.Reminders(t.TempDir())); code != 0 || out != "" || errs != "" {
 			t.Errorf("%s: %d, %s, %s", event, code, out, errs)
 		}
 	}
+}
+
+// TestNotLookedAt: a daemon that fails refuses nothing, and that nothing was looked at is said;
+// what is known is refused whatever else is not.
+func TestNotLookedAt(t *testing.T) {
+	d := holding()
+	d.err = errors.New("the first\nthe second")
+	for _, event := range []string{"SessionStart", "PreToolUse", "Stop", "pre-commit"} {
+		if code, out, errs := react(t, event, edit, d, hook.Reminders(t.TempDir())); code != 0 || out != "" || errs != missed("the first", "the second") {
+			t.Errorf("%s: %d, %s, %s", event, code, out, errs)
+		}
+	}
+	d = holding()
+	d.conflicts = []hook.Conflict{{Path: "a.go", Pattern: "*.go", Holder: "Oracle", Until: until}}
+	d.late = errors.New("b.go")
+	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 2 || !strings.HasPrefix(errs, missed("b.go")) || !strings.Contains(errs, "a.go is reserved by Oracle") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	d.conflicts, d.late = nil, errors.New(strings.Repeat("b.go\n", 95))
+	if code, _, errs := react(t, "PreToolUse", edit, d, nil); code != 0 || strings.Count(errs, "\n") != 11 || !strings.HasSuffix(errs, "\ndibs: and 85 more\n") {
+		t.Errorf("%d, %s", code, errs)
+	}
+}
+
+func missed(what ...string) (text string) {
+	for _, w := range what {
+		text += "dibs: this hook did not see everything: " + w + "\n"
+	}
+	return text
 }
 
 // FuzzParse: whatever a client says, a hook has an answer, and one about nothing refuses nothing.

@@ -3,14 +3,18 @@ package hook
 import (
 	"encoding/json"
 	"io"
+
+	"dibs/internal/task"
 )
 
 // Refused is the exit code that refuses: that of Claude Code, Codex and Cursor.
 const Refused = 2
 
 // Write tells the client the answer, in the form that it wants for the event, and returns
-// the exit code.
+// the exit code. Clients put it between tags of their own, which no text of others may end.
 func (a Answer) Write(e Event, stdout, stderr io.Writer) int {
+	a.Context, a.Refusal, a.Missed = task.Untagged(a.Context), task.Untagged(a.Refusal), task.Untagged(a.Missed)
+	io.WriteString(stderr, a.Missed)
 	switch {
 	case e.Cursor() && e.Kind == Stop && a.Refusal != "":
 		// Cursor knows no refusal to stop: what it is given is its next message.

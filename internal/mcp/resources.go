@@ -59,11 +59,21 @@ func (b *Bridge) readClaims(ctx context.Context, req *sdk.ReadResourceRequest) (
 	for _, c := range list.Claims {
 		out.Claims = append(out.Claims, heldTask(c))
 	}
-	data, err := json.Marshal(out)
+	data, err := document(out)
 	if err != nil {
 		return nil, err
 	}
-	return read(req.Params.URI, "application/json", string(data)), nil
+	return read(req.Params.URI, "application/json", data), nil
+}
+
+// document writes JSON that is a text, for a model: brackets are brackets in it, and not
+// escaped, or nobody would see the tags among them.
+func document(v any) (string, error) {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSpace(out.String()), err
 }
 
 func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -81,8 +80,8 @@ func showTask(c *call, in ShowArgs) (string, Shown, error) {
 		text += "\nnote: " + out.Note
 	}
 	if len(out.Fields) > 0 {
-		if fields, err := json.Marshal(out.Fields); err == nil {
-			text += "\nfields: " + line(string(fields))
+		if fields, err := document(out.Fields); err == nil {
+			text += "\nfields: " + line(fields)
 		}
 	}
 	return text + "\n\n" + pageText(page), out, nil

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"sync"
 	"time"
+
+	"dibs/internal/task"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,6 +25,9 @@ const (
 	linger = 10 * time.Second
 	// listenMethod is a request that is answered only when it is cancelled.
 	listenMethod = "subscriptions/listen"
+	// progressMethod is a notification that says nothing but what is ours, and a token of the
+	// client's, which has to stay as it is.
+	progressMethod = "notifications/progress"
 )
 
 // lines is a connection with one JSON-RPC message on each line. What is no message is
@@ -222,6 +228,9 @@ func (c *lines) refuse(id any, code int64, why string) {
 
 func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(msg)
+	if call, ok := msg.(*jsonrpc.Request); err == nil && !(ok && call.Method == progressMethod) {
+		data, err = untagged(data)
+	}
 	if err != nil {
 		return err
 	}
@@ -240,6 +249,43 @@ func (c *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	}
 	return err
 }
+
+// message is one of JSON-RPC. What it is told by (its id, its method) is the client's own.
+type message struct {
+	Version json.RawMessage `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  json.RawMessage `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
+}
+
+// untagged takes the tags out of all that a message says, because a model reads it: whatever
+// tool, resource or error it is of, and in whichever field.
+func untagged(data []byte) ([]byte, error) {
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	for _, part := range []*json.RawMessage{&m.Params, &m.Result, &m.Error} {
+		*part = texts.ReplaceAllFunc(*part, func(quoted []byte) []byte {
+			var text string
+			if !bytes.ContainsAny(quoted, `<\＜﹤`) || json.Unmarshal(quoted, &text) != nil {
+				return quoted
+			}
+			plain := task.Untagged(text)
+			if plain == text {
+				return quoted
+			}
+			quoted, _ = json.Marshal(plain) // a text always can be
+			return quoted
+		})
+	}
+	return json.Marshal(m)
+}
+
+// texts matches the texts of a JSON document.
+var texts = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 func (c *lines) Close() error {
 	c.close()

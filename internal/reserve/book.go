@@ -238,40 +238,23 @@ func (b *Book) taken(ctx context.Context, e entry, v view) error {
 	return worst
 }
 
-// Check reports as *Taken what of the targets agent may not touch, because others have it:
-// what they have exclusively, and what they share unless the agent shares it, too. It
-// writes nothing and waits for nobody.
+// Check reports as *Taken what of the targets agent may not touch, see Set.Taken; of several
+// the one that lasts longest. It writes nothing and waits for nobody.
 func (b *Book) Check(ctx context.Context, agent string, targets []Target) error {
 	b.mu.RLock()
 	live := slices.Concat(b.live, b.view.lasting(b.config.Now()))
 	b.mu.RUnlock()
+	taken, err := Set{live, func(r Reservation) (Reservation, bool) {
+		over, _ := b.over(ctx, r)
+		return b.standing(ctx, r), over == ""
+	}}.Taken(agent, targets)
+	if err != nil {
+		return err
+	}
 	var worst *Taken
-	for _, t := range targets {
-		if err := t.check(); err != nil {
-			return &InvalidError{Detail: err.Error()}
-		}
-		within, err := withinOf(t)
-		if err != nil {
-			return &InvalidError{Detail: err.Error()}
-		}
-		shares := false
-		var found *Taken
-		for _, e := range live {
-			i := slices.IndexFunc(e.marks, func(m mark) bool { return m.covers(t, within) })
-			if i < 0 {
-				continue
-			}
-			r := b.standing(ctx, e.Reservation)
-			switch over, _ := b.over(ctx, e.Reservation); {
-			case over != "":
-			case e.Agent == agent:
-				shares = shares || e.Shared
-			case found == nil || found.By.Shared && !e.Shared || found.By.Shared == e.Shared && r.Until.After(found.Until):
-				found = &Taken{Asked: t.Text, Pattern: e.marks[i].text, By: r, Until: r.Until}
-			}
-		}
-		if found != nil && !(found.By.Shared && shares) && (worst == nil || found.Until.After(worst.Until)) {
-			worst = found
+	for _, t := range taken {
+		if t != nil && (worst == nil || t.Until.After(worst.Until)) {
+			worst = t
 		}
 	}
 	if worst == nil {
@@ -283,13 +266,30 @@ func (b *Book) Check(ctx context.Context, agent string, targets []Target) error 
 // List returns what is reserved, in the order in which it was made: by one agent, or by
 // all.
 func (b *Book) List(ctx context.Context, agent string) []Reservation {
+	return b.list(ctx, agent, func(e entry) Reservation { return e.Reservation })
+}
+
+// Compared is List with the targets as they are compared here: at those of their places that
+// matter to this daemon, and without what is in none of them. It is what a Set is made of.
+func (b *Book) Compared(ctx context.Context, agent string) []Reservation {
+	return b.list(ctx, agent, func(e entry) Reservation {
+		r := e.Reservation
+		r.Targets = nil
+		for _, m := range e.marks {
+			r.Targets = append(r.Targets, m.target())
+		}
+		return r
+	})
+}
+
+func (b *Book) list(ctx context.Context, agent string, as func(entry) Reservation) []Reservation {
 	b.mu.RLock()
 	live, theirs := b.live, b.view.lasting(b.config.Now())
 	b.mu.RUnlock()
 	var out []Reservation
 	for _, e := range slices.Concat(live, theirs) {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
-			out = append(out, b.standing(ctx, b.named(e.Reservation)))
+			out = append(out, b.standing(ctx, b.named(as(e))))
 		}
 	}
 	if len(theirs) > 0 {

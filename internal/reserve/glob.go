@@ -75,6 +75,10 @@ func ParseGlob(text string) (Glob, error) {
 	return g, nil
 }
 
+// noBraces has braces mean themselves: the library knows alternatives in them, and a
+// .gitignore does not.
+var noBraces = strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`)
+
 func parsePart(name string) (part, error) {
 	switch {
 	case name == "":
@@ -88,8 +92,7 @@ func parsePart(name string) (part, error) {
 	case strings.Contains(name, "[:"):
 		return part{}, fmt.Errorf("has a class of characters by name, such as [[:digit:]]: write the characters, such as [0-9]")
 	}
-	// The library knows alternatives in braces, and a .gitignore does not.
-	text := strings.NewReplacer(`\\`, `\\`, `\{`, `\{`, `\}`, `\}`, `{`, `\{`, `}`, `\}`).Replace(name)
+	text := noBraces.Replace(name)
 	tokens, ok := tokenize(text)
 	if !ok || !doublestar.ValidatePattern(text) {
 		return part{}, fmt.Errorf("has a bracket without its pair, an empty class, or a backslash at the end of a part")
@@ -104,10 +107,27 @@ func parsePart(name string) (part, error) {
 // String returns the pattern as it was parsed.
 func (g Glob) String() string { return g.text }
 
+// lead returns the path of the folder that all that g covers is in, or that it covers itself,
+// as far as g names it; it begins with no slash.
+func (g Glob) lead() string {
+	var names []string
+	for _, p := range g.parts {
+		if !p.plain {
+			break
+		}
+		names = append(names, p.exact)
+	}
+	return strings.Join(names, "/")
+}
+
 // Match reports whether g covers the file or folder of that path, which begins with no
 // slash. folder says that it is a folder.
 func (g Glob) Match(path string, folder bool) bool {
 	if len(g.parts) == 0 || path == "" {
+		return false
+	}
+	// A file is covered by its own name, which most do not have: of many files, that is soon known.
+	if g.leaf && (folder || !g.parts[len(g.parts)-1].match(path[strings.LastIndexByte(path, '/')+1:])) {
 		return false
 	}
 	names := strings.Split(path, "/")
@@ -116,6 +136,9 @@ func (g Glob) Match(path string, folder bool) bool {
 	at[0] = true
 	g.skipDeep(at)
 	for n, name := range names {
+		if !slices.Contains(at, true) {
+			return false
+		}
 		clear(next)
 		for i, p := range g.parts {
 			switch {

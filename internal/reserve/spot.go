@@ -115,6 +115,7 @@ type markedSpot struct {
 	place string
 	name  string
 	glob  Glob
+	lead  string // of glob
 }
 
 // markOf parses a target of a reservation, of which those spots matter.
@@ -138,10 +139,25 @@ func markOf(t Target, matters func(Spot) bool) (mark, error) {
 			if t.Files {
 				marked.glob = marked.glob.OfFiles()
 			}
+			marked.lead = marked.glob.lead()
 		}
 		m.spots = append(m.spots, marked)
 	}
 	return m, nil
+}
+
+// target is what m was made of, as far as it matters.
+func (m mark) target() Target {
+	t := Target{Text: m.text}
+	for _, s := range m.spots {
+		if s.place == Names {
+			t.At = append(t.At, Spot{s.place, s.name})
+			continue
+		}
+		t.At = append(t.At, Spot{s.place, s.glob.String()})
+		t.Files = t.Files || s.glob.leaf
+	}
+	return t
 }
 
 // check reports a target that cannot be.

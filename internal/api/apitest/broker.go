@@ -270,6 +270,11 @@ func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reser
 	return list
 }
 
+func (b *Broker) ComparedReservations(ctx context.Context, agent string) []reserve.Reservation {
+	list, _ := answer[[]reserve.Reservation](ctx, b, "ComparedReservations", agent)
+	return list
+}
+
 func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
 	_, err := answer[any](ctx, b, "CheckReserved", agent, targets)
 	return err

@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"dibs/internal/api"
 	"dibs/internal/reserve"
@@ -40,6 +43,75 @@ func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservatio
 	q := make(query)
 	q.add("agent", agent)
 	return ask[api.Reservations](ctx, c, get("/v1/reservations", q))
+}
+
+// Reserved returns all that is reserved, to be compared with any number of files by Taken: one
+// request, however many they are. What of it cannot be read is left out, and the error says so
+// beside the Set of the rest.
+func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
+	q := make(query)
+	q.add("targets", "true")
+	list, err := ask[api.Reservations](ctx, c, get("/v1/reservations", q))
+	if err != nil {
+		return reserve.Set{}, err
+	}
+	var all []reserve.Reservation
+	for _, r := range list.Reservations {
+		of := reserve.Reservation{ID: r.ID, Agent: r.Agent, Shared: r.Shared, Until: r.ExpiresAt.Time, Member: r.Member}
+		for _, t := range r.Targets {
+			target := reserve.Target{Text: t.Pattern, Files: t.Files}
+			for _, s := range t.At {
+				target.At = append(target.At, reserve.Spot{Place: s.In, Path: s.Path})
+			}
+			of.Targets = append(of.Targets, target)
+		}
+		all = append(all, of)
+	}
+	return reserve.NewSet(all)
+}
+
+// Taken calls found with what of these files, which are named in a folder, an absolute path,
+// others have in the Set, in the order of the files. It asks nobody, and looks where the files
+// lie until ctx ends. The error says which of them were not compared, and why.
+func Taken(ctx context.Context, set reserve.Set, agent, folder string, paths []string, found func(*reserve.Taken)) error {
+	if set.Empty() {
+		return nil
+	}
+	at, err := place.NewFolder(folder)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	left := len(paths)
+	for some := range slices.Chunk(paths, reserve.MaxPaths) {
+		if ctx.Err() != nil {
+			failed = append(failed, fmt.Errorf("there was no time for %d of %d files, from %s on", left, len(paths), some[0]))
+			break
+		}
+		left -= len(some)
+		var targets []reserve.Target
+		for _, path := range some {
+			t, err := at.Path(path)
+			if err != nil { // a link to itself, say, which hides no others
+				failed = append(failed, err)
+				continue
+			}
+			targets = append(targets, t)
+		}
+		taken, err := set.Taken(agent, targets)
+		if err != nil { // of one of them
+			for i := range targets {
+				one, err := set.Taken(agent, targets[i:i+1])
+				failed, taken = append(failed, err), append(taken, one...)
+			}
+		}
+		for _, t := range taken {
+			if t != nil {
+				found(t)
+			}
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // maxBatch is about how many bytes of paths go with one request.

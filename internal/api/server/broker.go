@@ -114,6 +114,7 @@ type Broker interface {
 	Reservation(ctx context.Context, id string) (reserve.Reservation, error)
 
 	Reservations(ctx context.Context, agent string) []reserve.Reservation
+	ComparedReservations(ctx context.Context, agent string) []reserve.Reservation
 
 	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
 	CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error

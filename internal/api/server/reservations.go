@@ -77,9 +77,24 @@ func (s *Server) reserve(ctx context.Context, in *struct {
 }
 
 func (s *Server) reservations(ctx context.Context, in *struct {
-	Agent string `query:"agent" doc:"Only those of this agent"`
+	Agent   string `query:"agent" doc:"Only those of this agent"`
+	Targets bool   `query:"targets" doc:"With where each pattern stands, for a caller that compares many files with them"`
 }) (*reservationsOutput, error) {
-	return &reservationsOutput{api.Reservations{Reservations: each(s.broker.Reservations(ctx, in.Agent), s.reservationOf)}}, nil
+	as := s.reservationOf
+	list := s.broker.Reservations
+	if in.Targets {
+		list = s.broker.ComparedReservations
+		as = func(r reserve.Reservation) api.Reservation {
+			out := s.reservationOf(r)
+			out.Targets = each(r.Targets, targetOf)
+			return out
+		}
+	}
+	return &reservationsOutput{api.Reservations{Reservations: each(list(ctx, in.Agent), as)}}, nil
+}
+
+func targetOf(t reserve.Target) api.ReserveTarget {
+	return api.ReserveTarget{Pattern: t.Text, Files: t.Files, At: each(t.At, func(s reserve.Spot) api.Spot { return api.Spot{In: s.Place, Path: s.Path} })}
 }
 
 func (s *Server) unreserve(ctx context.Context, in *struct {

@@ -256,6 +256,12 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"reservations":[` + reservedJSON + `]}`,
 		},
 		{
+			name: "reservations with their targets", method: "GET", path: "/v1/reservations?targets=true",
+			calls:  []apitest.Call{{Method: "ComparedReservations", Args: []any{""}, Result: []reserve.Reservation{reserved()}}},
+			status: 200, want: `{"reservations":[` + strings.TrimSuffix(reservedJSON, "}") +
+				`,"targets":[{"pattern":"*.go","at":[{"in":"/r/.git","path":"/**/*.go"},{"in":"files","path":"/r/**/*.go"}],"files":true}]}]}`,
+		},
+		{
 			name: "unreserve", method: "DELETE", path: "/v1/reservations/R?agent=Sandman",
 			calls: []apitest.Call{
 				{Method: "Reservation", Args: []any{"R"}, Result: reserved()}, allowed("Sandman"),

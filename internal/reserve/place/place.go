@@ -19,7 +19,7 @@ import (
 // links on the way to what a pattern matches are followed, as far as it names folders. A
 // pattern that is also the name of a file that is there means that file as well.
 func Patterns(folder string, patterns []string) ([]reserve.Target, error) {
-	at, err := newFolder(folder)
+	at, err := NewFolder(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -35,35 +35,38 @@ func Patterns(folder string, patterns []string) ([]reserve.Target, error) {
 // Paths says where files and folders lie that are named in a folder, an absolute path.
 // They need not exist. One that ends with a slash is a folder.
 func Paths(folder string, paths []string) ([]reserve.Target, error) {
-	at, err := newFolder(folder)
+	at, err := NewFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	targets := make([]reserve.Target, len(paths))
 	for i, text := range paths {
-		if targets[i], err = at.path(text); err != nil {
+		if targets[i], err = at.Path(text); err != nil {
 			return nil, err
 		}
 	}
 	return targets, nil
 }
 
-// folder is where patterns and paths are given.
-type folder struct {
+// Folder is where patterns and paths are given. It remembers what it found out about the file
+// system, and is for one question, by one goroutine.
+type Folder struct {
 	real string
-	// repositories has what was found out already, by folder.
+	// repositories and resolved have what was found out already, by folder.
 	repositories map[string]repository
+	resolved     map[string]string
 }
 
-func newFolder(path string) (*folder, error) {
+// NewFolder returns the Folder of an absolute path.
+func NewFolder(path string) (*Folder, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("the folder %q is no absolute path", path)
 	}
 	real, err := resolve(path)
-	return &folder{real: real, repositories: make(map[string]repository)}, err
+	return &Folder{real: real, repositories: make(map[string]repository), resolved: make(map[string]string)}, err
 }
 
-func (f *folder) pattern(text string) (reserve.Target, error) {
+func (f *Folder) pattern(text string) (reserve.Target, error) {
 	if name, is, err := reserve.NameOf(text); is || err != nil {
 		return reserve.Target{Text: text, At: []reserve.Spot{{Place: reserve.Names, Path: name}}}, err
 	}
@@ -102,7 +105,7 @@ func (f *folder) pattern(text string) (reserve.Target, error) {
 // them: one that names a file that is there, or that ends as the names of files do, with a
 // dot and something behind it. In a .gitignore it could be a folder, too, and then every
 // file would be in the way of every pattern: src/a.go of *.md, for src/a.go/b.md.
-func (f *folder) meansFiles(text string) bool {
+func (f *Folder) meansFiles(text string) bool {
 	if info, err := os.Stat(filepath.Join(f.real, text)); err == nil {
 		return !info.IsDir()
 	}
@@ -112,7 +115,7 @@ func (f *folder) meansFiles(text string) bool {
 }
 
 // misread reports an absolute path, which in a .gitignore is none.
-func (f *folder) misread(text string) error {
+func (f *Folder) misread(text string) error {
 	if !strings.HasPrefix(text, "/") {
 		return nil
 	}
@@ -142,7 +145,7 @@ func (f *folder) misread(text string) error {
 }
 
 // stand adds where a pattern stands that is given in a folder.
-func (f *folder) stand(t *reserve.Target, folder, pattern string) error {
+func (f *Folder) stand(t *reserve.Target, folder, pattern string) error {
 	for _, s := range f.spots(folder) {
 		glob, err := reserve.Anchor(strings.Trim(s.Path, "/"), pattern)
 		if err != nil {
@@ -153,7 +156,8 @@ func (f *folder) stand(t *reserve.Target, folder, pattern string) error {
 	return nil
 }
 
-func (f *folder) path(text string) (reserve.Target, error) {
+// Path says where a file or folder lies, see Paths.
+func (f *Folder) Path(text string) (reserve.Target, error) {
 	if name, is, err := reserve.NameOf(text); is || err != nil {
 		return reserve.Target{Text: text, At: []reserve.Spot{{Place: reserve.Names, Path: name}}}, err
 	}
@@ -165,27 +169,45 @@ func (f *folder) path(text string) (reserve.Target, error) {
 	if !filepath.IsAbs(path) {
 		path = f.real + "/" + path
 	}
-	real, err := resolve(path)
+	in, real, err := f.follow(path)
 	if err != nil {
 		return t, err
 	}
-	info, err := os.Stat(real)
+	info, err := os.Lstat(real)
 	t.Folder = err == nil && info.IsDir() || err != nil && strings.HasSuffix(text, "/")
-	as := func(path string) string { return "/" + strings.TrimPrefix(path, "/") }
-	f.lie(&t, real, as)
+	f.lie(&t, real, asPath)
 	// Whoever reserved the link by its own name means it, too.
 	if name := filepath.Base(path); name != "." && name != ".." {
-		in, err := resolve(filepath.Dir(filepath.Clean(path)))
-		if err != nil {
-			return t, err
-		}
-		f.lie(&t, filepath.Join(in, name), as)
+		f.lie(&t, filepath.Join(in, name), asPath)
 	}
 	return t, nil
 }
 
+func asPath(path string) string { return "/" + strings.TrimPrefix(path, "/") }
+
+// follow returns where a path leads, and the folder that it is in by its own name. Of many
+// files in a folder, the way there is followed once.
+func (f *Folder) follow(path string) (in, real string, err error) {
+	parent := filepath.Dir(filepath.Clean(path))
+	in, known := f.resolved[parent]
+	if !known {
+		if in, err = resolve(parent); err != nil {
+			return "", "", err
+		}
+		f.resolved[parent] = in
+	}
+	// One that is no link is where it seems to be, unless what leads there says ..
+	if real = filepath.Join(in, filepath.Base(path)); path == filepath.Clean(path) {
+		if info, err := os.Lstat(real); err == nil && info.Mode()&fs.ModeSymlink == 0 || errors.Is(err, fs.ErrNotExist) {
+			return in, real, nil
+		}
+	}
+	real, err = resolve(path)
+	return in, real, err
+}
+
 // lie adds where a file lies.
-func (f *folder) lie(t *reserve.Target, path string, as func(string) string) {
+func (f *Folder) lie(t *reserve.Target, path string, as func(string) string) {
 	for _, s := range f.spots(path) {
 		add(t, reserve.Spot{Place: s.Place, Path: as(s.Path)})
 	}
@@ -198,7 +220,7 @@ func add(t *reserve.Target, s reserve.Spot) {
 }
 
 // spots returns where a resolved path is: among all files, and in its repository.
-func (f *folder) spots(path string) []reserve.Spot {
+func (f *Folder) spots(path string) []reserve.Spot {
 	spots := []reserve.Spot{{Place: reserve.Files, Path: path}}
 	if r := f.repository(path); r.common != "" {
 		in := "/" + strings.Trim(strings.TrimPrefix(path, r.top), "/")

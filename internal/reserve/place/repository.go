@@ -21,7 +21,7 @@ type repository struct {
 }
 
 // repository returns the one that a resolved path is in.
-func (f *folder) repository(path string) repository {
+func (f *Folder) repository(path string) repository {
 	if r, known := f.repositories[path]; known {
 		return r
 	}

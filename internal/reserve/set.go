@@ -1,0 +1,155 @@
+package reserve
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Set is what is reserved at one moment, to be compared with any number of paths. It never
+// changes.
+type Set struct {
+	live []entry
+	// stands returns a reservation with the time at which it ends as things are; false if it
+	// is over.
+	stands func(Reservation) (Reservation, bool)
+}
+
+// NewSet returns the Set of reservations that stand, see Book.Compared. One that cannot be
+// read is left out, and the error says so.
+func NewSet(list []Reservation) (Set, error) {
+	s := Set{stands: func(r Reservation) (Reservation, bool) { return r, true }}
+	var errs []error
+	for _, r := range list {
+		e, err := markedEntry(r, func(Spot) bool { return true })
+		if err != nil { // by what a later version knows
+			errs = append(errs, fmt.Errorf("what %s has reserved cannot be read: %w", r.Agent, err))
+			continue
+		}
+		s.live = append(s.live, e)
+	}
+	return s, errors.Join(errs...)
+}
+
+// Empty reports whether nothing is reserved.
+func (s Set) Empty() bool { return len(s.live) == 0 }
+
+// Taken returns what of the targets an agent may not touch, because others have it: what
+// they have exclusively, and what they share unless the agent shares it, too. There is one
+// answer for each target, nil if the agent may touch it. What it costs is a matter of the
+// patterns, and of the targets that they may cover. The error is *InvalidError.
+func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
+	at, err := indexOf(targets)
+	if err != nil {
+		return nil, err
+	}
+	found, shares := make([]*Taken, len(targets)), make([]bool, len(targets))
+	for _, e := range s.live {
+		covered := at.coveredBy(e.marks)
+		if len(covered) == 0 {
+			continue
+		}
+		r, stands := s.stands(e.Reservation)
+		if !stands {
+			continue
+		}
+		for i, m := range covered {
+			switch f := found[i]; {
+			case e.Agent == agent:
+				shares[i] = shares[i] || e.Shared
+			case f == nil || f.By.Shared && !e.Shared || f.By.Shared == e.Shared && r.Until.After(f.Until):
+				found[i] = &Taken{Asked: targets[i].Text, Pattern: m.text, By: r, Until: r.Until}
+			}
+		}
+	}
+	for i, f := range found {
+		if f != nil && f.By.Shared && shares[i] {
+			found[i] = nil
+		}
+	}
+	return found, nil
+}
+
+// index finds which of many targets a mark covers without a look at each of them: a mark is
+// compared with the files below the folders that it names.
+type index struct {
+	targets []Target
+	files   map[string][]spotted // by place, in the order of their paths
+	// others are the targets that are no files, with what is in the folders among them.
+	others map[int]map[Spot]Glob
+}
+
+// spotted is where a file lies in a place, and which target it is.
+type spotted struct {
+	path string // without a slash at its beginning
+	of   int
+}
+
+func indexOf(targets []Target) (index, error) {
+	x := index{targets: targets, files: make(map[string][]spotted), others: make(map[int]map[Spot]Glob)}
+	for i, t := range targets {
+		if err := t.check(); err != nil {
+			return x, &InvalidError{Detail: err.Error()}
+		}
+		if t.Folder || t.At[0].Place == Names {
+			within, err := withinOf(t)
+			if err != nil {
+				return x, &InvalidError{Detail: err.Error()}
+			}
+			x.others[i] = within
+			continue
+		}
+		for _, s := range t.At {
+			x.files[s.Place] = append(x.files[s.Place], spotted{strings.TrimPrefix(s.Path, "/"), i})
+		}
+	}
+	for _, all := range x.files {
+		slices.SortFunc(all, func(a, b spotted) int { return strings.Compare(a.path, b.path) })
+	}
+	return x, nil
+}
+
+// coveredBy returns the targets that any of the marks covers, each with the first such mark.
+func (x index) coveredBy(marks []mark) map[int]mark {
+	var covered map[int]mark
+	add := func(i int, m mark) {
+		if covered == nil {
+			covered = make(map[int]mark)
+		}
+		if _, known := covered[i]; !known {
+			covered[i] = m
+		}
+	}
+	for _, m := range marks {
+		for i, within := range x.others {
+			if m.covers(x.targets[i], within) {
+				add(i, m)
+			}
+		}
+		for _, s := range m.spots {
+			for _, files := range below(x.files[s.place], s.lead) {
+				for _, f := range files {
+					if s.glob.Match(f.path, false) {
+						add(f.of, m)
+					}
+				}
+			}
+		}
+	}
+	return covered
+}
+
+// below returns the file of that path, and those that are below it as a folder; all of them
+// if the path is empty.
+func below(files []spotted, path string) [2][]spotted {
+	if path == "" {
+		return [2][]spotted{files}
+	}
+	between := func(from, to string) []spotted {
+		lo, _ := slices.BinarySearchFunc(files, from, func(f spotted, path string) int { return strings.Compare(f.path, path) })
+		hi, _ := slices.BinarySearchFunc(files[lo:], to, func(f spotted, path string) int { return strings.Compare(f.path, path) })
+		return files[lo : lo+hi]
+	}
+	return [2][]spotted{between(path, path+"\x00"), between(path+"/", path+"0")} // 0 comes after the slash
+}
