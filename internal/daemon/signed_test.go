@@ -21,29 +21,30 @@ func TestUsersSign(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		blocked := w.add("Alpha", map[string]any{"status": option("status", "BLOCKED")})
 		n := w.daemon(func(c *config.Config) { c.Agents, c.Schedule.Sweep = nil, "@every 1000h" })
+		defer n.stop()
 		n.mustClaim("Sandman", w.add("Beta", nil))
 		if _, err := n.Reopen(w.Context(), task.ID(blocked), api.ReopenRequest{Note: "look again"}, ""); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		if note := fmt.Sprint(w.page(blocked)); !strings.Contains(note, "Reopened: look again — "+signature+", ") {
-			t.Errorf("the page says %s", note)
+			w.Errorf("the page says %s", note)
 		}
 		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		n.wantInbox("Oracle", 0, "message from "+signature+": hello", "tasks_available one")
 		if _, err := n.Add(w.Context(), api.AddRequest{Title: "Gamma"}, ""); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour) // Sandman is silent, and the scheduled sweep is off
 		if _, err := n.SweepFor(w.Context(), api.SweepRequest{}, ""); err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 
 		log, err := n.Log(w.Context(), api.LogFilter{})
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		signed := make(map[claim.Kind]string)
 		for _, e := range log.Entries {
@@ -51,7 +52,7 @@ func TestUsersSign(t *testing.T) {
 		}
 		for _, kind := range []claim.Kind{claim.KindReopened, claim.KindMessage, claim.KindAdded, claim.KindSwept} {
 			if signed[kind] != signature {
-				t.Errorf("%s is signed %q: %+v", kind, signed[kind], log.Entries)
+				w.Errorf("%s is signed %q: %+v", kind, signed[kind], log.Entries)
 			}
 		}
 		told := make(map[feed.Kind]string)
@@ -62,17 +63,17 @@ func TestUsersSign(t *testing.T) {
 			return nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 		for _, kind := range []feed.Kind{feed.Unblocked, feed.Swept} {
 			if told[kind] != signature {
-				t.Errorf("the event %s is signed %q", kind, told[kind])
+				w.Errorf("the event %s is signed %q", kind, told[kind])
 			}
 		}
 		mesh := fmt.Sprint(w.notion.Pages(w.notion.Databases().MeshLog))
 		for _, want := range []string{signature + " reopened “Alpha”", signature + " to @Oracle: hello", "asked for by " + signature} {
 			if !strings.Contains(mesh, want) {
-				t.Errorf("the mesh log does not say %q: %s", want, mesh)
+				w.Errorf("the mesh log does not say %q: %s", want, mesh)
 			}
 		}
 	})
