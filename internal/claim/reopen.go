@@ -161,7 +161,7 @@ func (o *reopening) decided(t task.Task) *Denied {
 		is += fmt.Sprintf(", and not %s any more", o.Was)
 	}
 	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf(
-		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen --was %s", t.Title, is, t.Status)}
+		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen %s --was %s", t.Title, is, cmp.Or(t.Key, string(t.ID)), t.Status)}
 }
 
 // refusal says why the task that r shows is not to be reopened; nil if it may be.
