@@ -83,7 +83,11 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 		return entry
 	}
 	add(entry.ID, EntryID)
-	add(cmp.Or(e.Agent, e.By), "agent", "agent_name", "worker", "from")
+	who := e.Agent
+	if e.Kind != claim.KindSwept { // of which it is whose claim it was
+		who = cmp.Or(e.Agent, e.By)
+	}
+	add(who, "agent", "agent_name", "worker", "from")
 	add(e.Title, "task", "task_title", "task_name")
 	add(string(e.Task), "task_id", "page_id")
 	add(string(e.Claim), "claim_id", "claim")
