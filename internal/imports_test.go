@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"internal/ramdisk":             {},
 	"internal/detector":            {},
 	"internal/agenda":              {},
+	"internal/allowance":           {},
 	"internal/clock":               {},
 	"internal/keylock":             {},
 	"internal/claim":               {"internal/agenda", "internal/clock", "internal/keylock", "internal/task"},
@@ -51,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/session":         {"internal/alive"},
 	"internal/service":         {},
 	"internal/alive":           {"internal/claim"},
-	"internal/reserve":         {"internal/alive", "internal/claim"},
+	"internal/reserve":         {"internal/alive", "internal/allowance", "internal/claim"},
 	// It looks at the file system as the caller sees it; the daemon never does.
 	"internal/reserve/place": {"internal/reserve"},
 	"internal/broker":        {"internal/alive", "internal/api", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/mirror", "internal/names", "internal/ready", "internal/reserve", "internal/task"},
@@ -66,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/emulator":    {},
 	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 	"internal/api/peer":    {},
-	"internal/api/server":  {"internal/alive", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
+	"internal/api/server":  {"internal/alive", "internal/allowance", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
 	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
 	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 

@@ -2,7 +2,7 @@ package api
 
 // AddRequest asks for a task to be made.
 type AddRequest struct {
-	Agent     string         `json:"agent,omitempty" doc:"Who asks; absent for a person"`
+	Agent     string         `json:"agent,omitempty" doc:"Who asks; without one, the caller's user is on record"`
 	Title     string         `json:"title" minLength:"1"`
 	Body      string         `json:"body,omitempty" doc:"The content of the page, in Markdown"`
 	Priority  string         `json:"priority,omitempty" doc:"By its name here or in the database"`

@@ -13,6 +13,7 @@ type Event struct {
 	Task *TaskRef  `json:"task,omitempty" doc:"The task, as it was then"`
 
 	Agent     string   `json:"agent,omitempty" doc:"Whom it concerns first: who has the task, or had it"`
+	By        string   `json:"by,omitempty" doc:"The user who asked for it in no agent's name, such as user ada"`
 	Holder    string   `json:"holder,omitempty" doc:"The other party: who has the task now, or lies over the claim"`
 	Claim     claim.ID `json:"claim,omitempty" doc:"The agent's claim, if it is known"`
 	Changed   []string `json:"changed,omitempty" doc:"What was edited: title, priority, timeout, dependencies, status"`

@@ -47,7 +47,7 @@ type Acked struct {
 
 // MessageRequest is something to be said to an agent.
 type MessageRequest struct {
-	From string `json:"from,omitempty" doc:"Which agent says it; absent for a person"`
+	From string `json:"from,omitempty" doc:"Which agent says it; without one, the message is from the caller's user"`
 	To   string `json:"to" minLength:"1" doc:"An agent, or all"`
 	Text string `json:"text" minLength:"1"`
 }
@@ -56,7 +56,7 @@ type MessageRequest struct {
 type Message struct {
 	ID     string   `json:"id"`
 	At     Time     `json:"at"`
-	From   string   `json:"from,omitempty"`
+	From   string   `json:"from,omitempty" doc:"The agent, or the user such as user ada"`
 	To     string   `json:"to"`
 	Text   string   `json:"text"`
 	Agents []string `json:"agents" nullable:"false" doc:"Who is told here; what others read in the mesh log is not known"`

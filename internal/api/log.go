@@ -14,6 +14,7 @@ type LogEntry struct {
 	Title    string     `json:"title,omitempty"`
 	URL      string     `json:"url,omitempty"`
 	Agent    string     `json:"agent,omitempty"`
+	By       string     `json:"by,omitempty" doc:"The user who asked for it in no agent's name, such as user ada"`
 	Claim    claim.ID   `json:"claim,omitempty"`
 	Code     claim.Code `json:"code,omitempty" doc:"Why an attempt was denied"`
 	Holder   string     `json:"holder,omitempty" doc:"The other party: who has the task, had it, or took it"`

@@ -59,8 +59,9 @@ type ReviewRequest struct {
 
 // ReopenRequest puts a task back to OPEN.
 type ReopenRequest struct {
-	Agent string `json:"agent,omitempty" doc:"Which agent asks; absent for a person"`
-	Note  string `json:"note,omitempty" doc:"Why"`
+	Agent string      `json:"agent,omitempty" doc:"Which agent asks; without one, the note is signed with the caller's user"`
+	Note  string      `json:"note,omitempty" doc:"Why"`
+	Was   task.Status `json:"was,omitempty" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED" doc:"The status that was seen: a task in any other is left alone. Without it, only one that is BLOCKED, FAILED or in REVIEW is opened"`
 }
 
 // SweepRequest asks for tasks whose claim is stale to be reopened.

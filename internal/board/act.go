@@ -107,10 +107,17 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	if api.ValidateKey(q.Key) != nil {
 		q.Key = ""
 	}
-	// What is done is done to the claim or the offer that the person saw.
-	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim")); err != nil {
+	// What is done is done to the claim, the offer or the status that the person saw.
+	was, err := task.ParseStatus(r.PostForm.Get("was"))
+	if err != nil {
+		was = "" // the daemon takes care then
+	}
+	if err := b.do(r.Context(), t, q, r.PostForm.Get("claim"), was); err != nil {
 		if gone(r) {
 			return
+		}
+		if now, err := b.Daemon.Task(r.Context(), t.ID); err == nil {
+			t = now // which is to be seen before it is asked again
 		}
 		q.Problem, q.Key = text(err.Error(), 2*maxLine), ""
 		b.Log.Warn("somebody on the board was refused", "user", b.User, "action", a.Verb, "task", t.ID, "title", t.Title, "error", err)
@@ -122,7 +129,7 @@ func (b *Board) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, fmt.Sprintf("/tasks/%s?done=%s", t.ID, a.Verb), http.StatusSeeOther)
 }
 
-func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) error {
+func (b *Board) do(ctx context.Context, t api.Task, q question, claim string, was task.Status) error {
 	why := b.signed(q.Said)
 	var err error
 	switch q.Verb {
@@ -132,7 +139,7 @@ func (b *Board) do(ctx context.Context, t api.Task, q question, claim string) er
 		}
 		_, err = b.Daemon.Release(ctx, claim, api.StopRequest{Reason: why}, q.Key)
 	case "reopen":
-		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why}, q.Key)
+		_, err = b.Daemon.Reopen(ctx, t.ID, api.ReopenRequest{Note: why, Was: was}, q.Key)
 	case "accept", "decline":
 		if t.Offer == nil || t.Offer.To != claim {
 			return fmt.Errorf("the offer to %s is no longer there: it was answered, or taken back", claim)

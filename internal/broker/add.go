@@ -21,8 +21,10 @@ type Creations interface {
 
 // Addition asks for a task to be made.
 type Addition struct {
-	// Agent is who asks; empty for a person.
+	// Agent is who asks; empty for a person, By.
 	Agent string
+	// By is as in a Reopening.
+	By string
 	// Draft is what the task is to have; what it depends on is in DependsOn.
 	Draft task.Draft
 	// DependsOn names tasks, each by its key, id or URL.
@@ -62,7 +64,7 @@ func (b *Broker) Add(ctx context.Context, a Addition) (View, error) {
 	}
 	if fresh {
 		at := b.now()
-		e := claim.Event{ID: claim.NewEventID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, Holder: a.Draft.For}
+		e := claim.Event{ID: claim.NewEventID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
 			b.log.Error("that a task was made could not be journalled", "task", made.ID, "error", err)
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,7 +188,8 @@ func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (unknown [
 type Message struct {
 	ID   string
 	At   time.Time
-	From string // empty for somebody who is no agent
+	From string // empty for somebody who is no agent, By
+	By   string // as in a Reopening
 	To   string // inbox.Everybody for all
 	Text string
 	// Agents are those for whom there is a trigger.
@@ -223,9 +225,9 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	}
 	var triggers []inbox.Trigger
 	for _, name := range m.Agents {
-		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: m.From, Text: m.Text, Key: inbox.MessageKey(m.ID)})
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: cmp.Or(m.From, m.By), Text: m.Text, Key: inbox.MessageKey(m.ID)})
 	}
-	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, Holder: m.To, Detail: m.Text}
+	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
 		return m, err
 	}

@@ -10,9 +10,13 @@ import (
 // Reopening asks for a task to be open again.
 type Reopening struct {
 	Task task.ID
-	// Agent is who asks; empty for a person.
+	// Agent is who asks; empty for a person, By.
 	Agent string
-	Note  string
+	// By is the user who asks where no agent does: task.UserSignature.
+	By   string
+	Note string
+	// Was is the status that was seen, see claim.Reopening.
+	Was task.Status
 }
 
 // Reopened is a task that is open again.
@@ -29,7 +33,7 @@ func (b *Broker) Reopen(ctx context.Context, r Reopening) (Reopened, error) {
 	if !known {
 		t = task.Task{ID: r.Task}
 	}
-	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, By: r.Agent, Note: r.Note})
+	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: r.Was})
 	b.Changed()
 	return Reopened{Task: t, Was: was}, err
 }

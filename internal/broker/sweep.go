@@ -15,12 +15,12 @@ import (
 // Sweep is the scheduled clean-up: it puts tasks whose holder has gone silent back
 // to OPEN, so that a dead agent never keeps a task for good, and says which it were.
 // With an error, those were reopened all the same. The note, if there is one, is for the
-// record.
-func (b *Broker) Sweep(ctx context.Context, note string) ([]api.Swept, error) {
+// record, and so is by: the user who asks, empty for nobody.
+func (b *Broker) Sweep(ctx context.Context, note, by string) ([]api.Swept, error) {
 	if err := b.mirror.Closed(); err != nil {
 		return nil, err
 	}
-	swept, err := sweep(ctx, noted{b.claimer, note}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
+	swept, err := sweep(ctx, noted{b.claimer, note, by}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
 	for i := range swept {
 		t, _ := b.mirror.Task(swept[i].Task)
 		swept[i].Blocked = t.Status == task.Blocked
@@ -49,14 +49,14 @@ type sweeper interface {
 	Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error)
 }
 
-// noted is a sweeper whose sweeps are recorded with a note.
+// noted is a sweeper whose sweeps are recorded with a note, and who asked for them.
 type noted struct {
 	*claim.Claimer
-	note string
+	note, by string
 }
 
 func (n noted) Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error) {
-	return n.SweepFor(ctx, id, n.note)
+	return n.SweepFor(ctx, id, n.note, n.by)
 }
 
 // sweep reopens the tasks, one by one, but those that are passed over. A task that

@@ -75,7 +75,9 @@
 // that it can be told from a claim, and undone by a holder, should it land late. Then the
 // status changes, in a write of nothing else: late, over a live claim, it is a person's
 // gesture, under which the page still shows the claim, and nobody else takes the task. A
-// page that shows a live claim which is not known to be over is left alone.
+// page that shows a live claim which is not known to be over is left alone. So is one whose
+// status is not the one that was seen (Reopening.Was): a person has decided since. Each
+// reading of the page is compared, the last one right before the write.
 //
 // Policy.MaxAttempts ends what would go round for ever: a task whose work came to nothing
 // that often (Try) is put to BLOCKED, in the write that would have opened it, or, where a

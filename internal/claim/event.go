@@ -22,7 +22,7 @@ const (
 	KindFailed     Kind = "failed"     // the work was tried and failed
 	KindBlocked    Kind = "blocked"    // the work cannot go on
 	KindReview     Kind = "review"     // the work is done, and a person is to decide
-	KindReopened   Kind = "reopened"   // put back to OPEN by Agent, or by a person if that is empty
+	KindReopened   Kind = "reopened"   // put back to OPEN by Agent, or by a person, By, if that is empty
 	KindOrphaned   Kind = "orphaned"   // work finished for a claim that had been lost
 	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
 	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
@@ -34,7 +34,7 @@ const (
 	KindMessage    Kind = "message"    // from Agent to Holder, or to all: Detail says what
 	KindReserved   Kind = "reserved"   // files or other things were reserved: Detail says which
 	KindUnreserved Kind = "unreserved" // a reservation is over: Detail says which, and why
-	KindAdded      Kind = "added"      // the task was made, by Agent if that is known
+	KindAdded      Kind = "added"      // the task was made, by Agent or By
 	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
 )
 
@@ -52,6 +52,9 @@ type Event struct {
 
 	Agent string `json:"agent,omitempty"`
 	Claim ID     `json:"claim,omitempty"`
+	// By is the user of this machine who asked for it where no agent's name was given, as
+	// the kernel names it: task.UserSignature. It is empty for what dibs does by itself.
+	By string `json:"by,omitempty"`
 
 	// Code says why an attempt was denied.
 	Code Code `json:"code,omitempty"`

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"dibs/internal/task"
 )
 
-// sweeper signs the notes of sweeps, which are no agent's doing.
+// sweeper signs the notes of sweeps that nobody asked for.
 const sweeper = "dibs"
 
 // longestReason is how much of a reason goes into a note, in characters. The log has all
@@ -68,10 +69,10 @@ func (c Claim) note() *string {
 // of a sweep, covers is taken off it.
 func (c *Claimer) sweptNote(cl Claim, at time.Time) *string {
 	if cl.Sweep.History != "" {
-		return new(noteLine(noteBlocked, cl.Sweep.History, sweeper, at))
+		return new(noteLine(noteBlocked, cl.Sweep.History, cmp.Or(cl.Sweep.By, sweeper), at))
 	}
 	why := fmt.Sprintf("the claim of %s ran out at %s", cl.Agent, noteTime(c.policy.LeaseEnd(cl.Task)))
-	return new(noteLine(noteReopened, why, sweeper, at))
+	return new(noteLine(noteReopened, why, cmp.Or(cl.Sweep.By, sweeper), at))
 }
 
 // noteTime is a moment as people read it on the board, wherever they are.

@@ -45,9 +45,12 @@ func TestNote(t *testing.T) {
 func TestWhoAskedIsRecorded(t *testing.T) {
 	inWorld(t, staleTask(), func(w *world) {
 		d := w.daemon("a")
-		_, swept, err := d.SweepFor(w.ctx, page, "swept by Maria")
+		_, swept, err := d.SweepFor(w.ctx, page, "swept by Maria", "user ada")
 		if w.ok(err); !swept {
 			t.Fatal("not swept")
+		}
+		if note := w.Page(page).Note; !strings.Contains(note, " — user ada, ") {
+			t.Errorf("the note of the sweep is %q", note)
 		}
 		_, err = d.Claim(w.ctx, claim.Request{Agent: "Sandman", Task: w.Page(page), Note: "accepted by Maria"})
 		w.ok(err)
@@ -56,6 +59,9 @@ func TestWhoAskedIsRecorded(t *testing.T) {
 		w.ok(err)
 		details := map[claim.Kind][]string{}
 		for _, e := range d.Ledger.Events() {
+			if e.Kind == claim.KindSwept && e.By != "user ada" {
+				t.Errorf("the sweep was asked for by %q", e.By)
+			}
 			details[e.Kind] = append(details[e.Kind], e.Detail)
 		}
 		if got := details[claim.KindSwept]; len(got) != 1 || !strings.Contains(got[0], "; swept by Maria; ") {

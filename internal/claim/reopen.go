@@ -14,17 +14,28 @@ import (
 type Reopening struct {
 	// Task is the task as far as it is known; its ID is required.
 	Task task.Task
-	// By is the agent that asks; empty for a person.
+	// Agent is who asks; empty for a person.
+	Agent string
+	// By is which user asks where no agent does, as Event.By has it.
 	By string
 	// Note says why.
 	Note string
+	// Was is the status in which the task was seen: in any other it is left alone. Without
+	// one, only a task is opened that is BLOCKED, FAILED or in REVIEW.
+	Was task.Status
 }
+
+// signature is who signs the note.
+func (r Reopening) signature() string { return cmp.Or(r.Agent, r.By, sweeper) }
 
 // Reopen puts a task that nobody can claim, because it is BLOCKED, FAILED, in REVIEW,
 // COMPLETED or CANCELLED, or IN_PROGRESS without anybody's name, back to OPEN, and takes
 // name, date and token off it. The tries at it are forgotten. It returns the task, and the
 // status that it had: OPEN if there was nothing to be done. The error is a *Denied unless
-// the ledger failed: CodeHeld if the page shows a live claim or an agent here has one.
+// the ledger failed: CodeHeld if the page shows a live claim or an agent here has one, and
+// CodeNotOpen if its status is none that r.Was lets it leave: that is looked at in every
+// reading of the page, the last of which precedes the write, and once more if it is not
+// known whether the write has landed.
 //
 // A task in these statuses is claimed by nobody. But somebody else may open it as well, and
 // an agent claim it, while a write of this one is on its way. So what is left of a claim is
@@ -85,8 +96,11 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 	}
 	defer v.Close()
 	o.Task = v.Task
-	if o.sent && v.Task.Status != o.was { // the write has taken effect
-		return o.done(ctx, v.Task) // perhaps it was claimed since
+	if o.sent && v.Task.Status != o.was {
+		if v.Task.Status == task.Open || v.Task.Status == task.InProgress { // perhaps it was claimed since
+			return o.done(ctx, v.Task)
+		}
+		return task.Task{}, o.decided(v.Task)
 	}
 	for _, cl := range o.book.on(v.Task.ID) {
 		if cl.State != Held && cl.State != Finishing {
@@ -104,6 +118,9 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 		return task.Task{}, err
 	} else if d != nil {
 		return task.Task{}, d
+	}
+	if !o.seen(v.Task.Status) {
+		return task.Task{}, o.decided(v.Task)
 	}
 	o.was, o.former = v.Task.Status, cmp.Or(o.former, v.Task.ClaimedBy)
 	if o.was == task.Open {
@@ -126,6 +143,25 @@ func (o *reopening) discover(ctx context.Context, cl Claim) error {
 	d := o.unavailable(err)
 	d.Task = o.Task
 	return &d
+}
+
+// seen reports whether a task in that status may be opened, or is open already.
+func (o *reopening) seen(s task.Status) bool {
+	if o.Was == "" && (s == task.Blocked || s == task.Failed || s == task.Review) {
+		return true
+	}
+	return s == o.Was || s == task.Open
+}
+
+// decided is the refusal where somebody has put t into a status that the one who asks has
+// not seen.
+func (o *reopening) decided(t task.Task) *Denied {
+	is := fmt.Sprintf("it is %s", t.Status)
+	if o.Was != "" {
+		is += fmt.Sprintf(", and not %s any more", o.Was)
+	}
+	return &Denied{Code: CodeNotOpen, Task: t, Detail: fmt.Sprintf(
+		"%q was not reopened: %s; look at it, and to open it all the same say so: dibs reopen %s --was %s", t.Title, is, cmp.Or(t.Key, string(t.ID)), t.Status)}
 }
 
 // refusal says why the task that r shows is not to be reopened; nil if it may be.
@@ -209,7 +245,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 
 // write changes the status on the page that v has seen, and nothing else.
 func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
-	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, cmp.Or(o.By, sweeper), v.At))}
+	w := Write{Status: new(task.Open), Note: new(noteLine(noteReopened, o.Note, o.signature(), v.At))}
 	answer, f, err := v.write(w)
 	switch {
 	case f == seen:
@@ -229,7 +265,8 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 
 // done records that the task is open again, unless it was and nothing was to be forgotten.
 func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
-	e := Claim{Agent: o.By, Task: t}.event(KindReopened, o.store.Now())
+	e := Claim{Agent: o.Agent, Task: t}.event(KindReopened, o.store.Now())
+	e.By = o.By
 	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
 	e.Detail = "it was " + said(o.was)
 	if o.was == task.Open {

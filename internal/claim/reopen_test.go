@@ -1,7 +1,10 @@
 package claim_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,10 +15,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reopen has Oracle reopen the page.
+// reopen has Oracle reopen the page in whatever status it is.
 func (w *world) reopen(d *claimsim.Daemon) (task.Status, error) {
 	w.Helper()
-	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, By: "Oracle", Note: "look again"})
+	return w.reopenSeen(d, w.Page(page).Status)
+}
+
+// reopenSeen has Oracle reopen the page, which it saw in that status.
+func (w *world) reopenSeen(d *claimsim.Daemon, seen task.Status) (task.Status, error) {
+	w.Helper()
+	t, was, err := d.Reopen(w.ctx, claim.Reopening{Task: task.Task{ID: page}, Agent: "Oracle", Note: "look again", Was: seen})
 	if err == nil && (t.ID != page || t.Status != task.Open) {
 		w.Errorf("the task is %+v, want it open", t)
 	}
@@ -255,5 +264,92 @@ func TestReopenBesideAPersonAndAClaim(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What somebody saw is a condition: what a person has decided since stays, however long ago
+// it was seen. Unseen, only what waits for somebody to go on is opened.
+func TestReopenOfWhatWasSeen(t *testing.T) {
+	for _, tt := range []struct {
+		seen, is task.Status
+		opened   bool
+	}{
+		{"", task.Blocked, true}, {"", task.Failed, true}, {"", task.Review, true},
+		{"", task.Completed, false}, {"", task.Cancelled, false}, {"", task.InProgress, false},
+		{task.Blocked, task.Blocked, true}, {task.Completed, task.Completed, true}, {task.Cancelled, task.Cancelled, true}, {task.InProgress, task.InProgress, true},
+		{task.Blocked, task.Completed, false}, {task.Blocked, task.Cancelled, false}, {task.Blocked, task.Review, false}, {task.Completed, task.Cancelled, false},
+		{task.Open, task.Blocked, false},
+	} {
+		for _, name := range []string{"", "Ghost"} {
+			if name != "" && tt.is == task.InProgress {
+				continue // which is a claim, or an assignment
+			}
+			t.Run(fmt.Sprintf("seen as %q, is %s, with %q on it", tt.seen, tt.is, name), func(t *testing.T) {
+				first := openTask()
+				first.Status, first.ClaimedBy = tt.is, name
+				inWorld(t, first, func(w *world) {
+					d := w.daemon("a")
+					want := w.Page(page)
+					was, err := w.reopenSeen(d, tt.seen)
+					if tt.opened {
+						w.ok(err)
+						w.shows(task.Open, "", "")
+						if was != tt.is {
+							t.Errorf("it was %s, want %s", was, tt.is)
+						}
+						return
+					}
+					denied := w.denied(err)
+					if denied.Code != claim.CodeNotOpen || !strings.Contains(denied.Detail, "it is "+string(tt.is)) || !strings.Contains(denied.Detail, "--was "+string(tt.is)) {
+						t.Errorf("refused as %s: %s", denied.Code, denied.Detail)
+					}
+					if diff := cmp.Diff(want, w.Page(page)); diff != "" || len(kinds(d)) > 0 {
+						t.Errorf("events %v; page (-want +got):\n%s", kinds(d), diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// followed is a store after whose writes something else happens.
+type followed struct {
+	claim.Store
+	by func()
+}
+
+func (f followed) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	defer f.by()
+	return f.Store.Write(ctx, id, w)
+}
+
+// A person decides while the task is being reopened: after the name was taken off, or while
+// it is not known whether the write has landed. The decision stays, and is told.
+func TestReopenBesideADecision(t *testing.T) {
+	t.Run("after the name was taken off", func(t *testing.T) {
+		first := openTask()
+		first.Status, first.ClaimedBy = task.Blocked, "Ghost"
+		inWorld(t, first, func(w *world) {
+			d := w.daemon("a")
+			time.AfterFunc(d.Policy().Settle/2, func() { w.Edit(page, func(t *task.Task) { t.Status = task.Completed }) })
+			if _, err := w.reopenSeen(d, task.Blocked); w.denied(err).Code != claim.CodeNotOpen {
+				t.Errorf("reopening what a person completed meanwhile: %v", err)
+			}
+			w.shows(task.Completed, "", "")
+		})
+	})
+	for name, fault := range map[string]claimsim.Fault{"answer dropped": claimsim.AnswerDropped, "request dropped": claimsim.RequestDropped} {
+		t.Run(name, func(t *testing.T) {
+			first := openTask()
+			first.Status = task.Blocked
+			inWorld(t, first, func(w *world) {
+				cancel := func() { w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled }) }
+				d := w.daemon("a", func(s claim.Store) claim.Store { return followed{s, cancel} }, claimsim.InTurn(claimsim.Openings, fault))
+				if _, err := w.reopenSeen(d, task.Blocked); w.denied(err).Code != claim.CodeNotOpen {
+					t.Errorf("reopening what a person cancelled meanwhile: %v", err)
+				}
+				w.shows(task.Cancelled, "", "")
+			})
+		})
 	}
 }

@@ -22,17 +22,18 @@ import (
 // live: once the mark has settled nobody else has the task or will get it, and
 // the claim can be cleared. A mark that lands late is withdrawn like a claim.
 func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept bool, err error) {
-	return c.SweepFor(ctx, id, "")
+	return c.SweepFor(ctx, id, "", "")
 }
 
-// SweepFor is Sweep with a note for the record: who asked for it, say. An empty one is none.
-func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note string) (former string, swept bool, err error) {
+// SweepFor is Sweep with a note for the record, and by whom it was asked for, as Event.By has
+// it. Either may be empty.
+func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (former string, swept bool, err error) {
 	unlock, err := c.locks.lock(ctx, id)
 	if err != nil {
 		return "", false, err
 	}
 	defer unlock()
-	cl, marked, err := c.mark(ctx, id, note)
+	cl, marked, err := c.mark(ctx, id, note, by)
 	if !marked {
 		return "", false, err
 	}
@@ -47,7 +48,7 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note string) (former
 
 // mark puts the mark of a sweep on a page that shows a stale claim, and reports
 // whether it is known to be there.
-func (c *Claimer) mark(ctx context.Context, id task.ID, note string) (_ Claim, marked bool, err error) {
+func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Claim, marked bool, err error) {
 	now := c.store.Now()
 	cl := Claim{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
 	unsaved := true
@@ -77,7 +78,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID, note string) (_ Claim, m
 		return Claim{}, false, err
 	}
 	unsaved = false
-	return c.markStale(ctx, v, cl.ID, history, note)
+	return c.markStale(ctx, v, cl.ID, history, note, by)
 }
 
 // staleTry is the try that ended with the stale claim that t shows.
@@ -86,9 +87,9 @@ func (c *Claimer) staleTry(t task.Task) Try {
 }
 
 // markStale puts the mark of a sweep on the page that v has seen, which shows a stale
-// claim. The mark gets that id. The history is as in a Sweep, and the note as SweepFor
-// takes it.
-func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note string) (cl Claim, marked bool, err error) {
+// claim. The mark gets that id. The history is as in a Sweep, and note and by as
+// SweepFor takes them.
+func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note, by string) (cl Claim, marked bool, err error) {
 	t := v.Task
 	lender, _ := c.lender(ctx, t, "")
 	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
@@ -98,7 +99,7 @@ func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note 
 	return c.putMark(ctx, v, Claim{
 		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: c.store.Now(),
 		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
-		Sweep: &Sweep{Reason: reason, History: history},
+		Sweep: &Sweep{Reason: reason, History: history, By: by},
 	})
 }
 
@@ -161,6 +162,7 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	}
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
+	e.By = cl.Sweep.By
 	e.Leased = c.leasedAt(cl.Task.ClaimedAt)
 	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))
 	e.Tried = TriedAgain

@@ -98,7 +98,7 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Claim
 	}, true)
 	work, cancel := a.detached(ctx)
 	defer cancel()
-	cl, marked, merr := a.markStale(work, v, NewID(a.store.Now()), history, "")
+	cl, marked, merr := a.markStale(work, v, NewID(a.store.Now()), history, "", "")
 	if marked {
 		cl.State, cl.Due = Voided, a.store.Now().Add(a.policy.Settle)
 		merr = a.save(work, cl)

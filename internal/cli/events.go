@@ -98,6 +98,9 @@ func aboutEvent(e api.Event) string {
 	if text := withHolder(cmp.Or(e.Summary, e.Detail), e.Holder, "now has it: "); text != "" {
 		parts = append(parts, text)
 	}
+	if e.By != "" {
+		parts = append(parts, "by "+e.By)
+	}
 	return clean(strings.Join(parts, "; "))
 }
 

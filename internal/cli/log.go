@@ -57,7 +57,7 @@ func (a *app) logCommand() *cobra.Command {
 			err = a.list(list, func(t *table) {
 				now := time.Now()
 				for _, e := range list.Entries {
-					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), "-")),
+					t.add(plain(clock(e.At.Time, now)), plain(clean(string(e.Kind))), plain(cmp.Or(clean(e.Agent), clean(e.By), "-")),
 						plain(short(cmp.Or(e.Title, string(e.Task)))), plain(aboutEntry(e, now)))
 				}
 			})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 
 	"dibs/internal/api"
 	"dibs/internal/task"
@@ -10,15 +11,18 @@ import (
 )
 
 func (a *app) reopenCommand() *cobra.Command {
-	var note string
+	var note, was string
 	var requestID key
 	cmd := &cobra.Command{
 		Use:   "reopen TASK",
 		Short: "Open a task again that is blocked, failed, in review or finished",
-		Long: "Open a task again that is BLOCKED, FAILED, in REVIEW, COMPLETED or CANCELLED: it becomes OPEN, with\n" +
-			"name, date and token taken off, and how often it was tried (claim.max_attempts) is forgotten. A task\n" +
-			"that somebody holds is left alone: exit code 3. The name in --agent or DIBS_AGENT, if there is one,\n" +
-			"signs the note.",
+		Long: "Open a task again that is BLOCKED, FAILED or in REVIEW: it becomes OPEN, with name, date and token\n" +
+			"taken off, and how often it was tried (claim.max_attempts) is forgotten. A task in another status, such\n" +
+			"as COMPLETED or CANCELLED, is opened if --was says that it was seen in that one; with --was, no other\n" +
+			"status is opened, so that what somebody has decided since stays. A task that somebody holds is left\n" +
+			"alone. In both cases the exit code is 3. The name in --agent or DIBS_AGENT signs the note; without one,\n" +
+			"the name of your account does.",
+		Example:           "  dibs reopen T-3 --note \"the ladder came\"\n  dibs reopen T-3 --was completed --note \"the ridge leaks\"",
 		Args:              arguments("TASK"),
 		ValidArgsFunction: a.someTasks(api.TaskFilter{}).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,11 +36,17 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err := requestID.check(); err != nil {
 				return err
 			}
+			body := api.ReopenRequest{Agent: a.agent, Note: note}
+			if was != "" {
+				if body.Was, err = task.ParseStatus(strings.ToUpper(was)); err != nil {
+					return usagef("--was: %w", err)
+				}
+			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			done, err := daemon.Reopen(cmd.Context(), id, api.ReopenRequest{Agent: a.agent, Note: note}, requestID.value)
+			done, err := daemon.Reopen(cmd.Context(), id, body, requestID.value)
 			if err != nil {
 				return err
 			}
@@ -50,6 +60,8 @@ func (a *app) reopenCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, a `text`")
+	cmd.Flags().StringVar(&was, "was", "", "the `status` that it was seen in: blocked, completed, cancelled, review, failed or in_progress")
+	completeFlag(cmd, "was", statuses)
 	requestID.add(cmd)
 	return cmd
 }

@@ -363,7 +363,7 @@ func TestVisibility(t *testing.T) {
 		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "again"}, ""); err != nil {
 			w.Fatal(err)
 		}
-		n.wantInbox("Oracle", 0, "message: again")
+		n.wantInbox("Oracle", 0, "message from user unknown: again")
 		time.Sleep(time.Hour)
 		if got := poll(""); len(got) != 0 {
 			w.Errorf("handed out after it was acknowledged: %+v", got)

@@ -29,7 +29,7 @@ func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) 
 			if !d.leads() {
 				return nil
 			}
-			swept, err := d.broker.Sweep(ctx, "")
+			swept, err := d.broker.Sweep(ctx, "", "")
 			for _, s := range swept {
 				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
 			}

@@ -80,6 +80,8 @@ type Event struct {
 
 	// Agent is whom it concerns first: who has the task, or had it.
 	Agent string `json:"agent,omitempty"`
+	// By is as of claim.Event: the user who asked for it in no agent's name.
+	By string `json:"by,omitempty"`
 	// Holder is the other party, if there is one.
 	Holder string `json:"holder,omitempty"`
 	// Claim is Agent's claim, as far as it is known.

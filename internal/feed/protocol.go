@@ -22,7 +22,7 @@ func Of(e claim.Event) (Event, bool) {
 	}
 	out := Event{
 		At: e.At, Kind: kind, Task: e.Task, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, Holder: e.Holder, Claim: e.Claim, Leased: e.Leased, ExpiresAt: e.Expires, Detail: e.Detail,
+		Agent: e.Agent, By: e.By, Holder: e.Holder, Claim: e.Claim, Leased: e.Leased, ExpiresAt: e.Expires, Detail: e.Detail,
 	}
 	switch kind {
 	case Overridden: // told to whom it happened
@@ -61,9 +61,10 @@ func Tell(before, after *State, record ...claim.Event) []Event {
 }
 
 // summarise adds what an agent said at the end of its claim to the change that
-// it made of the task.
+// it made of the task, and which user asked for a change.
 func summarise(changed []Event, r claim.Event) {
 	for i := range changed {
+		changed[i].By = cmp.Or(changed[i].By, r.By)
 		if changed[i].Agent == r.Agent {
 			changed[i].Summary = r.Summary
 		}

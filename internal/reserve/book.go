@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/alive"
+	"dibs/internal/allowance"
 	"dibs/internal/claim"
 )
 
@@ -52,7 +53,7 @@ type Book struct {
 	// changing is held while something is decided and stored, and mu while it is looked
 	// at: who looks does not wait for the disk.
 	changing sync.Mutex
-	rates    rates
+	made     *allowance.Allowance // reservations, by user
 	folds    folds
 
 	mu   sync.RWMutex
@@ -69,7 +70,7 @@ type entry struct {
 
 // NewBook returns a book of the reservations that are stored.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
-	b := &Book{config: c, wake: make(chan struct{}, 1), rates: make(rates), folds: make(folds)}
+	b := &Book{config: c, wake: make(chan struct{}, 1), made: allowance.New(burst, every), folds: make(folds)}
 	stored, err := c.Storage.Reservations(ctx)
 	if err != nil {
 		return nil, err
@@ -162,7 +163,7 @@ func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reserv
 		return Reservation{}, false, err
 	}
 	if before < 0 {
-		b.count(e.Reservation, now)
+		b.made.Count(e.UID, now)
 		news = b.told(e.Reservation, now)
 	}
 	if err := b.put(ctx, e, before, news...); err != nil {

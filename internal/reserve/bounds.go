@@ -21,10 +21,6 @@ const (
 	every = 5 * time.Second
 )
 
-// rates has by user how many reservations were made, as the time at which none would
-// count any longer.
-type rates map[int]time.Time
-
 // full reports as *Full that a reservation is one too many. changing is held.
 func (b *Book) full(r Reservation, now time.Time) error {
 	ofAgent, ofUser, all := 0, 0, 0
@@ -46,27 +42,8 @@ func (b *Book) full(r Reservation, now time.Time) error {
 	case all+n > maxOfAll:
 		return &Full{Detail: fmt.Sprintf("%d patterns are reserved by all agents, of at most %d: try again when some were given back", all, maxOfAll)}
 	}
-	if wait := b.next(r, now).Sub(now) - burst*every; wait > 0 {
+	if wait := b.made.Wait(r.UID, now); wait > 0 {
 		return &Full{Detail: fmt.Sprintf("too many reservations were made by the user of this agent: reserve more patterns at a time, and renew in the place of making new ones; try again in %v", wait.Round(time.Second)), RetryAfter: wait}
 	}
 	return nil
-}
-
-// next is when none of the reservations of r's user would count any longer, with one more.
-func (b *Book) next(r Reservation, now time.Time) time.Time {
-	free := b.rates[r.UID]
-	if free.Before(now) {
-		free = now
-	}
-	return free.Add(every)
-}
-
-// count counts a new reservation. changing is held.
-func (b *Book) count(r Reservation, now time.Time) {
-	b.rates[r.UID] = b.next(r, now)
-	for uid, at := range b.rates {
-		if at.Before(now) {
-			delete(b.rates, uid)
-		}
-	}
 }

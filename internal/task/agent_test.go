@@ -13,6 +13,8 @@ func TestValidateAgent(t *testing.T) {
 		"claude-chat-7K9X",
 		"Zoë B.",
 		"夢",
+		"user",
+		"username",
 		strings.Repeat("é", 100), // characters, not bytes
 	} {
 		if err := task.ValidateAgent(name); err != nil {
@@ -28,6 +30,8 @@ func TestValidateAgent(t *testing.T) {
 		{"Sand\nman", "control character"},
 		{"Sand\x1b[31mman", "control character"},
 		{"Sand\u0085man", "control character"},
+		{"user ada", "signs for a user"},
+		{"User 1000", "signs for a user"},
 		{" Sandman", "space"},
 		{"Sandman\u00a0", "space"},
 		{"Sand\u00a0man", "not seen"},  // a space that does not break

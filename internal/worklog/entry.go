@@ -5,6 +5,7 @@
 package worklog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 
 	if e.Kind == claim.KindMessage {
 		add(entry.ID, EntryID)
-		add(e.Agent, "from", "agent", "agent_name", "worker")
+		add(cmp.Or(e.Agent, e.By), "from", "agent", "agent_name", "worker")
 		add(e.Holder, "to", "holder")
 		add(e.Detail, "message", "text", "detail", "details")
 		add(string(e.Kind), "event", "event_type", "type", "kind", "action")
@@ -82,7 +83,11 @@ func NewEntry(e claim.Event, log claim.Log) Entry {
 		return entry
 	}
 	add(entry.ID, EntryID)
-	add(e.Agent, "agent", "agent_name", "worker", "from")
+	who := e.Agent
+	if e.Kind != claim.KindSwept { // of which it is whose claim it was
+		who = cmp.Or(e.Agent, e.By)
+	}
+	add(who, "agent", "agent_name", "worker", "from")
 	add(e.Title, "task", "task_title", "task_name")
 	add(string(e.Task), "task_id", "page_id")
 	add(string(e.Claim), "claim_id", "claim")

@@ -1,6 +1,7 @@
 package worklog
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -53,10 +54,11 @@ func messageTitle(e claim.Event) string {
 	if e.Holder == "all" {
 		to = e.Holder
 	}
-	if e.Agent == "" {
+	from := cmp.Or(e.Agent, e.By)
+	if from == "" { // as on record from before users were
 		return fmt.Sprintf("to %s: %s", to, string(text))
 	}
-	return fmt.Sprintf("%s to %s: %s", e.Agent, to, string(text))
+	return fmt.Sprintf("%s to %s: %s", from, to, string(text))
 }
 
 // Row is a row of the mesh log that may be a message.

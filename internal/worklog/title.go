@@ -1,6 +1,7 @@
 package worklog
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -45,10 +46,11 @@ func title(e claim.Event) string {
 	case claim.KindReview:
 		return fmt.Sprintf("%s finished %s, for a person to review", e.Agent, about)
 	case claim.KindReopened:
-		if e.Agent == "" {
+		who := cmp.Or(e.Agent, e.By)
+		if who == "" { // as on record from before users were
 			return fmt.Sprintf("%s was reopened", about)
 		}
-		return fmt.Sprintf("%s reopened %s", e.Agent, about)
+		return fmt.Sprintf("%s reopened %s", who, about)
 	case claim.KindBlocked:
 		return fmt.Sprintf("%s is blocked on %s", e.Agent, about)
 	case claim.KindOrphaned:
@@ -61,7 +63,11 @@ func title(e claim.Event) string {
 		if e.Tried == claim.TriedOver {
 			return fmt.Sprintf("%s's claim on %s ran out, and the task is blocked after too many tries", e.Holder, about)
 		}
-		return fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
+		reopened := fmt.Sprintf("%s's claim on %s ran out, and the task was reopened", e.Holder, about)
+		if e.By != "" {
+			reopened += ", asked for by " + e.By
+		}
+		return reopened
 	case claim.KindCleared:
 		if e.Agent == "" {
 			return fmt.Sprintf("A copy of a claim was taken off %s", about)

@@ -65,7 +65,7 @@ func (s *Server) add(ctx context.Context, in *struct {
 	}
 	body := in.Body
 	a := broker.Addition{
-		Agent: body.Agent, DependsOn: body.DependsOn, Key: in.Key,
+		Agent: body.Agent, By: signature(ctx, body.Agent), DependsOn: body.DependsOn, Key: in.Key,
 		Draft: task.Draft{Title: body.Title, Body: body.Body, Priority: body.Priority, For: body.For},
 	}
 	if in.Key != "" {

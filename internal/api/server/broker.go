@@ -60,7 +60,7 @@ type Broker interface {
 	// Reopen fails with *claim.Denied.
 	Reopen(context.Context, broker.Reopening) (broker.Reopened, error)
 
-	Sweep(ctx context.Context, note string) ([]api.Swept, error)
+	Sweep(ctx context.Context, note, by string) ([]api.Swept, error)
 
 	// Sync fails with *claim.StoreError.
 	Sync(ctx context.Context, full bool) (api.Sync, error)

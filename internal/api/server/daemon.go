@@ -41,7 +41,7 @@ func (s *Server) sweep(ctx context.Context, in *struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *api.SweepRequest
 }) (*sweepOutput, error) {
-	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note)
+	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note, signature(ctx, ""))
 	if err != nil {
 		return nil, err
 	}

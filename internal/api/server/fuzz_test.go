@@ -205,7 +205,7 @@ func (b *easygoing) Task(context.Context, task.ID) (broker.View, error) {
 
 func (b *easygoing) Log(context.Context, api.LogFilter) ([]claim.Event, error) { return nil, nil }
 
-func (b *easygoing) Sweep(context.Context, string) ([]api.Swept, error) { return nil, nil }
+func (b *easygoing) Sweep(context.Context, string, string) ([]api.Swept, error) { return nil, nil }
 
 func (b *easygoing) Sync(context.Context, bool) (api.Sync, error) { return api.Sync{}, nil }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,7 +195,7 @@ func (s *Server) message(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	said := broker.Message{From: in.Body.From, To: in.Body.To, Text: in.Body.Text, Key: in.Key}
+	said := broker.Message{From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Key: in.Key}
 	if in.Key != "" {
 		said.UID = caller(ctx)
 	}
@@ -203,7 +204,7 @@ func (s *Server) message(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return &messageOutput{http.StatusCreated, api.Message{
-		ID: m.ID, At: s.localTime(m.At), From: m.From, To: m.To, Text: m.Text, Agents: orEmpty(m.Agents),
+		ID: m.ID, At: s.localTime(m.At), From: cmp.Or(m.From, m.By), To: m.To, Text: m.Text, Agents: orEmpty(m.Agents),
 	}}, nil
 }
 

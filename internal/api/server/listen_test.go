@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"dibs/internal/api/apitest"
 	"dibs/internal/api/server"
 	"dibs/internal/broker"
+	"dibs/internal/task"
 )
 
 // socketPath returns a path for a socket, short enough to be one.
@@ -197,7 +199,11 @@ func TestCaller(t *testing.T) {
 		"a socket": func() (answer, error) { return exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...) },
 	}
 	for who, ask := range ask {
-		f.broker.Expect(apitest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}})
+		swept := apitest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}}
+		if me, err := user.Current(); err == nil && who == "a socket" && uid >= 0 {
+			swept.Args = []any{"", task.UserSignature(me.Username)}
+		}
+		f.broker.Expect(swept)
 		for _, replayed := range []string{"", "true"} {
 			got, err := ask()
 			if err != nil || got.status != 200 || !strings.Contains(got.body, who) || got.header.Get(api.ReplayedHeader) != replayed {

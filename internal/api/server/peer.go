@@ -4,10 +4,12 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os/user"
 	"strconv"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
+	"dibs/internal/task"
 )
 
 // peerOf says who is at the other end of a connection.
@@ -27,6 +29,22 @@ func withCaller(ctx context.Context, c net.Conn) context.Context {
 
 // caller returns the user whose request it is, or -1.
 func caller(ctx context.Context) int { return ctx.Value(callerKey{}).(peer.Peer).UID }
+
+// signature is who signs what is done in the name of agent: nobody else if there is one,
+// and else the user whose request it is, as the kernel says, whatever the caller says.
+func signature(ctx context.Context, agent string) string {
+	uid := caller(ctx)
+	switch {
+	case agent != "":
+		return ""
+	case uid == peer.Unknown.UID:
+		return task.UserSignature("unknown")
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
+		return task.UserSignature(u.Username)
+	}
+	return task.UserSignature(strconv.Itoa(uid))
+}
 
 type saysKey struct{}
 

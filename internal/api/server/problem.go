@@ -31,7 +31,7 @@ func (f failure) ContentType(string) string { return api.ProblemType }
 
 // problemHeader returns the header fields that go with a problem.
 func problemHeader(p *api.Problem) http.Header {
-	if p.Status != http.StatusServiceUnavailable || p.RetryAfter == 0 {
+	if p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests || p.RetryAfter == 0 {
 		return nil
 	}
 	return http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}

@@ -144,7 +144,7 @@ func TestErrors(t *testing.T) {
 			},
 		},
 		{
-			name: "too much reserved", err: &reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, status: 409,
+			name: "too much reserved", err: &reserve.Full{Detail: "too much", RetryAfter: 4 * time.Second}, status: 429, retry: "4",
 			want: api.Problem{Code: api.Code(claim.CodeLimitReached), Detail: "too much", RetryAfter: 4},
 		},
 		{

@@ -21,7 +21,7 @@ type reopenInput struct {
 func (s *Server) reopenRoutes(o operations) {
 	add(o, huma.Operation{
 		OperationID: "reopen", Method: http.MethodPost, Path: "/v1/tasks/{id}/reopen",
-		Summary: "Put a task back to OPEN that is blocked, failed, in review or finished",
+		Summary: "Put a task back to OPEN that is blocked, failed or in review, or in the status that was seen",
 	}, s.reopen)
 }
 
@@ -36,7 +36,7 @@ func (s *Server) reopen(ctx context.Context, in *reopenInput) (*reopenedOutput, 
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, Note: body.Note})
+	done, err := s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, By: signature(ctx, body.Agent), Note: body.Note, Was: body.Was})
 	if err != nil {
 		return nil, err
 	}

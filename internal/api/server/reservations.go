@@ -153,7 +153,9 @@ func reservationProblem(err error) *api.Problem {
 	if full, ok := errors.AsType[*reserve.Full](err); ok {
 		p := api.NewProblem(api.Code(claim.CodeLimitReached), oneLine(full.Detail))
 		p.Title = "As much is reserved as may be"
-		p.RetryIn(full.RetryAfter)
+		if full.RetryAfter > 0 {
+			tooOften(p, full.RetryAfter)
+		}
 		return p
 	}
 	if invalid, ok := errors.AsType[*reserve.InvalidError](err); ok {

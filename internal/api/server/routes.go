@@ -111,7 +111,13 @@ func add[I, O any](o operations, op huma.Operation, handle func(context.Context,
 		op.Responses = make(map[string]*huma.Response)
 	}
 	op.Responses["default"] = o.failed
+	counted := owing[op.Method+" "+op.Path]
 	huma.Register(o.API, op, func(ctx context.Context, in *I) (*O, error) {
+		if counted {
+			if wait := o.server.owed.Take(caller(ctx), time.Now()); wait > 0 {
+				return nil, failure{tooMuchOwed(wait)}
+			}
+		}
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, failure{o.server.problem(ctx, err)}

@@ -405,9 +405,9 @@ func TestRoutes(t *testing.T) {
 			status: 200, want: `{"task":` + refJSON + `,"was":"BLOCKED"}`,
 		},
 		{
-			name: "reopen, by a person", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen",
+			name: "reopen, by a person", method: "POST", path: "/v1/tasks/" + string(taskID) + "/reopen", body: `{"was":"COMPLETED"}`,
 			calls: []apitest.Call{
-				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID}}, Result: broker.Reopened{Task: held().Task, Was: task.Open}},
+				{Method: "Reopen", Args: []any{broker.Reopening{Task: taskID, By: "user unknown", Was: task.Completed}}, Result: broker.Reopened{Task: held().Task, Was: task.Open}},
 			},
 			status: 200, want: `{"task":` + refJSON + `,"was":"OPEN"}`,
 		},
@@ -457,7 +457,7 @@ func TestRoutes(t *testing.T) {
 		},
 		{
 			name: "sweep for somebody", method: "POST", path: "/v1/sweep", body: `{"note":"by Maria"}`,
-			calls:  []apitest.Call{{Method: "Sweep", Args: []any{"by Maria"}, Result: []api.Swept{}}},
+			calls:  []apitest.Call{{Method: "Sweep", Args: []any{"by Maria", "user unknown"}, Result: []api.Swept{}}},
 			status: 200, want: `{"swept":[]}`,
 		},
 		{

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"dibs/internal/allowance"
 )
 
 const (
@@ -53,6 +55,7 @@ type Server struct {
 	log       *slog.Logger
 	listed    func() []int
 	flights   flights
+	owed      *allowance.Allowance // see owing
 	http      http.Server
 	scrapes   http.Server // see ServeMetrics
 	// stop ends the requests that are being worked on.
@@ -69,6 +72,7 @@ func New(o Options) *Server {
 		elsewhere: o.Elsewhere,
 		log:       o.Log,
 		listed:    o.Listed,
+		owed:      allowance.New(owingBurst, owingEvery),
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop

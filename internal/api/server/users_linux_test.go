@@ -133,6 +133,40 @@ func TestClaimOfAnotherUser(t *testing.T) {
 	}
 }
 
+// TestOneUserOwesForItself has one user ask for more than it may: another one goes on, and
+// each is signed as the kernel says.
+func TestOneUserOwesForItself(t *testing.T) {
+	path := open(t)
+	f := start(t)
+	f.serve(listenFor(t, path, strconv.Itoa(group)))
+	var by string
+	f.broker.Answers = func(_ string, args []any) (any, error) {
+		by = args[0].(broker.Message).By
+		return nil, nil
+	}
+	send := func() int {
+		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/messages", `{"to":"Oracle","text":"hello"}`)
+		if err != nil {
+			t.Error(err)
+		}
+		return got.status
+	}
+	usertest.As(t, member, group, func() {
+		status := 0
+		for range 300 {
+			if status = send(); status != 201 {
+				break
+			}
+		}
+		if status != 429 || by != "user 64002" {
+			t.Errorf("the last of many messages of %q was answered %d, want 429", by, status)
+		}
+	})
+	if status := send(); status != 201 || by != "user root" {
+		t.Errorf("the message of %q was answered %d", by, status)
+	}
+}
+
 // TestOneUserCannotKeepOthersOut has another user open all the connections it gets.
 func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	path := open(t)

@@ -124,7 +124,7 @@ func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
 		Task: e.Task, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, ClaimID: e.Claim, Claim: e.Claim,
+		Agent: e.Agent, By: e.By, ClaimID: e.Claim, Claim: e.Claim,
 		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
 		Started: s.localTime(e.Started), Finished: s.localTime(e.Finished), Summary: e.Summary,
 		Count: e.Count, Names: e.Names, Expires: s.localTime(e.Expires),
@@ -134,7 +134,7 @@ func (s *Server) logEntryOf(e claim.Event) api.LogEntry {
 func (s *Server) eventOf(e feed.Event) api.Event {
 	out := api.Event{
 		ID: e.ID, At: s.localTime(e.At), Kind: e.Kind,
-		Agent: e.Agent, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
+		Agent: e.Agent, By: e.By, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
 		ExpiresAt: s.localTime(e.ExpiresAt), Detail: oneLine(e.Detail), Summary: e.Summary,
 		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -373,7 +374,7 @@ func (in *Inbox) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (ad
 func (in *Inbox) Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error {
 	if message.Holder == inbox.Everybody {
 		triggers = append(slices.Clone(triggers), inbox.Trigger{
-			Type: inbox.Message, Agent: inbox.Everybody, At: message.At, From: message.Agent, Text: message.Detail, Key: inbox.MessageKey(message.ID),
+			Type: inbox.Message, Agent: inbox.Everybody, At: message.At, From: cmp.Or(message.Agent, message.By), Text: message.Detail, Key: inbox.MessageKey(message.ID),
 		})
 	}
 	return in.Journal.Send(ctx, message, triggers...)

@@ -76,7 +76,7 @@ func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
 	for claimsim.Sleep(ctx, claimsim.UpTo(rnd, 20*time.Second)) == nil {
 		d := r.daemons[rnd.IntN(len(r.daemons))].Load()
 		id := r.pages[rnd.IntN(len(r.pages))]
-		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, By: "Nyx"}); err == nil {
+		if _, _, err := d.Reopen(ctx, claim.Reopening{Task: task.Task{ID: id}, Agent: "Nyx", Was: r.register.Page(id).Status}); err == nil {
 			r.check("reopening")
 		}
 	}

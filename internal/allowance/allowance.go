@@ -1,0 +1,70 @@
+// Package allowance bounds how often each user of the machine may do something: so many
+// times at once, and then once every so often.
+package allowance
+
+import (
+	"sync"
+	"time"
+)
+
+// Allowance counts what users do. It is safe for concurrent use. What it knows of a user is
+// a moment, which it forgets once it is over.
+type Allowance struct {
+	burst int
+	every time.Duration
+
+	mu sync.Mutex
+	// free has by user when nothing that was done counts any longer.
+	free map[int]time.Time
+}
+
+// New returns an allowance of burst times at once, and then once in every.
+func New(burst int, every time.Duration) *Allowance {
+	return &Allowance{burst: burst, every: every, free: make(map[int]time.Time)}
+}
+
+// Wait is how long the user has to wait for the next time; zero if it need not.
+func (a *Allowance) Wait(uid int, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wait(uid, now)
+}
+
+// Count counts that the user does it now.
+func (a *Allowance) Count(uid int, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(uid, now)
+}
+
+// Take counts that the user does it now, unless it has to wait, and returns for how long.
+func (a *Allowance) Take(uid int, now time.Time) (wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait = a.wait(uid, now); wait == 0 {
+		a.count(uid, now)
+	}
+	return wait
+}
+
+func (a *Allowance) wait(uid int, now time.Time) time.Duration {
+	return max(0, a.next(uid, now).Sub(now)-time.Duration(a.burst)*a.every)
+}
+
+// next is when nothing would count any longer, with one more.
+func (a *Allowance) next(uid int, now time.Time) time.Time {
+	free := a.free[uid]
+	if free.Before(now) {
+		free = now
+	}
+	return free.Add(a.every)
+}
+
+func (a *Allowance) count(uid int, now time.Time) {
+	a.free[uid] = a.next(uid, now)
+	for other, at := range a.free {
+		if at.Before(now) {
+			delete(a.free, other)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package allowance_test
+
+import (
+	"testing"
+	"time"
+
+	"dibs/internal/allowance"
+)
+
+func TestAllowance(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := allowance.New(3, 2*time.Second)
+	takes := func(uid int, want ...time.Duration) {
+		t.Helper()
+		for i, w := range want {
+			if got := a.Take(uid, now); got != w {
+				t.Errorf("user %d, %d: waits %v, want %v", uid, i, got, w)
+			}
+		}
+	}
+	takes(1, 0, 0, 0, 2*time.Second, 2*time.Second) // what is refused does not count
+	takes(2, 0)                                     // another user's does not, either
+	now = now.Add(1500 * time.Millisecond)
+	takes(1, 500*time.Millisecond)
+	now = now.Add(500 * time.Millisecond)
+	takes(1, 0, 2*time.Second)
+	now = now.Add(time.Hour)
+	takes(1, 0, 0, 0, 2*time.Second)
+
+	if got := a.Wait(3, now); got != 0 {
+		t.Errorf("who did nothing waits %v", got)
+	}
+	for range 3 {
+		a.Count(3, now)
+	}
+	if got := a.Wait(3, now); got != 2*time.Second {
+		t.Errorf("after a burst: waits %v", got)
+	}
+}

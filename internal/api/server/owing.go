@@ -1,0 +1,48 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// owing are the operations that leave something for Notion, or on the disk, however often
+// they are asked for: each user may ask for owingBurst of them at once, and then for one in
+// owingEvery. Notion takes three requests a second, for all users together.
+//
+// What ends a claim is none of them: a task that is blocked, asked about or failed is claimed
+// again only once it is reopened, which is, and whoever gives tasks back to claim them anew
+// has to wait for Notion's answers each time.
+var owing = map[string]bool{
+	"POST /v1/messages":            true,
+	"POST /v1/tasks":               true,
+	"POST /v1/tasks/{id}/comments": true,
+	"POST /v1/tasks/{id}/offer":    true,
+	"POST /v1/tasks/{id}/decline":  true,
+	"POST /v1/tasks/{id}/reopen":   true,
+}
+
+const (
+	owingBurst = 200
+	owingEvery = 2 * time.Second
+)
+
+// tooMuchOwed refuses a request of a user who has asked for too many. It may be asked for
+// again under the same idempotency key.
+func tooMuchOwed(wait time.Duration) *api.Problem {
+	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
+	p.Title = "The user has asked for too much at once"
+	tooOften(p, wait)
+	p.Detail = fmt.Sprintf("too many messages, comments, new tasks, offers and reopenings were asked for by this user, %d at once and then one every %v are taken, and nothing was done: go on in %ds",
+		owingBurst, owingEvery, p.RetryAfter)
+	return p
+}
+
+// tooOften has a refusal say when to go on.
+func tooOften(p *api.Problem, wait time.Duration) {
+	p.Status = http.StatusTooManyRequests
+	p.RetryIn(wait)
+}
