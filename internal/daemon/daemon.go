@@ -129,6 +129,13 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.journal.Close)
+	d.journal.Watch(func(why error) {
+		if why != nil {
+			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
+		} else {
+			d.log.Info("the journal can be written again")
+		}
+	})
 	if err := d.checkHome(ctx, o.Transport); err != nil {
 		return nil, err
 	}
