@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/task"
 )
 
 // report fills in what only the daemon knows of its own state.
@@ -20,6 +21,13 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
+	for name, id := range map[string]string{"the mesh log": d.config.Databases.MeshLog, "the task log": d.config.Databases.TaskLog} {
+		if id, err := task.ParseID(id); err == nil {
+			if said := d.notion.SourceAdded(id, name); said != "" {
+				s.Warnings = append(s.Warnings, said)
+			}
+		}
+	}
 	for _, drain := range d.drains {
 		s.Warnings = append(s.Warnings, drain.Troubles()...)
 	}
