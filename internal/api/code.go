@@ -50,7 +50,7 @@ const (
 	ExitNotClaimed  = 3 // held, not open, nothing ready, lost the race, no such task
 	ExitLost        = 4 // the claim is no longer the agent's
 	ExitUnreachable = 5 // the daemon cannot be reached
-	ExitNotion      = 6 // Notion cannot be reached, or refuses
+	ExitNotion      = 6 // Notion cannot be reached, or refuses; or the journal cannot be used
 )
 
 // meaning is what a code stands for.
@@ -72,6 +72,7 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 
 	Code(claim.CodeArbiterUnavailable): {http.StatusServiceUnavailable, ExitNotion, "The cluster's etcd cannot be used"},
+	Code(claim.CodeJournalUnavailable): {http.StatusServiceUnavailable, ExitNotion, "The journal cannot be used"},
 
 	CodeNotionRefused:      {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
 	CodeClaimLost:          {http.StatusConflict, ExitLost, "The claim is no longer held"},
@@ -99,6 +100,16 @@ var meanings = map[Code]meaning{
 
 // Status returns the HTTP status of an answer with this code.
 func (c Code) Status() int { return meanings[c].status }
+
+// Passes reports whether what could not be done for this reason may be tried again before
+// long: what the daemon depends on is away.
+func (c Code) Passes() bool {
+	switch claim.Code(c) {
+	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable, claim.CodeJournalUnavailable:
+		return true
+	}
+	return false
+}
 
 // Exit returns the exit code of a command that ended in this code. A code that
 // only a newer daemon knows is a plain failure.

@@ -164,7 +164,9 @@ func retryAfter(err error) time.Duration {
 // The caller may have gone; the record must be kept all the same.
 func (c *Claimer) save(ctx context.Context, cl Claim, events ...Event) error {
 	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, events...); err != nil {
-		c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
+		if _, away := errors.AsType[*JournalError](err); !away { // else it is not for this claim's sake
+			c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
+		}
 		return fmt.Errorf("claim %s: could not be journalled: %w", cl.ID, err)
 	}
 	c.keep(cl)

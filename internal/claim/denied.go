@@ -23,6 +23,7 @@ const (
 	CodeNotionUnavailable   Code = "notion_unavailable"
 	CodeNotionRefused       Code = "notion_refused" // a person has to change something
 	CodeArbiterUnavailable  Code = "arbiter_unavailable"
+	CodeJournalUnavailable  Code = "journal_unavailable"
 )
 
 // Denied is the error of an attempt that was not granted.

@@ -11,6 +11,20 @@ import (
 // ErrUnknownClaim is returned by a Ledger for an id it has no record of.
 var ErrUnknownClaim = errors.New("no claim with that id")
 
+// JournalError is the error of a Ledger, or of what else is kept beside it, that cannot be
+// read or written for a reason that lies in its file or its disk, and not in what was asked
+// for. Nothing of the change was kept; the same request may succeed once that is mended.
+type JournalError struct {
+	// RetryAfter is how long to wait before trying again.
+	RetryAfter time.Duration
+	// Err says what happened and what to do, in one line.
+	Err error
+}
+
+func (e *JournalError) Error() string { return e.Err.Error() }
+
+func (e *JournalError) Unwrap() error { return e.Err }
+
 // Ledger is the durable local record of claims: what survives `kill -9`.
 // Implementations are safe for concurrent use; each method is one transaction.
 type Ledger interface {

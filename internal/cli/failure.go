@@ -68,6 +68,11 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		p.RetryIn(failed.RetryAfter)
 		return p
 	}
+	if failed, ok := errors.AsType[*claim.JournalError](err); ok {
+		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), err.Error())
+		p.RetryIn(failed.RetryAfter)
+		return p
+	}
 	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
 		return api.NewProblem(api.CodeUnreachable, err.Error())
 	}
@@ -141,7 +146,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			}
 		}
 		text = suggest(text, "dibs next --wait 10m")
-	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable:
+	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable, claim.CodeJournalUnavailable:
 		if p.RetryAfter > 0 {
 			text = strings.TrimSuffix(text, tryLater) + fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
 		}

@@ -56,7 +56,8 @@ type Storage interface {
 
 // Plan is a draft in the terms of the database, ready to be sent.
 type Plan interface {
-	// Create makes the page, in one request that is sent at most once. The error is a
+	// Create makes the page, in one request, which is sent again only if it is certain that
+	// nothing was made. If ctx ends before it is sent, nothing is. The error is a
 	// *claim.StoreError; a *SavedError if Notion says which page it has made all the same.
 	Create(ctx context.Context, id string) (claim.Reading, error)
 }

@@ -104,14 +104,15 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 			return task.Task{}, false, err
 		}
 	}
-	// Whoever asked may be gone by now: what is begun is brought to its end.
-	made, err = m.send(context.WithoutCancel(ctx), c, plan, r.Draft.Title, keyed)
+	made, err = m.send(ctx, c, plan, r.Draft.Title, keyed)
 	return made, err == nil, err
 }
 
 // send sends a creation that is known not to be there.
 func (m *Maker) send(ctx context.Context, c Creation, plan Plan, title string, keyed bool) (task.Task, error) {
 	read, err := plan.Create(ctx, c.ID)
+	// Whoever asked may be gone by now: what is begun is brought to its end.
+	ctx = context.WithoutCancel(ctx)
 	// Only now: it may have waited long for its turn.
 	m.mu.Lock()
 	m.sent[c.ID] = time.Now()

@@ -1,8 +1,10 @@
 package daemon_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,4 +210,47 @@ func TestAddWithoutNotion(t *testing.T) {
 		}
 		n.mustAdd(api.AddRequest{Title: "work"}, "key")
 	})
+}
+
+// A task that Notion refused to make for now is made after the pause that it asked for, once,
+// as long as the caller waits: as long as a claim waits.
+func TestAddAfterAPause(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []emulator.FaultKind{emulator.RateLimited429, emulator.Overload529} {
+		for _, body := range []string{"", "# Plan\n"} {
+			for name, patience := range map[string]time.Duration{"": time.Minute, ", and the caller leaves": time.Second} {
+				t.Run(fmt.Sprintf("%s, content %q%s", kind, body, name), func(t *testing.T) {
+					t.Parallel()
+					inWorld(t, 0, func(w *world) {
+						n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
+						defer n.stop()
+						n.mustAdd(api.AddRequest{Title: "another", Body: body}, "")
+						time.Sleep(time.Minute)
+						w.notion.ResetRequests()
+						w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 1, Kind: kind, RetryAfter: 3 * time.Second,
+							Match: func(_ *http.Request, body []byte) bool { return strings.Contains(string(body), "new ") }})
+						ctx, cancel := context.WithTimeout(w.Context(), patience)
+						defer cancel()
+						begun := time.Now()
+						added, err := n.Add(ctx, api.AddRequest{Title: "work", Body: body}, "key")
+						took := time.Since(begun)
+						time.Sleep(time.Minute)
+						want := []string{"POST pages", "POST pages"}
+						if name != "" {
+							want = want[:1]
+						}
+						if got := slices.DeleteFunc(w.requests(), func(r string) bool { return r != "POST pages" }); !slices.Equal(got[:min(len(got), len(want))], want) || len(w.titled("work")) != len(want)-1 {
+							t.Errorf("requests %q, and %d tasks", got, len(w.titled("work")))
+						}
+						if name == "" && (err != nil || added.Task.Title != "work" || took < 3*time.Second || took > 5*time.Second) {
+							t.Errorf("added %+v after %v, %v", added, took, err)
+						}
+						if again := n.mustAdd(api.AddRequest{Title: "work", Body: body}, "key"); len(w.titled("work")) != 1 || w.titled("work")[0].ID != string(again.ID) {
+							t.Errorf("asked again: %d tasks", len(w.titled("work")))
+						}
+					})
+				})
+			}
+		}
+	}
 }

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +74,7 @@ type Daemon struct {
 	scrapes    net.Listener // for metrics alone; nil without one
 	ears       ears
 
-	reloading sync.Mutex // guards jobs, and one reload at a time
+	reloading chan struct{} // holds a value while somebody uses jobs, or reloads, which may take requests
 	live      atomic.Pointer[config.Config]
 	jobs      *jobs
 	logLevel  *slog.LevelVar
@@ -96,7 +95,7 @@ type Daemon struct {
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		logLevel: o.LogLevel,
+		logLevel: o.LogLevel, reloading: make(chan struct{}, 1),
 	}
 	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
 		*loop = make(chan struct{}, 1)
@@ -129,6 +128,13 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.journal.Close)
+	d.journal.Watch(func(why error) {
+		if why != nil {
+			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
+		} else {
+			d.log.Info("the journal can be written again")
+		}
+	})
 	if err := d.checkHome(ctx, o.Transport); err != nil {
 		return nil, err
 	}
@@ -175,6 +181,9 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 	if err := d.joinCluster(ctx, known == ""); err != nil {
 		return nil, nil, err
 	}
+	if err := d.recallSources(ctx); err != nil {
+		return nil, nil, err
+	}
 	asking := notion.Impatient(ctx)
 	if known != "" {
 		var cancel context.CancelFunc
@@ -196,7 +205,10 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 			return nil, nil, fmt.Errorf("%s: %w", db.key, err)
 		}
 	}
-	return logs, down, nil
+	if down == nil {
+		err = d.keepSources(ctx, asking)
+	}
+	return logs, down, err
 }
 
 // build makes the parts that talk to each other. down is as of connect.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dibs/internal/journal"
 	"dibs/internal/ownfile"
 
 	"github.com/gofrs/flock"
@@ -29,13 +30,13 @@ func lockState(dir string) (unlock func() error, err error) {
 		if unsafe, ok := errors.AsType[*ownfile.Unsafe](err); ok {
 			return nil, fmt.Errorf("the state directory %s: %s could put files of their own into it: run: %s; or set state_dir to a directory of your own", dir, unsafe.Who, unsafe.Remedy)
 		}
-		return nil, fmt.Errorf("the state directory could not be made: %w; set state_dir to one that can", err)
+		return nil, fmt.Errorf("the state directory could not be made: %w", journal.Unmade(err))
 	}
 	path := filepath.Join(dir, lockName)
 	// Made, and looked at, before it is locked: whoever locks it opens it by its name.
 	file, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the lock of the state directory: %w", err)
+		return nil, fmt.Errorf("the lock of the state directory: %w", journal.Unmade(err))
 	}
 	defer file.Close()
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|ownfile.NoFollow))
@@ -51,7 +52,7 @@ func lockState(dir string) (unlock func() error, err error) {
 		_, err = file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w; make it writable for this user, or set another state_dir", dir, err), lock.Unlock())
+		return nil, errors.Join(fmt.Errorf("the state directory %s could not be written: %w", dir, journal.Unmade(err)), lock.Unlock())
 	}
 	return lock.Unlock, nil
 }

@@ -28,8 +28,8 @@ var reloadable = []string{
 // changes anything that cannot change while the daemon runs, Reload changes nothing and
 // says so. An interval that is running ends when it would have.
 func (d *Daemon) Reload(c config.Config) error {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
+	d.reloading <- struct{}{}
+	defer func() { <-d.reloading }()
 	before := *d.live.Load()
 	changed := config.Changed(before, c)
 	if fixed := slices.DeleteFunc(slices.Clone(changed), func(key string) bool { return slices.Contains(reloadable, key) }); len(fixed) > 0 {

@@ -3,18 +3,31 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/task"
 )
 
 // report fills in what only the daemon knows of its own state.
 func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
+	if err := d.journal.Trouble(ctx); err != nil {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
+	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
+	for name, id := range map[string]string{"the mesh log": d.config.Databases.MeshLog, "the task log": d.config.Databases.TaskLog} {
+		if id, err := task.ParseID(id); err == nil {
+			if said := d.notion.SourceAdded(id, name); said != "" {
+				s.Warnings = append(s.Warnings, said)
+			}
+		}
+	}
 	for _, drain := range d.drains {
 		s.Warnings = append(s.Warnings, drain.Troubles()...)
 	}
@@ -54,7 +67,7 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 	if down := d.notion.Down(); down != nil {
 		failure = down // which may be known before a sync has failed
 	}
-	if failure != nil {
+	if _, ours := errors.AsType[*claim.JournalError](failure); failure != nil && !ours {
 		s.Notion.LastError = failure.Error()
 	}
 

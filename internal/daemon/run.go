@@ -25,10 +25,10 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 
-	d.reloading.Lock()
+	d.reloading <- struct{}{}
 	schedule, err := d.newJobs(work, d.live.Load().Schedule)
 	d.jobs = schedule
-	d.reloading.Unlock()
+	<-d.reloading
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func (j *jobs) set(key, spec string) error {
 	return nil
 }
 
-// reschedule moves the jobs whose times have changed. d.reloading is held.
+// reschedule moves the jobs whose times have changed. d.reloading is taken.
 func (d *Daemon) reschedule(before, after config.Schedule) error {
 	if d.jobs == nil {
 		return nil // Run has yet to make them

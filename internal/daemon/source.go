@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"time"
 
+	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 )
@@ -40,3 +43,42 @@ func (source) Patient(ctx context.Context, longest time.Duration) context.Contex
 }
 
 func (source) Impatient(ctx context.Context) context.Context { return notion.Impatient(ctx) }
+
+// recallSources has the client know which data sources stood for the databases when an
+// earlier run last looked.
+func (d *Daemon) recallSources(ctx context.Context) error {
+	said, err := d.journal.Meta(ctx, journal.MetaSources)
+	if err != nil || said == "" {
+		return err
+	}
+	known := make(map[task.ID]task.ID)
+	if err := json.Unmarshal([]byte(said), &known); err != nil {
+		return fmt.Errorf("the data sources that the journal knows: %w", err)
+	}
+	d.notion.RecallSources(known)
+	return nil
+}
+
+// keepSources stores which data sources stand for the databases, so that a further one that
+// somebody adds stops neither this daemon nor the next. It asks Notion, with the context
+// asking, at the first start only.
+func (d *Daemon) keepSources(ctx, asking context.Context) error {
+	var ids []task.ID
+	for _, id := range []string{d.config.Databases.Tasks, d.config.Databases.TaskLog, d.config.Databases.MeshLog} {
+		if id, err := task.ParseID(id); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	known, err := d.notion.Sources(asking, ids...)
+	if err != nil {
+		d.log.Debug("not all data sources are known yet", "error", err)
+	}
+	data, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	if said, err := d.journal.Meta(ctx, journal.MetaSources); err != nil || said == string(data) {
+		return err
+	}
+	return d.journal.SetMeta(ctx, journal.MetaSources, string(data))
+}

@@ -46,7 +46,7 @@ func TestDataSourcesThatAreRecognised(t *testing.T) {
 		if diff := cmp.Diff([]string{"edited", "first", "second"}, n.titles()); diff != "" {
 			w.Errorf("tasks (-want +got):\n%s", diff)
 		}
-		if s := n.status(); len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "set databases.tasks_source") || s.Outbox.Depth != 0 || s.Notion.LastError != "" {
+		if s := n.status(); len(s.Warnings) != 3 || !strings.Contains(s.Warnings[0], "set databases.tasks_source") || !strings.Contains(strings.Join(s.Warnings, "\n"), "the task log has several data sources now") || s.Outbox.Depth != 0 || s.Notion.LastError != "" {
 			w.Errorf("warnings %q, %d owed, error %q", s.Warnings, s.Outbox.Depth, s.Notion.LastError)
 		}
 		if diff := cmp.Diff([]string{"completed: Oracle", "completed: Sandman"}, w.work()); diff != "" {
@@ -57,13 +57,7 @@ func TestDataSourcesThatAreRecognised(t *testing.T) {
 		}
 		n.stop()
 
-		// The logs have to be named then: nothing is kept of them.
-		again := func(c *config.Config) {
-			c.StateDir = o.Config.StateDir
-			c.Databases.TaskLogSource, c.Databases.MeshLogSource = "Agent Task Log", "Mesh Communication Log"
-		}
-		w.mentions(w.startError(func(c *config.Config) { c.StateDir = o.Config.StateDir }), "_log_source to the name or the id")
-		n = w.daemon(again)
+		n = w.start(o)
 		if err := n.complete(n.mustClaim("Sandman", third)); err != nil {
 			w.Error(err)
 		}

@@ -35,7 +35,7 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNothingReady):
 			d.print.line(agent, "goes home: nothing is ready")
 			return nil
-		case errors.As(err, &refused) && (refused.Code == api.Code(claim.CodeNotionUnavailable) || refused.Code == api.Code(claim.CodeArbiterUnavailable)):
+		case errors.As(err, &refused) && refused.Code.Passes():
 			pause(ctx, workTime)
 			d.print.line(agent, "tries again: %s", refused.Detail)
 			continue

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"dibs/internal/api"
@@ -32,7 +33,11 @@ func (e *examination) stateDir() {
 		return
 	}
 	if err := writable(dir); err != nil {
-		e.problem("state_dir", fmt.Sprintf("%s cannot be written: %v", dir, err), "make it writable for this user, or set another state_dir")
+		remedy := "make it writable for this user, or set another state_dir"
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			remedy = "make room on its disk: nothing is accepted without it"
+		}
+		e.problem("state_dir", fmt.Sprintf("%s cannot be written: %v", dir, err), remedy)
 		return
 	}
 	forbidden, remedy := fs.FileMode(0o077), "chmod 700 "+dir
@@ -53,13 +58,17 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// writable makes a file in a directory and removes it.
+// room is how many bytes there must be room for: a few changes of the journal.
+const room = 64 << 10
+
+// writable makes a file with something in it in a directory, and removes it.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, room))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // daemon looks for a running daemon, at its socket, and at how it is.

@@ -46,7 +46,7 @@ func (j *Journal) copyTo(ctx context.Context, path string) (err error) {
 	// SQLite takes an empty file for a new one, and leaves its mode as it is.
 	f, err := os.OpenFile(unfinished, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return Unmade(err)
 	}
 	defer func() {
 		if err != nil {

@@ -4,11 +4,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/ownfile"
 )
 
 // These promises cannot be watched from outside without cutting the power.
@@ -80,10 +85,18 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	var told []error
+	j.Watch(func(why error) { told = append(told, why) })
 	limit(1) // which is to say: as many as there are
 	err = j.SetMeta(t.Context(), "k", strings.Repeat("v", 1<<16))
 	if err == nil {
 		t.Fatal("a full disk took more")
+	}
+	if failed, ok := errors.AsType[*claim.JournalError](err); !ok || failed.RetryAfter <= 0 {
+		t.Errorf("%T, want a *claim.JournalError with a time to try again", err)
+	}
+	if err := j.Trouble(t.Context()); err == nil || !strings.Contains(err.Error(), adviceFull) {
+		t.Errorf("trouble: %v", err)
 	}
 	for _, part := range []string{path, "disk is full", adviceFull} {
 		if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
@@ -97,6 +110,55 @@ func TestFullDisk(t *testing.T) {
 	if err := j.SetMeta(t.Context(), "k", "v"); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
+	if err := j.Trouble(t.Context()); err != nil {
+		t.Errorf("trouble with room again: %v", err)
+	}
+	if len(told) != 2 || told[0] == nil || told[1] != nil {
+		t.Errorf("told %v, want the trouble, and that it is over", told)
+	}
+}
+
+// What is the fault of the file or its disk is a *claim.JournalError that says what to do;
+// what is the fault of a statement is none.
+func TestWhoseFaultAnErrorIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	j, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := j.writer.tx.script("INSERT INTO meta VALUES ('a', 'b', 'c')"); err == nil || isAway(j.failed(err, "trying")) {
+		t.Errorf("a statement that is wrong: %v", err)
+	}
+	if isAway(j.failed(errClosed, "trying")) || j.failed(nil, "trying") != nil {
+		t.Error("what is no error of SQLite's is taken for one")
+	}
+	locked, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locked.Close()
+	if _, err := locked.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.writer.tx.script("PRAGMA busy_timeout = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.SetMeta(t.Context(), "k", "v"); !isAway(err) || !strings.Contains(err.Error(), adviceLocked) {
+		t.Errorf("while another process has it: %v", err)
+	}
+	for err, advice := range map[error]string{
+		syscall.ENOSPC: adviceFull, &fs.PathError{Err: syscall.EDQUOT}: adviceFull, fs.ErrPermission: adviceUnwritable, new(ownfile.Unsafe): adviceUnsafe,
+	} {
+		if got := Unmade(err); !strings.HasSuffix(got.Error(), advice) || isAway(got) != (advice == adviceFull) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+func isAway(err error) bool {
+	_, ok := errors.AsType[*claim.JournalError](err)
+	return ok
 }
 
 // However much is removed, its space is given back.

@@ -55,11 +55,7 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	if err := create(path); err != nil {
-		advice := adviceUnwritable
-		if _, ok := errors.AsType[*ownfile.Unsafe](err); ok {
-			advice = adviceUnsafe
-		}
-		return nil, fmt.Errorf("making the journal: %w: %s", err, advice)
+		return nil, fmt.Errorf("making the journal: %w", Unmade(err))
 	}
 	j := &Journal{path: path}
 	defer func() {
@@ -77,7 +73,7 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.writer, err = openWriter(ctx, db); err != nil {
+	if j.writer, err = openWriter(ctx, db, j.explain); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
 	db, err = connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")

@@ -6,6 +6,10 @@ import (
 	"errors"
 )
 
+// MetaSources is the key of the data sources that stand for databases, as JSON: the id of the
+// one by the id of the other.
+const MetaSources = "data_sources"
+
 // Meta returns what SetMeta stored under key, or "" if nothing was.
 func (j *Journal) Meta(ctx context.Context, key string) (string, error) {
 	value, err := scanString(j.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key))

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 
+	"dibs/internal/claim"
+
 	"modernc.org/sqlite"
 )
 
@@ -47,6 +49,9 @@ type writer struct {
 	// queue has first who is appointed, if somebody is.
 	queue  []*operation
 	closed bool
+
+	trouble trouble
+	explain func(error) error // as in Journal
 }
 
 // operation is something to be done by the writer.
@@ -72,12 +77,12 @@ const (
 )
 
 // openWriter opens the file for writing.
-func openWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+func openWriter(ctx context.Context, db *sql.DB, explain func(error) error) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{db: db, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
+	return &writer{db: db, explain: explain, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
 // do has an operation done, and returns its error.
@@ -211,8 +216,15 @@ func (w *writer) together(ops []*operation) error {
 // It works on the connection rather than through sql.Tx, which takes its
 // transaction for over when COMMIT has failed or BEGIN was cancelled, and would
 // hand the connection on with the transaction still open.
-func (w *writer) transact(fn func() error) error {
-	committed := false
+func (w *writer) transact(fn func() error) (err error) {
+	committed, changed := false, false
+	defer func() {
+		if failed, ok := errors.AsType[*claim.JournalError](w.explain(err)); ok {
+			w.trouble.note(failed)
+		} else if committed && changed {
+			w.trouble.note(nil)
+		}
+	}()
 	defer func() {
 		if !committed {
 			// An error means that SQLite had rolled back by itself already, or
@@ -223,9 +235,11 @@ func (w *writer) transact(fn func() error) error {
 	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
+	w.tx.changed = false
 	if err := fn(); err != nil {
 		return err
 	}
+	changed = w.tx.changed
 	if err := w.tx.control("COMMIT"); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
@@ -26,8 +27,10 @@ func (e *CreatedError) Error() string { return e.Err.Error() }
 
 func (e *CreatedError) Unwrap() error { return e.Err }
 
-// Create makes the page of a plan, in one request that is sent at most once; the first
-// one with a body takes another before it, which reads the data source. id is what
+// Create makes the page of a plan, in one request that is sent again only if Notion would not
+// take it for now: after the pause that Notion asked for, if that is over in a few seconds. If
+// ctx ends before it is sent, nothing is made. The first one with a body takes another request
+// before it, which reads the data source. id is what
 // FindNew finds the page by. The error is a *claim.StoreError, or a *CreatedError.
 func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	t := p.tasks
@@ -35,7 +38,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		p.props[col.ID] = text(newPrefix + id)
 	}
 	x := exchange{fields: p.codec.fieldIDs()}
-	ctx = x.in(ctx)
+	ctx = transport.Making(Impatient(x.in(ctx)))
 	var page *notionapi.Page
 	var err error
 	if p.body == "" {

@@ -66,11 +66,15 @@ func (e *SourceError) pick() (Source, error) {
 	return which[0], nil
 }
 
-// recognise returns the one of several data sources that has properties of the only data
-// source that the database had before: the ids of properties stay the same. It asks once
-// for the same data sources.
+// recognise returns the one of several data sources that is known to have stood for the
+// database before, or that has properties of the only data source that the database had then:
+// the ids of properties stay the same. It asks once for the same data sources.
 func (s *source) recognise(req *http.Request, version string, database task.ID, list *SourceError) (Source, error) {
 	unclear := &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: list}
+	lasted := func(one Source) bool { return one.ID == s.sources.lasted(database) }
+	if i := slices.IndexFunc(list.Sources, lasted); i >= 0 && list.Wanted == "" {
+		return s.goesOn(list, list.Sources[i]), nil
+	}
 	ids := s.sources.properties(database, list.Sources)
 	if list.Wanted != "" || len(ids) == 0 || len(list.Sources) > mostListed {
 		return Source{}, unclear
@@ -98,11 +102,17 @@ func (s *source) recognise(req *http.Request, version string, database task.ID, 
 		s.sources.unrecognised(database, list.Sources)
 		return Source{}, unclear
 	}
+	s.sources.last(database, ours[0].ID)
+	return s.goesOn(list, ours[0]), nil
+}
+
+// goesOn says that one of several data sources goes on being used, and returns it.
+func (s *source) goesOn(list *SourceError, one Source) Source {
 	if s.log != nil {
 		s.log.Warn("a database has several data sources now; the one that it had goes on being used",
-			"database", list.Database, "data_source", fmt.Sprintf("%q (%s)", ours[0].Name, ours[0].ID), "key", list.Key)
+			"database", list.Database, "data_source", fmt.Sprintf("%q (%s)", one.Name, one.ID), "key", list.Key)
 	}
-	return ours[0], nil
+	return one
 }
 
 // ask makes a request for whoever sends req, in a version that knows of data sources.

@@ -1,10 +1,8 @@
 package notion
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,9 +118,8 @@ func (c *Client) open(database task.ID, schema TaskSchema, columns taskColumns, 
 func (t *Tasks) Warnings() []string {
 	c := t.codec.Load()
 	warnings := slices.Concat(c.warnings, t.skippedRows())
-	if said := t.client.sources.choice(c.database); said.source != "" && said.wanted == "" && !said.alone {
-		warnings = append(warnings, fmt.Sprintf("the tasks database has several data sources now, and the one it had (%s) goes on being used: set %s to it, or its name",
-			said.source, cmp.Or(said.key, "its key in the configuration")))
+	if said := t.client.SourceAdded(c.database, "the tasks database"); said != "" {
+		warnings = append(warnings, said)
 	}
 	return warnings
 }

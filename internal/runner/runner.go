@@ -143,7 +143,7 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 			return cl, err
 		case refused && p.Code == api.Code(claim.CodeNothingReady):
 			wait = 0
-		case refused && (p.Code == api.Code(claim.CodeNotionUnavailable) || p.Code == api.Code(claim.CodeArbiterUnavailable)):
+		case refused && p.Code.Passes():
 			wait = max(again, time.Duration(p.RetryAfter)*time.Second)
 		case refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy), away:
 		default:

@@ -45,6 +45,11 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return cutOff(ctx)
 	}
+	if journal, ok := errors.AsType[*claim.JournalError](err); ok {
+		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(err))
+		p.RetryIn(journal.RetryAfter)
+		return p
+	}
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
 		p := s.denied(denied)
 		if nothing, ok := errors.AsType[*broker.NothingError](err); ok {

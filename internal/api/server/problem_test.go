@@ -173,6 +173,10 @@ func TestErrors(t *testing.T) {
 		{name: "Notion refused", err: storeError(claim.Refused, 0), status: 502, want: api.Problem{Code: api.CodeNotionRefused, Detail: "renewing: Notion said so"}},
 		{name: "page gone", err: storeError(claim.NotFound, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
 		{name: "page in the trash", err: storeError(claim.Trashed, 0), status: 404, want: api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
+		{
+			name: "the journal away", err: fmt.Errorf("renewing: %w", &claim.JournalError{RetryAfter: 5 * time.Second, Err: errors.New("disk full:\tmake room")}), status: 503, retry: "5",
+			want: api.Problem{Code: api.Code(claim.CodeJournalUnavailable), Detail: "renewing: disk full: make room", RetryAfter: 5},
+		},
 		{name: "anything else", err: errors.New("disk full\n\tof logs"), status: 500, want: api.Problem{Code: api.CodeInternal, Detail: "disk full; of logs"}},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {

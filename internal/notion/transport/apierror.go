@@ -139,7 +139,7 @@ func (e *APIError) landed() claim.Landed {
 	switch {
 	case e.Status >= 500 && e.saved():
 		return claim.LandedYes
-	case e.RateLimited():
+	case e.Status == http.StatusTooManyRequests, e.RateLimited() && e.Code != "": // else it is the edge that is overloaded
 		return claim.LandedNo
 	case e.Status >= 500, e.Status < 300,
 		e.Status == http.StatusRequestTimeout,

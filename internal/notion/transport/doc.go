@@ -5,7 +5,7 @@
 // It is a chain of small http.RoundTrippers. A request passes them in this order, and
 // its answer in the reverse one:
 //
-//	retry     sends a failed read again, each time with its whole body
+//	retry     sends a failed read again, each time with its whole body; and what Making says
 //	breaker   sends nothing while Notion is down
 //	pace      waits for a permit; pauses everything when Notion asks for it
 //	measured  counts and logs every request that is sent
@@ -26,7 +26,8 @@
 //     code.
 //   - The clock lies inside typed, because failed answers tell the time, too.
 //
-// Writes are sent at most once. Every error says whether the write that failed may have
+// Writes are sent at most once, unless Notion answered that it would not take one for now,
+// see Making. Every error says whether the write that failed may have
 // taken effect all the same, see claim.Landed.
 //
 // # Permits
@@ -39,8 +40,8 @@
 // for that end depends on who made it:
 //
 //   - A write does not wait. A claim's write must follow its read at once, so whoever
-//     made it has to start over with the read. The entry of a log is an exception:
-//     nothing has to come before it.
+//     made it has to start over with the read. Nothing has to come before the entry of a
+//     log, which waits, nor before a task that is made, which waits like a read, see Making.
 //   - A read waits for the end of every pause, unless its context says otherwise, see
 //     Patient.
 //   - Reads with permits taken together wait for a few seconds at most, because an

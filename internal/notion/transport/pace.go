@@ -51,7 +51,16 @@ func (e *pausedError) Is(target error) bool { return target == errHeldBack }
 type (
 	patienceKey struct{} // how long the reads of a context wait for the end of a pause
 	untilKey    struct{} // until when they do
+	makingKey   struct{} // whether a request of a context makes something that nobody competes for
 )
+
+// Making returns a context for the request that makes something which nobody competes for. It
+// waits for the end of a pause as long as a read does, and is sent again if Notion answered
+// that it would not take it for now, for then nothing was made. If the context ends before
+// it was sent, it is not sent; what is being sent is seen through.
+func Making(ctx context.Context) context.Context { return context.WithValue(ctx, makingKey{}, true) }
+
+func making(ctx context.Context) bool { return ctx.Value(makingKey{}) != nil }
 
 // Patient returns a context whose reads wait for the end of a pause for that long at
 // most. A read that would have to wait longer fails at once, and RetryAfter says
@@ -108,6 +117,9 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, Unsent(req, err)
 	}
+	if making(req.Context()) {
+		req = req.WithContext(context.WithoutCancel(req.Context()))
+	}
 	resp, err := p.next.RoundTrip(req)
 	var answered *APIError
 	switch {
@@ -122,11 +134,11 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // waitsUntil is until when a request waits for the end of a pause; zero if it waits for
-// ever. Writes do not wait, except for the entries of logs: the documentation of the
-// package says why.
+// ever. Writes do not wait, except for the entries of logs and what Making says: the
+// documentation of the package says why.
 func waitsUntil(req *http.Request) time.Time {
 	switch {
-	case isRead(req):
+	case isRead(req), making(req.Context()):
 		return pausesUntil(req.Context())
 	case laneOf(req.Context()) == LaneLog:
 		return time.Time{}

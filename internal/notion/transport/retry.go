@@ -16,9 +16,10 @@ const (
 	silentTries = 2
 )
 
-// retry sends a failed read again. It never sends a write again: a write that failed
-// may have landed, and only whoever made it can find out. Every sending gets a new
-// body, because the network has used up the last one.
+// retry sends a failed read again. It never sends a write again that may have landed: only
+// whoever made it can find out. One that Notion would not take for now has not, and is sent
+// again if nothing is amiss with that, see Making. Every sending gets a new body, because the
+// network has used up the last one.
 type retry struct {
 	next   http.RoundTripper
 	base   time.Duration // the wait before the second try; it doubles with every further one
@@ -30,12 +31,12 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 	// The caller's patience counts from here, over all tries.
 	until := pausesUntil(ctx)
 	resp, err := r.next.RoundTrip(req)
-	if err == nil || !isRead(req) || (req.Body != nil && req.GetBody == nil) {
+	if !again(req, err) || (req.Body != nil && req.GetBody == nil) {
 		return resp, err
 	}
 	ctx = waitingUntil(ctx, until)
 	silent := 0
-	for try := 1; try < tries && temporary(err); try++ {
+	for try := 1; try < tries && again(req, err); try++ {
 		if errors.Is(err, errNoAnswer) {
 			if silent++; silent == silentTries {
 				break
@@ -48,19 +49,33 @@ func (r *retry) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		grantOf(ctx).startOver()
-		again := req.Clone(ctx)
+		next := req.Clone(ctx)
 		if req.GetBody != nil {
 			body, bodyErr := req.GetBody()
 			if bodyErr != nil {
 				return nil, bodyErr
 			}
-			again.Body = body
+			next.Body = body
 		}
-		if resp, err = r.next.RoundTrip(again); err == nil {
+		if resp, err = r.next.RoundTrip(next); err == nil {
 			return resp, nil
 		}
 	}
 	return nil, err
+}
+
+// again reports whether a request that failed like this may be sent again.
+func again(req *http.Request, err error) bool {
+	if isRead(req) {
+		return temporary(err)
+	}
+	return making(req.Context()) && refusedForNow(err)
+}
+
+// refusedForNow reports whether it was Notion itself that would not take a request for now.
+func refusedForNow(err error) bool {
+	var answered *APIError
+	return errors.As(err, &answered) && answered.RateLimited() && answered.Code != "" && !answered.Blocked()
 }
 
 // isRead reports whether a request changes nothing. Queries are sent by POST.

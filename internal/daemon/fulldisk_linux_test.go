@@ -1,0 +1,154 @@
+package daemon_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+	"dibs/internal/ramdisk"
+	"dibs/internal/task"
+)
+
+// TestFullDisk has the disk of the state directory fill up: whatever would have to be saved
+// is refused as journal_unavailable and not done, what is only read is answered, and once there
+// is room the daemon goes on by itself.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := ramdisk.NewSmall(t, 64<<20)
+	inWorld(t, 0, func(w *world) {
+		var ids []string
+		for _, title := range []string{"blocked", "completed", "failed", "held", "next", "offered", "released", "renewed"} {
+			ids = append(ids, w.add(title, nil))
+		}
+		n := w.daemon(func(c *config.Config) { c.StateDir = disk.Path + "/state" })
+		defer n.stop()
+		held := make(map[string]api.Claim)
+		for i, title := range []string{"blocked", "completed", "failed", "held"} {
+			held[title] = n.mustClaim("Sandman", ids[i])
+		}
+		held["released"], held["renewed"] = n.mustClaim("Sandman", ids[6]), n.mustClaim("Sandman", ids[7])
+		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", From: "Sandman", Text: "hello"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(16 * time.Minute) // a renewal is due
+		edited := func() (s []string) {
+			for _, p := range w.notion.Pages(w.tasks) {
+				s = append(s, p.Title()+" "+shape(p))
+			}
+			return s
+		}
+		before := strings.Join(edited(), "\n")
+
+		disk.Fill()
+		ctx := w.Context()
+		ask := map[string]func(key string) error{
+			"claim": func(key string) error {
+				_, err := n.Claim(ctx, api.ClaimRequest{Agent: "Oracle", Task: ids[4]}, key)
+				return err
+			},
+			"next": func(key string) error { _, err := n.Claim(ctx, api.ClaimRequest{Agent: "Oracle"}, key); return err },
+			"renew": func(key string) error {
+				_, err := n.Renew(ctx, string(held["renewed"].ID), api.RenewRequest{}, key)
+				return err
+			},
+			"finish": func(key string) error {
+				_, err := n.Complete(ctx, string(held["completed"].ID), api.CompleteRequest{Summary: "done"}, key)
+				return err
+			},
+			"release": func(key string) error {
+				_, err := n.Release(ctx, string(held["released"].ID), api.StopRequest{}, key)
+				return err
+			},
+			"block": func(key string) error {
+				_, err := n.Block(ctx, string(held["blocked"].ID), api.BlockRequest{Reason: "no"}, key)
+				return err
+			},
+			"fail": func(key string) error {
+				_, err := n.Fail(ctx, string(held["failed"].ID), api.FailRequest{Reason: "no"}, key)
+				return err
+			},
+			"add": func(key string) error { _, err := n.Add(ctx, api.AddRequest{Title: "more"}, key); return err },
+			"comment": func(key string) error {
+				_, err := n.Comment(ctx, task.ID(ids[3]), api.CommentRequest{Agent: "Sandman", Text: "so"}, key)
+				return err
+			},
+			"offer": func(key string) error {
+				_, err := n.Offer(ctx, task.ID(ids[5]), api.OfferRequest{To: "Oracle", Agent: "Sandman"}, key)
+				return err
+			},
+			"send": func(key string) error {
+				_, err := n.Send(ctx, api.MessageRequest{To: "Oracle", From: "Sandman", Text: "again"}, key)
+				return err
+			},
+			"poll": func(key string) error { _, err := n.Poll(ctx, "Oracle", api.PollRequest{}, key); return err },
+			"poll, waiting": func(key string) error {
+				_, err := n.Poll(ctx, "Oracle", api.PollRequest{WaitSeconds: 60}, key)
+				return err
+			},
+			"reserve": func(key string) error {
+				_, err := n.Reserve(ctx, w.TempDir(), []string{"*.go"}, api.ReserveRequest{Agent: "Oracle"}, key)
+				return err
+			},
+			"mint":   func(key string) error { _, err := n.Mint(ctx, api.MintRequest{Session: "one"}, key); return err },
+			"reopen": func(key string) error { _, err := n.Reopen(ctx, task.ID(ids[4]), api.ReopenRequest{}, key); return err },
+		}
+		for what, do := range ask {
+			for _, key := range []string{"", "key of " + what} {
+				if what == "reopen" && key == "" {
+					continue // of an open task: nothing is done
+				}
+				begun := time.Now()
+				err := do(key)
+				var p *api.Problem
+				if !errors.As(err, &p) || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
+					w.Errorf("%s with key %q: %v (%s), want journal_unavailable", what, key, err, code(err))
+					continue
+				}
+				if !strings.Contains(p.Detail, "make room on its disk") || strings.Contains(p.Detail, "\n") {
+					w.Errorf("%s: %q", what, p.Detail)
+				}
+				if took := time.Since(begun); took > time.Second {
+					w.Errorf("%s was refused after %v", what, took)
+				}
+			}
+		}
+		s := n.status()
+		if !strings.Contains(strings.Join(s.Warnings, "\n"), "make room on its disk") {
+			w.Errorf("the status warns %q", s.Warnings)
+		}
+		if got, err := n.Tasks(ctx, api.TaskFilter{}); err != nil || len(got.Tasks) != len(ids) {
+			w.Errorf("%d tasks, %v", len(got.Tasks), err)
+		}
+		if after := strings.Join(edited(), "\n"); after != before {
+			w.Errorf("the board shows\n%s\nwant\n%s", after, before)
+		}
+		if got := w.notion.Pages(w.tasks); len(got) != len(ids) {
+			w.Errorf("%d pages, want %d", len(got), len(ids))
+		}
+
+		disk.Free()
+		time.Sleep(time.Minute)
+		if s := n.status(); len(s.Warnings) != 0 {
+			w.Errorf("with room again the status warns %q", s.Warnings)
+		}
+		for what, do := range ask {
+			if what == "claim" || what == "offer" || what == "reopen" || what == "poll, waiting" {
+				continue // next takes the first; the others have been done
+			}
+			if err := do("key of " + what); err != nil {
+				w.Errorf("with room again, %s: %v", what, err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		if s := n.status(); s.Outbox.Depth != 0 {
+			w.Errorf("%d entries are owed: %s", s.Outbox.Depth, s.Outbox.LastError)
+		}
+		if got := w.notion.Pages(w.tasks); len(got) != len(ids)+1 {
+			w.Errorf("%d pages, want one more than %d", len(got), len(ids))
+		}
+	})
+}
