@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"dibs/internal/api"
@@ -56,6 +57,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
 			return a.print(changed, func(w io.Writer) {
 				line := c.done(changed)
 				switch {
@@ -73,6 +75,15 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	}
 	requestID.add(cmd)
 	return cmd
+}
+
+// sayUnknown says on stderr, also beside JSON, what is not known of something that is
+// pending, and how that will be known: the command ends well, and is not to be taken for more.
+func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
+	if o.Pending {
+		fmt.Fprintf(a.stderr, "dibs: %s: pending, as Notion has yet to be told; not known is %s; if so, it comes to nothing, and claim_lost says so (dibs poll, %s)\n",
+			quoted(t), clean(o.Unknown), learn)
+	}
 }
 
 // mentioning adds the flag that says whom a comment is to mention.
