@@ -31,9 +31,10 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		Use:   c.verb + " [CLAIM_OR_TASK]",
 		Short: c.short,
 		Long: c.long + "\n\nThe claim is named by its task (T-3, id or URL) or by its own id. Without a name it is the agent's\n" +
-			"only claim; but if one was lost of which the agent was not told, nothing is done, and the answer says\n" +
-			"what was lost. Scripts had better give the name.\n" +
-			"Exit code 4: the claim is no longer the agent's.",
+			"only claim. If the agent lost a claim and does not know yet, the command only says so; repeat it to act\n" +
+			"on the claim that is left. Scripts had better give the name.\n" +
+			"Exit code 4: the claim is no longer the agent's." +
+			"\nExit code 0 with a line on stderr that says pending: Notion has yet to be told.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
 		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
