@@ -101,7 +101,7 @@ var allowed = map[string][]string{
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/connect", "internal/daemon", "internal/demo",
-		"internal/doctor", "internal/emulator", "internal/hook", "internal/mcp", "internal/ownfile", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
+		"internal/doctor", "internal/emulator", "internal/feed", "internal/hook", "internal/mcp", "internal/ownfile", "internal/reserve", "internal/runner", "internal/service", "internal/session", "internal/setup", "internal/simulate", "internal/task", "internal/trial", "internal/workspace",
 		"packaging",
 	},
 }

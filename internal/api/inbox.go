@@ -85,6 +85,7 @@ type Offered struct {
 	Task   TaskRef `json:"task"`
 	Offer  *Offer  `json:"offer,omitempty"`
 	Detail string  `json:"detail,omitempty" doc:"Why Notion could not be told yet, where that needs saying"`
+	Owed
 }
 
 // AcceptRequest claims a task that is offered to an agent.

@@ -40,6 +40,13 @@ type Claim struct {
 	Detail  string       `json:"detail,omitempty" doc:"Why the claim ended, or why Notion could not be told of its end yet, where that needs saying"`
 
 	Event *Event `json:"event,omitempty" doc:"What happened to the claim, in an answer that was waited for"`
+	Owed
+}
+
+// Owed says of an answer that Notion has yet to be told, so that not all is known.
+type Owed struct {
+	Pending bool   `json:"pending,omitempty" doc:"It was accepted, and Notion has yet to be told; it is checked then, and may come to nothing"`
+	Unknown string `json:"unknown,omitempty" doc:"What is not known of something that is pending, and on what it depends"`
 }
 
 // Claims answers a question for claims.

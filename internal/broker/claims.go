@@ -220,7 +220,7 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 // or, if none has or the last one of r.Agent was taken from it, the last one on it, of r.Agent
 // if that is given. The error is claim.ErrUnknownClaim,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
-// another agent's.
+// another agent's. An agent that names itself is told of the claim's loss by that.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 	cl, err := b.find(ctx, r)
 	if err != nil {
@@ -229,6 +229,7 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 	if r.Agent != "" && cl.Agent != r.Agent {
 		return claim.Claim{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
 	}
+	b.tellAs(ctx, r.Agent, cl)
 	return cl, nil
 }
 

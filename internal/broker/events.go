@@ -155,8 +155,8 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		}
 		return event != nil, nil
 	})
-	if err == nil && r.Agent == cl.Agent && cl.Taken() {
-		b.tellOf(ctx, cl.ID)
+	if err == nil {
+		b.tellAs(ctx, r.Agent, cl)
 	}
 	return cl, event, err
 }

@@ -161,6 +161,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 		b.Told()
 		return nil, 0, errors.Join(context.Cause(ctx), err)
 	}
+	b.tellBy(ctx, t.Agent, got)
 	return got, pause, nil
 }
 

@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 )
 
-// only finds the claim that an agent means who names none: the only one that it holds,
-// unless one was taken from it that it may take this for. That is so
-//   - until an answer has named the loss;
-//   - for a claim that the agent held beside the lost one, for as long as it is held:
-//     two sessions may share a name, and only one of them was answered;
-//   - where nothing is held, here or at another member of the cluster, and nothing was granted
-//     since.
+// only finds the claim that an agent means who names none: the only one that it holds. It
+// is a lost one instead
+//   - if no answer has told the agent of that loss yet;
+//   - if the agent holds nothing, here or at another member of the cluster, and was granted
+//     nothing since.
 //
-// Then it is the lost one: whatever is asked of that is refused, and the refusal says
-// what became of it.
+// Whatever is asked of a lost claim is refused, and the refusal says what became of it. One
+// answer is enough, whichever session of the agent got it: an agent that never names its
+// claims must not stand still. Sessions that share a name have to name them.
 func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 	held, err := b.Claims(ctx, agent)
 	if err != nil {
@@ -31,9 +31,7 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 	switch {
 	case i >= 0:
 	case len(held) == 1:
-		if i = slices.IndexFunc(losses, func(l claim.Loss) bool { return slices.Contains(l.Beside, held[0].ID) }); i < 0 {
-			return held[0], nil
-		}
+		return held[0], nil
 	case len(held) == 0:
 		if elsewhere := b.heldElsewhere(agent); len(elsewhere) > 0 {
 			return claim.Claim{}, onlyElsewhere(agent, elsewhere)
@@ -54,6 +52,34 @@ func (b *Broker) tell(ctx context.Context, err error) {
 		return
 	}
 	b.tellOf(ctx, lost.Claim.ID)
+}
+
+// tellAs takes note that the agent was told of what became of its claim, if that was taken
+// from it.
+func (b *Broker) tellAs(ctx context.Context, agent string, cl claim.Claim) {
+	if cl.Agent == agent && cl.Taken() {
+		b.tellOf(ctx, cl.ID)
+	}
+}
+
+// tellBy takes note that an agent is told of its losses by the triggers that a poll has
+// taken.
+func (b *Broker) tellBy(ctx context.Context, agent string, triggers []inbox.Trigger) {
+	if !slices.ContainsFunc(triggers, func(t inbox.Trigger) bool { return t.Type == inbox.ClaimLost }) {
+		return
+	}
+	losses, err := b.journal.Losses(ctx, agent)
+	if err != nil {
+		b.log.Error("that an agent was told of a loss could not be journalled", "agent", agent, "error", err)
+	}
+	for _, l := range losses {
+		tells := func(t inbox.Trigger) bool { // one from before this claim tells of another
+			return t.Type == inbox.ClaimLost && t.Task.ID == l.Task.ID && !t.At.Before(l.Started)
+		}
+		if !l.Told && slices.ContainsFunc(triggers, tells) {
+			b.tellOf(ctx, l.ID)
+		}
+	}
 }
 
 func (b *Broker) tellOf(ctx context.Context, id claim.ID) {

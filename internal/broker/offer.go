@@ -44,6 +44,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (claim.Claim, time.Time, er
 		}
 	}
 	cl, err := b.claimer.Finish(context.WithoutCancel(ctx), cl.ID, claim.Finish{As: claim.EndReleased, Summary: r.Text, To: r.To, For: b.inbox.Offer})
+	b.tell(ctx, err)
 	b.Changed()
 	return cl, b.now().Add(b.inbox.Offer), err
 }
@@ -92,6 +93,7 @@ func (b *Broker) giveBack(ctx context.Context, cl claim.Claim, o inbox.Offer, re
 		what += ": " + reason
 	}
 	cl, err := b.claimer.Finish(ctx, cl.ID, claim.Finish{As: claim.EndReleased, Summary: what})
+	b.tell(ctx, err)
 	b.Changed()
 	if err != nil || o.From == "" {
 		return cl, err

@@ -138,6 +138,9 @@
 // the page and the claim write is overwritten, as far as it concerns the status, the name,
 // the date and the token. Notion has no conditional write. How long that is, Config.Wrote
 // is told; nothing waits in between but the two requests and one write to the ledger.
+// The same holds for every other write, such as a finish, as far as it concerns what that
+// write sets: a person's edit is overwritten if it lands after the read was served on which
+// the write rests, and before the write is applied. Before and after that it stays.
 //
 // People and programs that do not follow the protocol write what they like, and
 // any other write than a claim that lands after its sender gave up on it (a

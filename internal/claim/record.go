@@ -129,8 +129,6 @@ func (c Claim) Taken() bool {
 // Loss is a claim that was taken from its agent.
 type Loss struct {
 	Claim
-	// Beside are the claims that the agent held when this one was lost.
-	Beside []ID
 	// Told is set once an answer to the agent has named the loss.
 	Told bool
 	// Last is set if the agent was granted nothing since.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"dibs/internal/api"
@@ -30,9 +31,10 @@ func (a *app) changeCommand(c change) *cobra.Command {
 		Use:   c.verb + " [CLAIM_OR_TASK]",
 		Short: c.short,
 		Long: c.long + "\n\nThe claim is named by its task (T-3, id or URL) or by its own id. Without a name it is the agent's\n" +
-			"only claim; but if one was lost of which the agent was not told, nothing is done, and the answer says\n" +
-			"what was lost. Scripts had better give the name.\n" +
-			"Exit code 4: the claim is no longer the agent's.",
+			"only claim. If the agent lost a claim and does not know yet, the command only says so; repeat it to act\n" +
+			"on the claim that is left. Scripts had better give the name.\n" +
+			"Exit code 4: the claim is no longer the agent's." +
+			"\nExit code 0 with a line on stderr that says pending: Notion has yet to be told.",
 		Args:              arguments("[CLAIM_OR_TASK]"),
 		ValidArgsFunction: suggestions(a.ownTasks).first,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,6 +58,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.sayUnknown(changed.Task, changed.Owed, "dibs wait "+string(changed.ID))
 			return a.print(changed, func(w io.Writer) {
 				line := c.done(changed)
 				switch {
@@ -73,6 +76,15 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	}
 	requestID.add(cmd)
 	return cmd
+}
+
+// sayUnknown says on stderr, also beside JSON, what is not known of something that is
+// pending, and how that will be known: the command ends well, and is not to be taken for more.
+func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
+	if o.Pending {
+		fmt.Fprintf(a.stderr, "dibs: %s: pending, as Notion has yet to be told; not known is %s; if so, it comes to nothing, and claim_lost says so (dibs poll, %s)\n",
+			quoted(t), clean(o.Unknown), learn)
+	}
 }
 
 // mentioning adds the flag that says whom a comment is to mention.

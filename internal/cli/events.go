@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/feed"
 
 	"github.com/spf13/cobra"
 )
@@ -46,7 +47,13 @@ func (a *app) eventsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			next, err := daemon.Events(cmd.Context(), filter, follow, a.printEvent)
+			next, err := daemon.Events(cmd.Context(), filter, follow, func(e api.Event) error {
+				err := a.printEvent(e)
+				if lost := e.Kind == feed.ClaimLost || e.Kind == feed.Overridden || e.Kind == feed.Swept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
+					_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // the agent is told by this; if it fails, it is told once more
+				}
+				return err
+			})
 			if follow && cmd.Context().Err() != nil {
 				return nil // stopped by who follows, as it has to be in the end
 			}

@@ -237,6 +237,7 @@ func reminders() hook.Reminders {
 type hookDaemon struct {
 	client         *client.Client
 	agent, session string
+	name           string // of the agent, as the daemon said
 	dir            string
 }
 
@@ -260,6 +261,7 @@ func (d *hookDaemon) Standing(ctx context.Context) (hook.Standing, error) {
 	if err != nil {
 		return hook.Standing{}, away(err)
 	}
+	d.name = at.Agent
 	s := hook.Standing{Agent: clean(at.Agent), Inbox: at.Inbox}
 	for _, c := range at.Claims {
 		if c.State == claim.Held {
@@ -301,17 +303,10 @@ func away(err error) error {
 	return err
 }
 
-// Told implements hook.Daemon. To renew a claim that is lost is answered with what became
-// of it, and so the daemon knows that it was told.
+// Told implements hook.Daemon.
 func (d *hookDaemon) Told(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
-	_, err := d.client.Renew(ctx, id, api.RenewRequest{}, "")
-	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeClaimLost {
-		return nil
-	}
-	if err == nil {
-		return errors.New("the claim is not lost")
-	}
+	_, err := d.client.Lookup(ctx, id, d.name)
 	return away(err)
 }

@@ -30,6 +30,7 @@ func (a *app) offerCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
+			a.sayUnknown(offered.Task, offered.Owed, "dibs show "+string(offered.Task.ID))
 			return a.print(offered, func(w io.Writer) {
 				line := quoted(offered.Task) + " is offered to " + clean(body.To)
 				if offered.Offer != nil {
@@ -71,6 +72,7 @@ func (a *app) declineCommand() *cobra.Command {
 			if err != nil {
 				return denial(err)
 			}
+			a.sayUnknown(done.Task, done.Owed, "dibs show "+string(done.Task.ID))
 			return a.print(done, func(w io.Writer) { row(w, "declined "+quoted(done.Task)+owed(done)) })
 		})
 }

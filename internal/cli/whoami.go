@@ -77,7 +77,15 @@ func (a *app) whoamiCommand() *cobra.Command {
 					who.User = u.Username
 				}
 			}
-			return a.print(who, func(w io.Writer) { showWhoami(w, who, time.Now()) })
+			err = a.print(who, func(w io.Writer) { showWhoami(w, who, time.Now()) })
+			if err != nil || !who.Allowed {
+				return err
+			}
+			for _, c := range who.Lost {
+				// The agent is told by this; if it fails, it is told once more.
+				_, _ = daemon.Lookup(cmd.Context(), string(c.ID), agent)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&nameOnly, "name", false, "print the name and nothing else")
@@ -105,6 +113,13 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	}
 	if len(held) == 0 {
 		row(w, "holds", "nothing")
+	}
+	for i, c := range who.Lost {
+		name := "lost"
+		if i > 0 {
+			name = ""
+		}
+		row(w, name, quoted(c.Task)+": "+clean(cmp.Or(c.Detail, string(c.Outcome))))
 	}
 	limit := "any number of tasks"
 	if who.MaxPerAgent > 0 {

@@ -2,12 +2,14 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 )
 
 // finishUnnamed completes without naming a claim, and returns the refusal, if there is one.
@@ -90,28 +92,67 @@ func TestUnnamedAfterALoss(t *testing.T) {
 	}
 }
 
-// Two sessions go by one name: neither ends what the other has, whoever is told first.
+// Once any answer has told an agent of a loss, it means the claim that is left when it names
+// none, also if it held that one beside the lost one.
 func TestUnnamedBesideALoss(t *testing.T) {
 	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		first, second := w.add("First", nil), w.add("Second", nil)
-		n := w.daemon(quiet)
-		defer n.stop()
-		n.mustClaim("Sandman", first)
-		kept := n.mustClaim("Sandman", second)
-		n.take(first)
-		for range 2 {
+	answers := map[string]func(n *node, lost api.Claim) error{
+		"a refusal": func(n *node, _ api.Claim) error {
 			_, p := n.finishUnnamed("Sandman", "")
 			wantLoss(t, p, "First", `"Second"`)
-		}
-		if err := n.complete(kept); err != nil {
-			t.Error(err)
-		}
-		third := n.mustClaim("Sandman", w.add("Third", nil))
-		if cl, p := n.finishUnnamed("Sandman", ""); p != nil || cl.ID != third.ID {
-			t.Errorf("a claim from after it was told: %+v, %v", cl, p)
-		}
-	})
+			return nil
+		},
+		"a trigger": func(n *node, _ api.Claim) error {
+			got, err := n.Poll(n.w.Context(), "Sandman", api.PollRequest{}, "")
+			if err == nil && (len(got.Triggers) == 0 || got.Triggers[0].Type != inbox.ClaimLost) {
+				return fmt.Errorf("triggers %+v", got.Triggers)
+			}
+			return err
+		},
+		"its claim": func(n *node, lost api.Claim) error {
+			_, err := n.Lookup(n.w.Context(), string(lost.ID), "Sandman")
+			return err
+		},
+		"a wait": func(n *node, lost api.Claim) error {
+			_, err := n.Watch(n.w.Context(), string(lost.ID), "Sandman", api.EventsFuture, time.Second)
+			return err
+		},
+		"a refusal by its task": func(n *node, lost api.Claim) error {
+			_, err := n.Renew(n.w.Context(), string(lost.Task.ID), api.RenewRequest{Agent: "Sandman"}, "")
+			if code(err) != string(api.CodeClaimLost) {
+				return err
+			}
+			return nil
+		},
+	}
+	for name, tell := range answers {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 0, func(w *world) {
+				first, second := w.add("First", nil), w.add("Second", nil)
+				n := w.daemon(quiet)
+				defer n.stop()
+				lost := n.mustClaim("Sandman", first)
+				kept := n.mustClaim("Sandman", second)
+				n.take(first)
+				// What others ask does not tell Sandman.
+				if _, err := n.Lookup(w.Context(), string(lost.ID), ""); err != nil {
+					t.Error(err)
+				}
+				if at, err := n.Agent(w.Context(), "Sandman"); err != nil || len(at.Lost) != 1 {
+					t.Errorf("%+v, %v: want one loss that is not told", at, err)
+				}
+				if err := tell(n, lost); err != nil {
+					t.Error(err)
+				}
+				if at, err := n.Agent(w.Context(), "Sandman"); err != nil || len(at.Lost) != 0 {
+					t.Errorf("%+v, %v: want none that is not told", at, err)
+				}
+				if cl, p := n.finishUnnamed("Sandman", ""); p != nil || cl.ID != kept.ID {
+					t.Errorf("once it was told: %+v, %v", cl, p)
+				}
+			})
+		})
+	}
 }
 
 // Where nothing is held, the last loss is what is said, also when it was told before;

@@ -8,7 +8,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/claim"
 	"dibs/internal/daemon"
 
 	"github.com/google/go-cmp/cmp"

@@ -72,7 +72,13 @@ func React(ctx context.Context, e Event, d Daemon, m Memory) Answer {
 	}
 	switch e.Kind {
 	case SessionStart:
-		return Answer{Context: greet(s)}
+		said := Answer{Context: greet(s)}
+		for _, c := range s.Lost {
+			if err := d.Told(ctx, c.ID); err != nil {
+				break // it is said again
+			}
+		}
+		return said
 	case Stop:
 		return Answer{Refusal: remind(e, s, m)}
 	}

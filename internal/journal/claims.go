@@ -36,9 +36,6 @@ func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) err
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
-	if err := noteBeside(ctx, tx, c); err != nil {
-		return err
-	}
 	if err := insertEvents(ctx, tx, events...); err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"dibs/internal/claim"
 )
@@ -21,23 +19,10 @@ func lossOf(c claim.Claim) any {
 	return nil
 }
 
-// noteBeside notes which claims the agent held when this one was lost, if it was.
-func noteBeside(ctx context.Context, tx *tx, c claim.Claim) error {
-	if lossOf(c) == nil {
-		return nil
-	}
-	_, err := tx.ExecContext(ctx, `
-		UPDATE claims
-		   SET beside = (SELECT json_group_array(other.id) FROM claims AS other
-		                  WHERE other.state <> 'ended' AND other.agent = claims.agent AND other.state IN ('held', 'finishing'))
-		 WHERE id = ?`, c.ID)
-	return err
-}
-
 // Losses returns the newest claims that were taken from the agent, the newest first.
 func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error) {
 	losses, err := collect(ctx, j.readers, scanLoss, `
-		SELECT body, coalesce(beside, '[]'), loss = 'told', NOT EXISTS (
+		SELECT body, loss = 'told', NOT EXISTS (
 		           SELECT 1 FROM claims later
 		            WHERE later.agent = claims.agent AND later.id > claims.id
 		              AND json_extract(later.body, '$.started_at') IS NOT NULL)
@@ -58,15 +43,12 @@ func (j *Journal) Told(ctx context.Context, id claim.ID) error {
 }
 
 func scanLoss(row scanner) (claim.Loss, error) {
-	var body, beside []byte
+	var body []byte
 	var l claim.Loss
-	if err := row.Scan(&body, &beside, &l.Told, &l.Last); err != nil {
+	if err := row.Scan(&body, &l.Told, &l.Last); err != nil {
 		return l, err
 	}
-	err := json.Unmarshal(beside, &l.Beside)
-	if err != nil {
-		return l, fmt.Errorf("the claims beside a lost one: %w", err)
-	}
+	var err error
 	l.Claim, err = decodeClaim(body)
 	return l, err
 }

@@ -53,8 +53,8 @@ type CommentArgs struct {
 
 // Commented is the answer of comment.
 type Commented struct {
-	Task    Task `json:"task"`
-	Pending bool `json:"pending,omitempty"`
+	Task Task `json:"task"`
+	Owed
 	News
 }
 
@@ -81,7 +81,7 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	if err != nil {
 		return "", Commented{}, err
 	}
-	out := Commented{Task: taskOf(said.Task), Pending: said.Detail != ""}
+	out := Commented{Task: taskOf(said.Task), Owed: Owed{Pending: said.Detail != ""}}
 	text := fmt.Sprintf("Commented on %s.", called(out.Task))
 	if out.Pending {
 		text += " Not on the page yet: " + line(said.Detail)
@@ -102,6 +102,6 @@ func ask(c *call, in CommentArgs) (string, Commented, error) {
 	if err != nil {
 		return "", Commented{}, err
 	}
-	out := Commented{Task: taskOf(ended.Task)}
-	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)), out, nil
+	out := Commented{Task: taskOf(ended.Task), Owed: owedOf(ended.Owed)}
+	return fmt.Sprintf("Asked on %s, which is blocked and yours no longer; the answer comes to your inbox.", called(out.Task)) + out.text(), out, nil
 }

@@ -20,7 +20,7 @@ type agent struct {
 
 	mu   sync.Mutex             // guards all below
 	told map[claim.ID]api.Claim // those that it knows to hold
-	lost []string               // what it has to be told
+	lost []api.Claim            // those that it has to be told are over
 }
 
 // holds notes that the agent was told that it holds a claim.
@@ -34,6 +34,14 @@ func (a *agent) holds(claims ...api.Claim) {
 	}
 }
 
+// awaits notes that the agent itself ended a claim, and that Notion has yet to be told: the
+// agent is to know if that comes to nothing.
+func (a *agent) awaits(c api.Claim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[c.ID] = c
+}
+
 // done notes that the agent itself ended a claim.
 func (a *agent) done(id claim.ID) {
 	a.mu.Lock()
@@ -41,8 +49,8 @@ func (a *agent) done(id claim.ID) {
 	delete(a.told, id)
 }
 
-// news is what the agent has to know, whatever it asked: each thing once.
-func (a *agent) news() []string {
+// news are the claims of whose end the agent has to be told, whatever it asked: each once.
+func (a *agent) news() []api.Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	news := a.lost
@@ -96,6 +104,11 @@ func (b *Bridge) look(ctx context.Context, a *agent) (held []api.Claim, over int
 			return held, over, err
 		case is.State == claim.Held: // again: it was on its way somewhere
 			continue
+		case c.State == claim.Finishing && is.State == claim.Finishing:
+			continue
+		case c.State == claim.Finishing && is.Outcome == c.Outcome: // as the agent said
+			a.done(c.ID)
+			continue
 		}
 		if a.ended(is) {
 			over++
@@ -118,7 +131,7 @@ func (a *agent) ended(c api.Claim) bool {
 		return false
 	}
 	delete(a.told, c.ID)
-	a.lost = append(a.lost, goneText(c))
+	a.lost = append(a.lost, c)
 	return true
 }
 

@@ -107,8 +107,24 @@ type FinishArgs struct {
 type Finished struct {
 	Task    Task   `json:"task"`
 	Outcome string `json:"outcome"`
-	Pending bool   `json:"pending,omitempty"`
+	Owed
 	News
+}
+
+// Owed says that Notion has yet to be told, and what is not known until then.
+type Owed struct {
+	Pending bool   `json:"pending,omitempty"`
+	Unknown string `json:"unknown,omitempty"`
+}
+
+func owedOf(o api.Owed) Owed { return Owed{o.Pending, line(o.Unknown)} }
+
+// text is what is said of it after a sentence.
+func (o Owed) text() string {
+	if !o.Pending {
+		return ""
+	}
+	return " PENDING: accepted, and Notion has yet to be told. Not known is " + o.Unknown + "; if so, it comes to nothing, and CLAIM LOST will say so."
 }
 
 func finishTask(c *call, in FinishArgs) (string, Finished, error) {
@@ -126,18 +142,17 @@ func finishTask(c *call, in FinishArgs) (string, Finished, error) {
 	if err != nil {
 		return "", Finished{}, err
 	}
-	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Pending: ended.State == claim.Finishing}
-	text := fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome)
-	if out.Pending {
-		text += " Accepted; Notion cannot be reached, and is told as soon as it can."
-	}
-	return text, out, nil
+	out := Finished{Task: taskOf(ended.Task), Outcome: in.Outcome, Owed: owedOf(ended.Owed)}
+	return fmt.Sprintf("%s: %s.", called(out.Task), in.Outcome) + out.text(), out, nil
 }
 
 // ending has the daemon end a claim, which is no news to the agent that ends it.
 func (c *call) ending(cl api.Claim, end func() (api.Claim, error)) (api.Claim, error) {
 	c.agent.done(cl.ID)
 	ended, err := insist(c, end)
+	if err == nil && ended.State == claim.Finishing {
+		c.agent.awaits(ended)
+	}
 	if p, refused := errors.AsType[*api.Problem](err); err != nil && (!refused || p.Code != api.CodeClaimLost) {
 		c.agent.holds(cl)
 	}
@@ -177,6 +192,7 @@ type Updated struct {
 	Task      Task     `json:"task"`
 	Claim     claim.ID `json:"claim_id,omitempty"`
 	ExpiresAt api.Time `json:"expires_at,omitzero"` // the claim, or the offer
+	Owed
 	News
 }
 
@@ -200,11 +216,15 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 			c.agent.holds(cl)
 			return "", Updated{}, err
 		}
-		out := Updated{Task: taskOf(offered.Task)}
+		out := Updated{Task: taskOf(offered.Task), Owed: owedOf(offered.Owed)}
+		if out.Pending {
+			cl.State, cl.Outcome = claim.Finishing, claim.EndReleased
+			c.agent.awaits(cl)
+		}
 		if offered.Offer != nil {
 			out.ExpiresAt = offered.Offer.ExpiresAt
 		}
-		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)), out, nil
+		return fmt.Sprintf("%s is offered to %s%s; it is yours no longer.", called(out.Task), line(in.OfferTo), lasting(out.ExpiresAt)) + out.text(), out, nil
 	}
 	renewed, err := c.daemon.Renew(c, string(cl.ID), api.RenewRequest{Agent: c.agent.name, Keeper: c.keeper()}, "")
 	if c.isElsewhere(err) {
@@ -214,7 +234,7 @@ func updateClaim(c *call, in UpdateArgs) (string, Updated, error) {
 		return "", Updated{}, err
 	}
 	c.agent.holds(renewed)
-	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt}
+	out := Updated{Task: taskOf(renewed.Task), Claim: renewed.ID, ExpiresAt: renewed.ExpiresAt, Owed: owedOf(renewed.Owed)}
 	text := fmt.Sprintf("You hold %s%s.", called(out.Task), lasting(out.ExpiresAt))
 	if renewed.Detail != "" {
 		text += " " + line(renewed.Detail)
@@ -237,8 +257,8 @@ func decline(c *call, in UpdateArgs) (string, Updated, error) {
 	if err != nil {
 		return "", Updated{}, err
 	}
-	out := Updated{Task: taskOf(declined.Task)}
-	return fmt.Sprintf("%s is declined.", called(out.Task)), out, nil
+	out := Updated{Task: taskOf(declined.Task), Owed: owedOf(declined.Owed)}
+	return fmt.Sprintf("%s is declined.", called(out.Task)) + out.text(), out, nil
 }
 
 // mine finds the agent's claim on a task, or its only one.

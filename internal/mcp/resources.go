@@ -98,8 +98,12 @@ func (b *Bridge) readTask(ctx context.Context, req *sdk.ReadResourceRequest) (*s
 // push tells the client, where it takes that, what an agent lost.
 func (b *Bridge) push(ctx context.Context, a *agent) {
 	a.mu.Lock()
-	news := strings.Join(a.lost, "\n")
+	var lost []string
+	for _, c := range a.lost {
+		lost = append(lost, goneText(c))
+	}
 	a.mu.Unlock()
+	news := strings.Join(lost, "\n")
 	if err := b.server.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: claimsURI}); err != nil {
 		b.options.Log.Debug("the client was not told of a change", "error", err)
 	}

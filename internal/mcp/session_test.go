@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api/client"
+	"dibs/internal/emulator"
 	"dibs/internal/mcp"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,6 +57,55 @@ func TestLostClaim(t *testing.T) {
 			w.Errorf("the next answer: %s", a.text)
 		}
 	})
+}
+
+// TestToldOnce loses one of two claims: once an answer has said so, the agent means the
+// other one when it names none.
+func TestToldOnce(t *testing.T) {
+	inWorld(t, []string{"Write", "Read"}, func(w *world) {
+		s := w.connect(mcp.Options{Agent: "Sandman"})
+		defer s.close()
+		s.must("claim_task", `{"task":"`+w.task("Write")+`"}`)
+		s.must("claim_task", `{"task":"`+w.task("Read")+`"}`)
+		w.person("Write", status("CANCELLED"))
+		if a := s.must("list_tasks", `{}`); !strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") {
+			w.Errorf("answered %s", a.text)
+		}
+		if a := s.must("finish_task", `{"outcome":"completed"}`); !strings.HasPrefix(a.text, "TASK-2") || w.status("Read") != "COMPLETED Sandman" {
+			w.Errorf("answered %s, and the other task is %s", a.text, w.status("Read"))
+		}
+	})
+}
+
+// TestPendingFinish finishes while Notion is away, and a person takes the task meanwhile: the
+// agent is told that it came to nothing, and not told of one that came to what it said.
+func TestPendingFinish(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		inWorld(t, []string{"Write"}, func(w *world) {
+			s := w.connect(mcp.Options{Agent: "Sandman"})
+			defer s.close()
+			s.must("claim_task", `{}`)
+			back := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
+			a := s.must("finish_task", `{"outcome":"completed","summary":"all of it"}`)
+			if unknown, _ := a.fields["unknown"].(string); a.fields["pending"] != true || unknown == "" || !strings.Contains(a.text, "PENDING") || !strings.Contains(a.text, unknown) {
+				w.Errorf("answered %s, %v", a.text, a.fields)
+			}
+			if taken {
+				w.person("Write", status("CANCELLED"))
+			}
+			if a := s.must("list_tasks", `{}`); strings.Contains(a.text, "LOST") || strings.Contains(a.text, "NOTE") {
+				w.Errorf("while it is pending: %s", a.text)
+			}
+			back()
+			time.Sleep(2 * time.Minute)
+			if a := s.must("list_tasks", `{}`); strings.HasPrefix(a.text, "CLAIM LOST: TASK-1") != taken || strings.Contains(a.text, "NOTE") {
+				w.Errorf("taken %v: %s", taken, a.text)
+			}
+			if got := w.status("Write"); (got == "COMPLETED Sandman") == taken {
+				w.Errorf("taken %v: the task is %s", taken, got)
+			}
+		})
+	}
 }
 
 // TestClaimsOfOthers has something else act for the agent.

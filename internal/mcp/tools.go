@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -121,7 +122,11 @@ func (b *Bridge) news(ctx context.Context, a *agent) []string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	held, _, err := b.look(ctx, a)
-	news := a.news()
+	var news []string
+	for _, c := range a.news() {
+		news = append(news, goneText(c))
+		b.heard(ctx, a, c)
+	}
 	if err != nil {
 		return news
 	}
@@ -131,6 +136,17 @@ func (b *Bridge) news(ctx context.Context, a *agent) []string {
 		}
 	}
 	return news
+}
+
+// heard lets the daemon know that the agent is told of the end of a claim.
+func (b *Bridge) heard(ctx context.Context, a *agent, c api.Claim) {
+	daemon, err := b.options.Daemon()
+	if err == nil {
+		_, err = daemon.Lookup(ctx, string(c.ID), a.name)
+	}
+	if err != nil {
+		b.options.Log.Debug("that an agent is told of a lost claim could not be said", "claim", c.ID, "error", err)
+	}
 }
 
 // waiting is the context of something that is waited for: it ends with the call, and when

@@ -41,10 +41,8 @@ func (x *exchange) keepSpans(body []byte) {
 	}
 }
 
-// noteOn remembers the note that an answer showed, or that it showed none.
+// noteOn remembers the note that an answer showed, or that it showed none. t.mu is held.
 func (t *Tasks) noteOn(id task.ID, x *exchange) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if x.spans == nil {
 		t.notes.forget(id)
 		return

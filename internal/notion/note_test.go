@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/emulator"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 
@@ -33,6 +35,39 @@ func span(content string, more props) props {
 		s[key] = v
 	}
 	return s
+}
+
+// A page that the mirror has asked for is answered late, with a note from before a person
+// changed it. The write that follows the visit's own read does not go by that.
+func TestNoteIsThatOfTheVisit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tasks := w.tasks(notion.TaskSchema{})
+		id := w.page(props{"Name": title("Fix the login")})
+		defer w.emulator.Inject(emulator.Fault{Kind: emulator.DelayAnswer, Delay: time.Second, Method: http.MethodGet, Times: 1})()
+		mirrored := make(chan struct{})
+		go func() {
+			defer close(mirrored)
+			w.get(tasks, id)
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if err := w.emulator.EditPage(string(id), props{"note": props{"rich_text": []any{span("Mind the dog", nil)}}}); err != nil {
+			w.Fatal(err)
+		}
+		visit, err := tasks.Permit(w.Context(), 2)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := tasks.Get(visit, id); err != nil {
+			w.Fatal(err)
+		}
+		<-mirrored
+		if _, err := tasks.Write(visit, id, claim.Write{Status: new(task.Blocked), Note: new(noteLine)}); err != nil {
+			w.Fatal(err)
+		}
+		if got, want := w.get(tasks, id).Note, "Mind the dog\n"+noteLine; got != want {
+			w.Errorf("note %q, want %q", got, want)
+		}
+	})
 }
 
 // What a person wrote in the note stays what it is, with its links, mentions and colours.

@@ -65,6 +65,8 @@ type Tasks struct {
 	missed map[string]bool
 	// notes holds the notes that pages showed when they were last read.
 	notes lately[note]
+	// visited has the pages that were read with permits, see goneBy.
+	visited lately[struct{}]
 	// only is the database's only data source, and bot the user who makes pages here.
 	// Both are empty until they are needed.
 	only task.ID
@@ -182,8 +184,12 @@ func (t *Tasks) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
 			return claim.Reading{}, b.err // the permits are from before that was known
 		}
 	}
-	t.meet(id, c.strangerOn(page))
-	t.noteOn(id, &x)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.goneBy(ctx, id) {
+		t.meet(id, c.strangerOn(page))
+		t.noteOn(id, &x)
+	}
 	return x.reading(read), nil
 }
 
@@ -206,10 +212,21 @@ func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	}
 }
 
-// meet remembers the stranger that a page showed, or that it showed none.
+// goneBy reports whether the next write of a page goes by what a read with ctx shows. A
+// write rests on the read for which it took its permits. The mirror reads pages at any
+// moment: an answer that it gets meanwhile may be the older one, and what a person changed
+// in between would be overwritten. t.mu is held.
+func (t *Tasks) goneBy(ctx context.Context, id task.ID) bool {
+	if transport.HasPermits(ctx) {
+		t.visited.put(id, struct{}{})
+		return true
+	}
+	_, visited := t.visited.get(id)
+	return !visited
+}
+
+// meet remembers the stranger that a page showed, or that it showed none. t.mu is held.
 func (t *Tasks) meet(id task.ID, who stranger) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if who.name == "" {
 		t.strangers.forget(id)
 	} else {

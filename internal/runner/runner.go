@@ -187,29 +187,28 @@ func (j *job) finish(code int, tail string) error {
 	defer cancel()
 	id, agent, took := string(j.claim.ID), j.claim.Agent, time.Since(j.began).Round(time.Second)
 	key := "run " + id
-	tell := func() error {
+	tell := func() (api.Claim, error) {
 		switch {
 		case j.stopped:
-			_, err := j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: fmt.Sprintf("%s was stopped", j.Command[0])}, key)
-			return err
+			return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: fmt.Sprintf("%s was stopped", j.Command[0])}, key)
 		case code == 0:
-			_, err := j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: fmt.Sprintf("%s ended well after %s", j.Command[0], took)}, key)
-			return err
+			return j.Daemon.Complete(ctx, id, api.CompleteRequest{Agent: agent, Summary: fmt.Sprintf("%s ended well after %s", j.Command[0], took)}, key)
 		case code == TryLater:
-			_, err := j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s wants to be tried later", j.Command[0]))}, key)
-			return err
+			return j.Daemon.Release(ctx, id, api.StopRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s wants to be tried later", j.Command[0]))}, key)
 		}
-		_, err := j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s ended with %d", j.Command[0], code))}, key)
-		return err
+		return j.Daemon.Fail(ctx, id, api.FailRequest{Agent: agent, Reason: cmp.Or(tail, fmt.Sprintf("%s ended with %d", j.Command[0], code))}, key)
 	}
 	for said := false; ; {
-		err := tell()
+		ended, err := tell()
 		_, away := errors.AsType[*client.UnreachableError](err)
 		p, refused := errors.AsType[*api.Problem](err)
 		if refused && p.Code == api.CodeClaimLost {
 			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
 		}
 		if !away && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
+			if err == nil && ended.Pending {
+				j.Say("%q: pending, as Notion has yet to be told; not known is %s", ended.Task.Title, ended.Unknown)
+			}
 			return err
 		}
 		if !said {

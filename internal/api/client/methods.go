@@ -63,7 +63,7 @@ func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
 }
 
 // Lookup returns a claim, also one that has ended. If agent is not empty, it
-// must be the claim's.
+// must be the claim's, and counts as told if the claim was lost.
 func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
 	q := make(query)
 	q.add("agent", agent)

@@ -210,7 +210,7 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	}
 	if owed, ok := errors.AsType[*broker.OwedError](err); ok {
 		out := s.claimOf(owed.Claim)
-		out.Detail = saying(owed)
+		out.Detail, out.Owed = saying(owed), s.owed(owed.Claim)
 		return &claimOutput{http.StatusAccepted, out}, nil
 	}
 	if err != nil {

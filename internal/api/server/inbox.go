@@ -262,7 +262,7 @@ func (s *Server) handed(ctx context.Context, id, agent string) (task.ID, error) 
 func (s *Server) handedOver(c claim.Claim) *offeredOutput {
 	out := &offeredOutput{http.StatusOK, api.Offered{Task: refOf(c.Task)}}
 	if c.State == claim.Finishing {
-		out.Status, out.Body.Detail = http.StatusAccepted, saying(errors.New(c.Detail))
+		out.Status, out.Body.Detail, out.Body.Owed = http.StatusAccepted, saying(errors.New(c.Detail)), s.owed(c)
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func add[I, O any](o operations, op huma.Operation, handle func(context.Context,
 	counted := owing[op.Method+" "+op.Path]
 	huma.Register(o.API, op, func(ctx context.Context, in *I) (*O, error) {
 		if counted {
-			if wait := o.server.owed.Take(caller(ctx), time.Now()); wait > 0 {
+			if wait := o.server.owing.Take(caller(ctx), time.Now()); wait > 0 {
 				return nil, failure{tooMuchOwed(wait)}
 			}
 		}

@@ -18,6 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// pendingJSON is what is added of which Notion has yet to be told.
+const pendingJSON = `,"pending":true,"unknown":"whether a person has taken the task, or another agent will once the lease is over"`
+
 const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
 	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T11:58:30.123Z","expires_at":"2026-11-20T12:28:30.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
@@ -297,7 +300,7 @@ func TestRoutes(t *testing.T) {
 		{
 			name: "decline", method: "POST", path: "/v1/tasks/" + string(taskID) + "/decline", body: `{"agent":"Sandman","reason":"no time"}`,
 			calls:  []apitest.Call{allowed("Sandman"), {Method: "Decline", Args: []any{"Sandman", taskID, "no time"}, Result: owed}},
-			status: 202, want: `{"task":` + refJSON + `,"detail":"Notion is down"}`,
+			status: 202, want: `{"task":` + refJSON + `,"detail":"Notion is down"` + pendingJSON + `}`,
 		},
 		{
 			name: "claims", method: "GET", path: "/v1/claims",
@@ -348,7 +351,7 @@ func TestRoutes(t *testing.T) {
 				found(byID), allowed("Sandman"),
 				{Method: "Renew", Args: []any{byID}, Err: &broker.OwedError{Claim: held(), Err: errors.New("Notion is down\nfor good")}},
 			},
-			status: 202, want: strings.TrimSuffix(heldJSON, "}") + `,"detail":"Notion is down; for good"}`,
+			status: 202, want: strings.TrimSuffix(heldJSON, "}") + `,"detail":"Notion is down; for good"` + pendingJSON + `}`,
 		},
 		{
 			name: "complete, owed to Notion", method: "POST", path: "/v1/claims/" + string(taskID) + "/complete", body: `{"summary":"all of it"}`,
@@ -357,7 +360,7 @@ func TestRoutes(t *testing.T) {
 				{Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndCompleted, Summary: "all of it"}}, Result: finishing},
 			},
 			status: 202, want: strings.Replace(strings.TrimSuffix(heldJSON, "}"), `"held"`, `"finishing"`, 1) +
-				`,"outcome":"completed","summary":"all of it"}`,
+				`,"outcome":"completed","summary":"all of it"` + pendingJSON + `}`,
 		},
 		{
 			name: "release", method: "POST", path: "/v1/claims/" + string(claimID) + "/release", body: `{"reason":"no time"}`,

@@ -55,7 +55,7 @@ type Server struct {
 	log       *slog.Logger
 	listed    func() []int
 	flights   flights
-	owed      *allowance.Allowance // see owing
+	owing     *allowance.Allowance // see owing
 	http      http.Server
 	scrapes   http.Server // see ServeMetrics
 	// stop ends the requests that are being worked on.
@@ -72,7 +72,7 @@ func New(o Options) *Server {
 		elsewhere: o.Elsewhere,
 		log:       o.Log,
 		listed:    o.Listed,
-		owed:      allowance.New(owingBurst, owingEvery),
+		owing:     allowance.New(owingBurst, owingEvery),
 	}
 	base, stop := context.WithCancelCause(context.Background())
 	s.stop = stop

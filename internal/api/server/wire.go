@@ -75,7 +75,18 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 			out.Outcome = c.Finish.As
 		}
 	}
+	if c.State == claim.Finishing {
+		out.Owed = s.owed(c)
+	}
 	return out
+}
+
+// owed says what is not known of a claim of which Notion has yet to be told something.
+func (s *Server) owed(c claim.Claim) api.Owed {
+	if time.Now().Before(s.broker.Local(c.ExpiresAt())) {
+		return api.Owed{Pending: true, Unknown: "whether a person has taken the task, or another agent will once the lease is over"}
+	}
+	return api.Owed{Pending: true, Unknown: "whether another agent or a person has taken the task: the lease is over"}
 }
 
 func (s *Server) taskOf(v broker.View) api.Task {

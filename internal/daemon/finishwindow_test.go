@@ -1,0 +1,182 @@
+package daemon_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/emulator"
+)
+
+// finishVerbs are the ways in which an agent ends its claim, and the status that each sets.
+var finishVerbs = map[string]struct {
+	status string
+	do     func(n *node, cl api.Claim) error
+}{
+	"complete": {"COMPLETED", func(n *node, cl api.Claim) error {
+		_, err := n.Complete(n.w.Context(), string(cl.ID), api.CompleteRequest{Agent: cl.Agent, Summary: "done"}, "")
+		return err
+	}},
+	"release": {"OPEN", func(n *node, cl api.Claim) error {
+		_, err := n.Release(n.w.Context(), string(cl.ID), api.StopRequest{Agent: cl.Agent, Reason: "no time"}, "")
+		return err
+	}},
+	"block": {"BLOCKED", func(n *node, cl api.Claim) error {
+		_, err := n.Block(n.w.Context(), string(cl.ID), api.BlockRequest{Agent: cl.Agent, Reason: "no access"}, "")
+		return err
+	}},
+	"fail": {"OPEN", func(n *node, cl api.Claim) error {
+		_, err := n.Fail(n.w.Context(), string(cl.ID), api.FailRequest{Agent: cl.Agent, Reason: "it does not build", Reopen: true}, "")
+		return err
+	}},
+}
+
+// personEdits are what a person does to a card, and whether the card still shows it.
+var personEdits = map[string]struct {
+	do    func(w *world, id string)
+	kept  func(p emulator.Page) bool
+	after string // the status that a finish leaves by itself, which is none to be told from it
+}{
+	"CANCELLED": {
+		func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "CANCELLED")}) },
+		func(p emulator.Page) bool { return p.Select("status") == "CANCELLED" }, "",
+	},
+	"OPEN": {
+		func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "OPEN")}) },
+		func(p emulator.Page) bool { return p.Select("status") == "OPEN" }, "OPEN",
+	},
+	"another name": {
+		func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "Anna")}) },
+		func(p emulator.Page) bool { return p.Text("claimed_by") == "Anna" }, "",
+	},
+	"note": {
+		func(w *world, id string) { w.edit(id, map[string]any{"note": text("rich_text", "ask Anna first")}) },
+		func(p emulator.Page) bool { return strings.Contains(p.Text("note"), "ask Anna first") }, "",
+	},
+	"lease": {
+		func(w *world, id string) { w.edit(id, map[string]any{"claim_timeout_minutes": number(45)}) },
+		func(p emulator.Page) bool { return p.Number("claim_timeout_minutes") == 45 }, "",
+	},
+	"title": {
+		func(w *world, id string) { w.edit(id, map[string]any{"Name": text("title", "another title")}) },
+		func(p emulator.Page) bool { return p.Text("Name") == "another title" }, "",
+	},
+}
+
+// finishWays are what a finish may meet on its way. The edits land that long after it began.
+var finishWays = map[string]struct {
+	fault emulator.FaultKind // of its first write
+	lease time.Duration      // how much of the lease is left; negative once it is over
+	edits []time.Duration
+}{
+	"at once":        {"", 6 * time.Minute, around(0, 4*time.Millisecond)},
+	"answer lost":    {emulator.DropAnswer, 6 * time.Minute, around(0, 15*time.Millisecond)},
+	"saved, and 503": {emulator.SavedBut503, 6 * time.Minute, around(0, 15*time.Millisecond)},
+	"write lost":     {emulator.DropRequest, 6 * time.Minute, slices.Concat(around(0, 15*time.Millisecond), around(config.Default().Claim.Settle+finishWay*3, 15*time.Millisecond))},
+	"lease over": {"", -3 * time.Second, slices.Concat(around(0, 15*time.Millisecond), around(finishWay*2, 15*time.Millisecond),
+		around(config.Default().Claim.Settle+finishWay*6, 15*time.Millisecond))},
+}
+
+// finishWay is how long a request is on its way to Notion, and its answer back.
+const finishWay = 20 * time.Millisecond
+
+// around are moments in and around a read and a write that begin then.
+func around(began, step time.Duration) (all []time.Duration) {
+	for at := -7 * time.Millisecond; at < 6*finishWay; at += step {
+		all = append(all, began+at)
+	}
+	return all
+}
+
+// TestEditsAroundAFinish has a person edit a card at every step in and around a finish.
+// What lands before the read is served on which a write of the finish rests, or after that
+// write is applied, stays.
+func TestEditsAroundAFinish(t *testing.T) {
+	t.Parallel()
+	for way, meets := range finishWays {
+		for verb, finish := range finishVerbs {
+			if testing.Short() && verb != "complete" {
+				continue
+			}
+			t.Run(verb+", "+way, func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, 0, func(w *world) {
+					n := w.daemon(func(c *config.Config) {
+						quiet(c)
+						c.Notion.Rate, c.Notion.Burst, c.Schedule.Sweep = 100, 100, "@every 100h"
+					})
+					defer n.stop()
+					w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return finishWay, finishWay })
+					outside, inside, lost := 0, 0, 0
+					for what, edit := range personEdits {
+						if edit.after == finish.status {
+							continue
+						}
+						for _, after := range meets.edits {
+							id := w.add(what, nil)
+							cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id, TimeoutMinutes: 7}, "")
+							if err != nil {
+								w.Fatal(err)
+							}
+							end := cl.ClaimedAt.Truncate(time.Minute).Add(8 * time.Minute)
+							time.Sleep(time.Until(end.Add(-meets.lease)))
+							w.notion.ResetRequests()
+							heal := func() {}
+							if meets.fault != "" {
+								heal = w.notion.Inject(emulator.Fault{Kind: meets.fault, Method: http.MethodPatch, Path: "/v1/pages/" + id, Times: 1})
+							}
+							landed := make(chan time.Time)
+							go func() {
+								time.Sleep(20*time.Millisecond + after)
+								edit.do(w, id)
+								landed <- time.Now()
+							}()
+							time.Sleep(20 * time.Millisecond)
+							began := time.Now()
+							if err := finish.do(n, cl); err != nil && code(err) != string(api.CodeClaimLost) {
+								w.Fatal(err)
+							}
+							at := <-landed
+							time.Sleep(time.Minute)
+							heal()
+							kept, between, story := edit.kept(w.page(id)), false, ""
+							var read time.Time
+							for i, r := range w.notion.Requests() {
+								switch {
+								case !strings.HasSuffix(r.Path, id):
+									continue
+								case r.Method == http.MethodGet:
+									read = r.Time
+								case i > 0 && r.Status == 0 && meets.fault == emulator.DropRequest: // it was not applied
+								default:
+									between = between || at.After(read) && at.Before(r.Time)
+								}
+								story += fmt.Sprintf(", %s %v", r.Method, r.Time.Sub(began))
+							}
+							switch {
+							case between && !kept:
+								inside, lost = inside+1, lost+1
+							case between:
+								inside++
+							case !kept:
+								w.Errorf("%s, %v after the beginning, was lost%s", what, at.Sub(began), story)
+								fallthrough
+							default:
+								outside++
+							}
+						}
+					}
+					w.Logf("%d edits outside of the window, all kept; %d inside, of which %d were overwritten", outside, inside, lost)
+					if lost == 0 {
+						w.Error("no edit was overwritten inside of the window: the test does not see what it looks for")
+					}
+				})
+			})
+		}
+	}
+}
