@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"dibs/config"
 	"dibs/internal/claim"
 
 	"github.com/google/go-cmp/cmp"
