@@ -64,10 +64,13 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 				completed, goesOn := n.mustClaim("Sandman", ids[0]), n.mustClaim("Sandman", ids[1])
 				time.Sleep(time.Minute)
 				ideas := w.copied(w.tasks, "Ideas")
+				var theirs []string
 				for _, title := range titles {
-					if _, err := w.notion.CreatePage(ideas, name(title)); err != nil {
+					id, err := w.notion.CreatePage(ideas, name(title))
+					if err != nil {
 						w.Fatal(err)
 					}
+					theirs = append(theirs, id)
 				}
 				time.Sleep(20 * time.Second)
 				if err := n.complete(completed); err != nil {
@@ -105,8 +108,8 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 				if got := len(w.work()); got != 5 {
 					w.Errorf("%d entries in the task log, want 5", got)
 				}
-				for _, p := range w.notion.Pages(w.tasks)[len(titles) : 2*len(titles)] {
-					if p.Edited != p.Created {
+				for _, id := range theirs {
+					if p := w.page(id); p.Edited != p.Created {
 						w.Errorf("%q of the other data source was touched", p.Title())
 					}
 				}

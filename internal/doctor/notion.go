@@ -3,16 +3,19 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"dibs/config"
 	"dibs/internal/claim"
+	"dibs/internal/journal"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -145,6 +148,7 @@ func (e *examination) databases(ctx context.Context) {
 		return
 	}
 	workspace.Choose(e.client, e.Config.Databases)
+	e.recallSources(ctx)
 	if e.tasksDatabase(ctx); e.paused() {
 		return
 	}
@@ -164,6 +168,16 @@ func (e *examination) databases(ctx context.Context) {
 	}
 }
 
+// recallSources has the client know what the daemon's journal says of data sources. A journal
+// that cannot be read is another finding.
+func (e *examination) recallSources(ctx context.Context) {
+	known := make(map[task.ID]task.ID)
+	said, err := journal.ReadMeta(ctx, filepath.Join(e.Config.StateDir, journal.FileName), journal.MetaSources)
+	if err == nil && json.Unmarshal([]byte(said), &known) == nil {
+		e.client.RecallSources(known)
+	}
+}
+
 // database reads the database of a key, and says which of its data sources is used.
 func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
 	db, err := e.client.Database(ctx, id)
@@ -173,6 +187,10 @@ func (e *examination) database(ctx context.Context, key, id string) (notion.Data
 		e.failed(key+"_source", err)
 	case err != nil:
 		e.failed(key, err)
+	case e.client.SourceAdded(db.ID, key) != "":
+		e.ok(key, fmt.Sprintf("%q", db.Title))
+		said, remedy, _ := strings.Cut(e.client.SourceAdded(db.ID, key), ": ")
+		e.warn(key+"_source", said, remedy)
 	case db.Source != "":
 		e.ok(key, fmt.Sprintf("%q", db.Title))
 		e.ok(key+"_source", fmt.Sprintf("%q (%s), which alone is used", db.Title, db.Source))

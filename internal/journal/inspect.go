@@ -30,23 +30,41 @@ type Inspection struct {
 // do so while a daemon has it open. Its error is fs.ErrNotExist if there is none,
 // and else says what is wrong with the file and what to do.
 func Inspect(ctx context.Context, path string) (Inspection, error) {
+	j, err := openToRead(path)
+	if err != nil {
+		return Inspection{}, err
+	}
+	defer j.readers.Close()
+	found, err := j.inspect(ctx)
+	return found, j.failed(err, "looking at the journal")
+}
+
+// ReadMeta is Meta for the journal in the file at path, which it looks at as Inspect does.
+func ReadMeta(ctx context.Context, path, key string) (string, error) {
+	j, err := openToRead(path)
+	if err != nil {
+		return "", err
+	}
+	defer j.readers.Close()
+	return j.Meta(ctx, key)
+}
+
+// openToRead opens a journal that cannot be changed. The error is as Inspect says.
+func openToRead(path string) (*Journal, error) {
 	if _, err := os.Stat(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return Inspection{}, fs.ErrNotExist
+			return nil, fs.ErrNotExist
 		}
-		return Inspection{}, fmt.Errorf("looking at the journal: %w", err)
+		return nil, fmt.Errorf("looking at the journal: %w", err)
 	}
 	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"},
 	}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
-		return Inspection{}, fmt.Errorf("looking at the journal: %w", err)
+		return nil, fmt.Errorf("looking at the journal: %w", err)
 	}
-	defer db.Close()
-	j := &Journal{path: path, readers: &pool{DB: db}}
-	found, err := j.inspect(ctx)
-	return found, j.failed(err, "looking at the journal")
+	return &Journal{path: path, readers: &pool{DB: db}}, nil
 }
 
 func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
