@@ -142,6 +142,10 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err != nil {
 		return nil, err
 	}
+	kept := func() error { return nil }
+	if down == nil {
+		kept = d.keepSources(ctx)
+	}
 	if err := d.build(ctx, logs, down); err != nil {
 		return nil, err
 	}
@@ -153,7 +157,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.keepHome(ctx); err != nil {
+	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
 		return nil, err
 	}
 	for _, w := range d.tasks.Warnings() {
@@ -205,10 +209,7 @@ func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs
 			return nil, nil, fmt.Errorf("%s: %w", db.key, err)
 		}
 	}
-	if down == nil {
-		err = d.keepSources(ctx, asking)
-	}
-	return logs, down, err
+	return logs, down, nil
 }
 
 // build makes the parts that talk to each other. down is as of connect.

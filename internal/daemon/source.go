@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"dibs/internal/journal"
@@ -60,9 +61,25 @@ func (d *Daemon) recallSources(ctx context.Context) error {
 }
 
 // keepSources stores which data sources stand for the databases, so that a further one that
-// somebody adds stops neither this daemon nor the next. It asks Notion, with the context
-// asking, at the first start only.
-func (d *Daemon) keepSources(ctx, asking context.Context) error {
+// somebody adds stops neither this daemon nor the next. It asks Notion, at the first start
+// only, while the tasks are being read; the function that it returns waits for the end of it.
+func (d *Daemon) keepSources(ctx context.Context) (kept func() error) {
+	asking, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
+	done := make(chan error, 1)
+	go func() { done <- d.storeSources(ctx, asking) }()
+	kept = sync.OnceValue(func() error {
+		defer cancel()
+		return <-done
+	})
+	d.cleanup = append(d.cleanup, func() error {
+		cancel()
+		_ = kept() // who starts the daemon has been told, or gave up
+		return nil
+	})
+	return kept
+}
+
+func (d *Daemon) storeSources(ctx, asking context.Context) error {
 	var ids []task.ID
 	for _, id := range []string{d.config.Databases.Tasks, d.config.Databases.TaskLog, d.config.Databases.MeshLog} {
 		if id, err := task.ParseID(id); err == nil {
