@@ -83,7 +83,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
 	if o.Pending {
 		fmt.Fprintf(a.stderr, "dibs: %s: pending, as Notion has yet to be told; not known is %s; if so, it comes to nothing, and claim_lost says so (dibs poll, %s)\n",
-			quoted(t), clean(o.Unknown), learn)
+			quoted(t), clean(o.Unknown), clean(learn))
 	}
 }
 

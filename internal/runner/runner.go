@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/ownfile"
+	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -207,7 +209,7 @@ func (j *job) finish(code int, tail string) error {
 		}
 		if !away && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
 			if err == nil && ended.Pending {
-				j.Say("%q: pending, as Notion has yet to be told; not known is %s", ended.Task.Title, ended.Unknown)
+				j.Say("%q: pending, as Notion has yet to be told; not known is %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
 			}
 			return err
 		}
