@@ -350,7 +350,7 @@ func TestVisibility(t *testing.T) {
 			w.Errorf("%d triggers", len(got))
 		}
 		time.Sleep(30 * time.Minute)
-		n.wantInbox("Oracle", 0, "message: twice")
+		n.wantInbox("Oracle", 0, "message from user unknown: twice")
 		if got := poll("l"); len(got) != 0 {
 			w.Errorf("repeated when another poll had them: %+v", got)
 		}
