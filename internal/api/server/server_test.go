@@ -126,6 +126,13 @@ func (f *fixture) ask(ctx context.Context, method, path, body string, header ...
 	return exchange(ctx, f.pipe.Dial, method, path, body, header...)
 }
 
+// dialer connects, as the thread's user, for a request that is made from
+// another thread.
+func dialer(path string) func(context.Context) (net.Conn, error) {
+	conn, err := net.Dial("unix", path)
+	return func(context.Context) (net.Conn, error) { return conn, err }
+}
+
 func exchange(ctx context.Context, dial func(context.Context) (net.Conn, error), method, path, body string, header ...string) (answer, error) {
 	client := http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -34,13 +33,6 @@ func open(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// dialer connects, as the thread's user, for a request that is made from
-// another thread.
-func dialer(path string) func(context.Context) (net.Conn, error) {
-	conn, err := net.Dial("unix", path)
-	return func(context.Context) (net.Conn, error) { return conn, err }
 }
 
 // connect tries to connect.
