@@ -1,11 +1,13 @@
 package reserve_test
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/reserve"
 
@@ -283,12 +285,16 @@ func TestAnchor(t *testing.T) {
 func TestHardPatterns(t *testing.T) {
 	a := glob(t, "/"+strings.Repeat("**/*a*/", 100)+strings.Repeat("*a", 100))
 	b := glob(t, "/"+strings.Repeat("**/*b*/", 100)+strings.Repeat("*b", 100)+"c")
-	if r := testing.Benchmark(func(b2 *testing.B) {
-		for b2.Loop() {
-			a.Overlaps(b)
-		}
-	}); r.NsPerOp() > 50e6 {
-		t.Errorf("one comparison took %v ns", r.NsPerOp())
+	// The quickest of some: a machine that has other things to do is slow at times, and what
+	// has to try all ways takes hours.
+	least := time.Duration(math.MaxInt64)
+	for range 5 {
+		start := time.Now()
+		a.Overlaps(b)
+		least = min(least, time.Since(start))
+	}
+	if least > 50*time.Millisecond {
+		t.Errorf("one comparison took %v", least)
 	}
 }
 
