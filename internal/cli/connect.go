@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"dibs/internal/connect"
@@ -49,7 +50,7 @@ func (a *app) connectCommand() *cobra.Command {
 		Args:      arguments("CLIENT"),
 		ValidArgs: connect.Clients,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !validClient(args[0]) {
+			if !slices.Contains(connect.Clients, args[0]) {
 				return usagef("there is no client %q: want one of %s", args[0], strings.Join(connect.Clients, ", "))
 			}
 			place, err := placeOf(project || args[0] == "git")
@@ -76,15 +77,6 @@ func (a *app) connectCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&undo, "undo", false, "take out what was put in")
 	cmd.Flags().BoolVar(&project, "project", false, "for the project in the current folder only")
 	return cmd
-}
-
-func validClient(name string) bool {
-	for _, c := range connect.Clients {
-		if c == name {
-			return true
-		}
-	}
-	return false
 }
 
 // placeOf says where the files of clients are.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"dibs/config"
@@ -200,7 +202,7 @@ func changed(ctx context.Context, since ...string) ([]string, error) {
 func git(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		return "", errors.New("git " + args[0] + ": " + string(bytes.TrimSpace(failed.Stderr)))
+		return "", fmt.Errorf("git %s: %s", args[0], cmp.Or(string(bytes.TrimSpace(failed.Stderr)), failed.Error()))
 	}
 	return string(out), err
 }
@@ -292,9 +294,9 @@ func (d *hookDaemon) Check(ctx context.Context, agent string, paths []string) (c
 	return conflicts, errors.Join(away(unread), err)
 }
 
-// away is an error of a request as hooks take it.
+// away is an error of a request as hooks take it: ErrAway only where nothing listens.
 func away(err error) error {
-	if e, ok := errors.AsType[*client.UnreachableError](err); ok && !e.Sent && !errors.Is(err, fs.ErrPermission) {
+	if e, ok := errors.AsType[*client.UnreachableError](err); ok && !e.Sent && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return hook.ErrAway
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

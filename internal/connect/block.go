@@ -63,21 +63,4 @@ func cutBlock(text string) (p parts, err error) {
 	return p, nil
 }
 
-// takeOut takes our part out of a file that is none of ours otherwise. What it held before
-// our part came is there again; if that was no file, there is to be none.
-func takeOut(before []byte, others func(ours string) string, nothing func(rest string, p parts) bool) ([]byte, error) {
-	p, err := cutBlock(string(before))
-	if err != nil || !p.found {
-		return before, err
-	}
-	text := p.rest(others(p.ours))
-	if nothing(text, p) {
-		return nil, nil
-	}
-	return []byte(text), nil
-}
-
-// noOthers is for files in which nobody but a person writes between our lines.
-func noOthers(string) string { return "" }
-
 func block(lines string) string { return blockBegins + "\n" + lines + blockEnds + "\n" }

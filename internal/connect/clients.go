@@ -35,11 +35,7 @@ func (p Place) claude() []file {
 		}
 	}
 	entry := func(event, matcher string) group {
-		g := group{
-			Hooks: []handler{{Type: "command", Command: p.hook(event), Timeout: hookTimeout}},
-		}
-		g.Matcher = matcher
-		return g
+		return group{Matcher: matcher, Hooks: []handler{{Type: "command", Command: p.hook(event), Timeout: hookTimeout}}}
 	}
 	return []file{
 		{path: servers, mode: 0o600, edit: p.server(map[string]any{"type": "stdio", "command": p.Dibs, "args": []string{"mcp"}})},
@@ -68,19 +64,16 @@ func (p Place) cursor() []file {
 	if p.Project == "" {
 		dir = filepath.Join(p.Home, ".cursor")
 	}
-	entry := func(event, matcher string) any {
-		e := map[string]any{"command": p.hook(event)}
-		if matcher != "" {
-			e["matcher"] = matcher
-		}
-		return e
+	type entry struct {
+		Command string `json:"command"`
+		Matcher string `json:"matcher,omitempty"`
 	}
 	return []file{
 		{path: filepath.Join(dir, "mcp.json"), mode: 0o600, edit: p.server(map[string]any{"command": p.Dibs, "args": []string{"mcp"}})},
 		{path: filepath.Join(dir, "hooks.json"), mode: 0o600, edit: p.hooks(setting{"version", 1},
-			hookEntry{"sessionStart", entry("sessionStart", "")},
-			hookEntry{"preToolUse", entry("preToolUse", "Write|Edit|StrReplace|MultiEdit|Delete")},
-			hookEntry{"stop", entry("stop", "")},
+			hookEntry{"sessionStart", entry{p.hook("sessionStart"), ""}},
+			hookEntry{"preToolUse", entry{p.hook("preToolUse"), "Write|Edit|StrReplace|MultiEdit|Delete"}},
+			hookEntry{"stop", entry{p.hook("stop"), ""}},
 		)},
 		p.skill(dir),
 	}

@@ -12,19 +12,21 @@ import (
 // codexConfig edits Codex's config.toml. Tables may be added at the end of any file of
 // TOML, so that nothing else in it is touched.
 func (p Place) codexConfig(before []byte, undo bool) ([]byte, error) {
-	if undo {
-		return takeOut(before, othersTables, func(rest string, p parts) bool {
-			return p.lead == "" && strings.TrimSpace(rest) == ""
-		})
-	}
 	cut, err := cutBlock(string(before))
 	if err != nil {
 		return nil, err
 	}
+	_, theirs := sortTables(cut.ours)
+	text, lead := cut.rest(theirs), "\n"
+	if undo {
+		if cut.found && cut.lead == "" && strings.TrimSpace(text) == "" {
+			return nil, nil
+		}
+		return []byte(text), nil
+	}
 	if ours := p.repoint(cut.ours); p.hasAll(ours) {
 		return []byte(strings.Replace(string(before), cut.ours, ours, 1)), nil // with what somebody may have added to it
 	}
-	text, lead := cut.rest(othersTables(cut.ours)), "\n"
 	if before == nil || cut.found && text == "" {
 		lead = cut.lead
 	}
@@ -149,9 +151,4 @@ func sortTables(part string) (ours, theirs string) {
 		}
 	}
 	return own.String(), out.String()
-}
-
-func othersTables(part string) string {
-	_, theirs := sortTables(part)
-	return theirs
 }

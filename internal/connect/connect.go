@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
 // Clients are those that can be set up.
@@ -46,6 +47,10 @@ type Change struct {
 // runnable is the mode of a file that is run, and has to be executable for that.
 const runnable fs.FileMode = 0o755
 
+// maxNested is how many lists and objects there may be in a file. What reads it calls itself for
+// each that is in another one, and Go ends a program that does so a million times.
+const maxNested = 300_000
+
 // file is one file of a client's.
 type file struct {
 	path string
@@ -76,7 +81,7 @@ func Plan(client string, p Place, undo bool) ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Kept != "" || !bytes.Equal(c.Before, c.After) || (c.After == nil) != (c.Before == nil) {
+		if c.Kept != "" || !same(c.Before, c.After) {
 			changes = append(changes, c)
 		}
 	}
@@ -108,6 +113,9 @@ func (f file) plan(undo bool) (Change, error) {
 	if f.mode == runnable && !undo && c.mode&0o111 == 0 {
 		return c, fmt.Errorf("%s: it is not executable, and so git does not run it: chmod +x it, or take it away", c.Path)
 	}
+	if bytes.Count(before, []byte("["))+bytes.Count(before, []byte("{")) > maxNested {
+		return c, fmt.Errorf("%s: there is more nested in it than in any settings: move it away, or connect by hand", c.Path)
+	}
 	if c.After, err = f.edit(before, undo); err != nil {
 		return c, fmt.Errorf("%s: %w", c.Path, err)
 	}
@@ -117,23 +125,38 @@ func (f file) plan(undo bool) (Change, error) {
 	return c, nil
 }
 
-// Apply makes the changes. Each file is replaced as a whole, or not at all. One that
-// was changed since Plan read it is an error.
+// Apply makes the changes, all or none. Each file is replaced as a whole. One that was changed
+// since Plan read it is an error.
 func Apply(changes []Change) error {
-	for _, c := range changes {
-		if c.Kept != "" {
+	for i, c := range changes {
+		err := c.exchange(c.Before, c.After)
+		if err == nil {
 			continue
 		}
-		now, _, err := c.target.read()
-		if err != nil {
-			return err
+		for _, done := range slices.Backward(changes[:i]) {
+			if back := done.exchange(done.After, done.Before); back != nil {
+				err = fmt.Errorf("%w; and what was changed before stays so: %w", err, back)
+			}
 		}
-		if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
-			return fmt.Errorf("%s was changed by somebody else just now: try again", c.Path)
-		}
-		if err := c.target.write(c.After, c.mode); err != nil {
-			return err
-		}
+		return err
 	}
 	return nil
 }
+
+// exchange has the file hold something else than it has to hold by then.
+func (c Change) exchange(before, after []byte) error {
+	if c.Kept != "" {
+		return nil
+	}
+	now, _, err := c.target.read()
+	if err != nil {
+		return err
+	}
+	if !same(now, before) {
+		return fmt.Errorf("%s was changed by somebody else just now: try again", c.Path)
+	}
+	return c.target.write(after, c.mode)
+}
+
+// same reports whether two files hold the same, or are not there.
+func same(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }

@@ -339,9 +339,14 @@ func TestGit(t *testing.T) {
 	if got := tree(t, repo)[".git/hooks/pre-commit"]; got != before {
 		t.Errorf("afterwards:\n%s", got)
 	}
-	put(t, hook, "#!/usr/bin/env python3\n")
-	if _, err := connect.Plan("git", p, false); err == nil || !strings.Contains(err.Error(), "not of a shell") {
-		t.Errorf("a hook in Python: %v", err)
+	for first, shell := range map[string]bool{
+		"#!/usr/bin/env python3": false, "#!/usr/bin/env -S python3 -m bash": false, "#!/opt/sh/perl": false, "echo": false,
+		"#! /bin/bash -e": true, "#!/usr/bin/env -S zsh -f": true, "#!/usr/bin/env sh\r": true,
+	} {
+		put(t, hook, first+"\n")
+		if _, err := connect.Plan("git", p, false); shell != (err == nil) || err != nil && !strings.Contains(err.Error(), "not of a shell") {
+			t.Errorf("%q: %v", first, err)
+		}
 	}
 	p.Project = t.TempDir()
 	if _, err := connect.Plan("git", p, false); err == nil || !strings.Contains(err.Error(), "repository") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -49,36 +50,31 @@ func (p Place) askGit(what ...string) (string, error) {
 // preCommit edits the hook. Our part comes first: what is there may end with exec or exit.
 func (p Place) preCommit(before []byte, undo bool) ([]byte, error) {
 	const shell = "#!/bin/sh"
-	if undo {
-		return takeOut(before, noOthers, func(rest string, _ parts) bool { return rest == shell })
-	}
 	cut, err := cutBlock(string(before))
 	if err != nil {
 		return nil, err
+	}
+	text := cut.rest("")
+	switch {
+	case undo && cut.found && text == shell:
+		return nil, nil
+	case undo:
+		return []byte(text), nil
 	}
 	line := p.hook("pre-commit") + " || [ $? -ne 2 ] || exit 1\n"
 	if cut.ours == line {
 		return before, nil
 	}
-	text, ours := cut.rest(""), block(line)
+	ours := block(line)
 	if text == "" || cut.found && text == shell {
 		return []byte(shell + "\n" + ours), nil // without an empty line, by which it is known to be all ours
 	}
 	first, rest, _ := strings.Cut(text, "\n")
-	if !strings.HasPrefix(first, "#!") || !isShell(filepath.Base(strings.TrimSpace(first))) {
+	if !shells.MatchString(first) {
 		return nil, fmt.Errorf("it is a hook, but not of a shell (%q): have it call %q and refuse on exit code 2", first, p.hook("pre-commit"))
 	}
 	return []byte(first + "\n\n" + ours + rest), nil
 }
 
-// isShell reports whether the end of a hook's first line names a shell.
-func isShell(name string) bool {
-	fields := strings.Fields(name)
-	for _, f := range fields {
-		switch f {
-		case "sh", "bash", "dash", "ksh", "zsh":
-			return true
-		}
-	}
-	return false
-}
+// shells is the first line of a hook that a shell runs.
+var shells = regexp.MustCompile(`^#!\s*(\S*/)?(env\s+(-S\s+)?)?(ba|da|k|z)?sh(\s|$)`)

@@ -173,7 +173,6 @@ func unlink(list []item, i int, closing *hujson.Extra) (gone bool) {
 		*last = nil
 	default: // a comma at the end
 		last := list[i-1].after
-		*last = slices.Concat(hujson.Extra{}, *last)
 		if *last == nil {
 			*last = hujson.Extra{}
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,7 @@ import (
 type target struct {
 	dir  string
 	name string // relative to dir, without links
+	file file
 }
 
 func (t target) path() string { return filepath.Join(t.dir, t.name) }
@@ -36,14 +38,14 @@ func (f file) find() (target, error) {
 	case err != nil:
 		return target{}, fmt.Errorf("%s cannot be read (%w): make it readable, or connect by hand", f.path, reason(err))
 	case len(f.within) == 0:
-		return target{filepath.Dir(real), filepath.Base(real)}, nil
+		return target{filepath.Dir(real), filepath.Base(real), f}, nil
 	}
 	for _, dir := range f.within {
 		if dir, err = ownfile.Follow(dir); err != nil {
 			return target{}, err
 		}
 		if name, err := filepath.Rel(dir, real); err == nil && filepath.IsLocal(name) {
-			return target{dir, name}, nil
+			return target{dir, name, f}, nil
 		}
 	}
 	return target{}, fmt.Errorf("%s leads out of %s, to %s, where nothing is changed: put a file or folder in the place of the link", f.path, f.within[0], real)
@@ -119,14 +121,7 @@ func (t target) replace(data []byte, mode fs.FileMode) error {
 		if err := root.Remove(t.name); err != nil {
 			return err
 		}
-		// A folder that was made for the skill goes with it, unless there is more in it.
-		switch {
-		case filepath.Base(filepath.Dir(t.path())) != skillName:
-		case dir == "":
-			os.Remove(t.dir)
-		default:
-			root.Remove(filepath.Clean(dir))
-		}
+		t.file.prune()
 		return nil
 	}
 	if dir != "" {
@@ -145,6 +140,19 @@ func (t target) replace(data []byte, mode fs.FileMode) error {
 		return err
 	}
 	return root.Rename(temporary, t.name)
+}
+
+// folders are the names of those that are made for files.
+var folders = []string{skillName, "skills", ".claude", ".codex", ".agents", ".cursor"}
+
+// prune takes away the folders that were made for a file that is gone, up to a link or to one in
+// which there is more.
+func (f file) prune() {
+	for dir := filepath.Dir(f.path); slices.Contains(folders, filepath.Base(dir)) && !slices.Contains(f.within, dir); dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || os.Remove(dir) != nil {
+			return
+		}
+	}
 }
 
 // reason is an error without the path, which is said beside it.
