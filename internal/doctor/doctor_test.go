@@ -242,6 +242,15 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			},
 			doctor.Error, "journal", "file is not a database", "backup",
 		},
+		"a journal of another version": {
+			func(w *world) {
+				j := w.journal()
+				if err := errors.Join(j.SetMeta(w.Context(), "schema", "of another version"), j.Close()); err != nil {
+					w.Fatal(err)
+				}
+			},
+			doctor.Error, "journal", "journal.db has another schema", "use the version of dibs that made it",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -225,11 +225,6 @@ func (e *examination) journal(ctx context.Context) {
 		e.ok("journal", "not there yet: the daemon makes it")
 	case err != nil:
 		e.failed("journal", err)
-	case found.Schema > found.Known:
-		e.problem("journal", fmt.Sprintf("%s was written by a newer dibs (schema %d, this one knows %d)", path, found.Schema, found.Known),
-			"install that version again, or set another state_dir")
-	case found.Schema < found.Known:
-		e.ok("journal", fmt.Sprintf("whole, of an older dibs (schema %d of %d): the daemon brings it up to date", found.Schema, found.Known))
 	default:
 		e.ok("journal", "whole: "+path)
 		e.left(found)

@@ -25,7 +25,7 @@ func (c Counts) Add(object []byte, met Names) error {
 	return nil
 }
 
-// addPlain adds what follows the first brace of an object as SQLite writes it, without
+// addPlain adds what follows the first brace of an object as json.Marshal writes it, without
 // spaces. It reports whether it was one; if not, it has added nothing.
 func (c Counts) addPlain(rest []byte, met Names) bool {
 	type one struct {

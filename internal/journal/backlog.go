@@ -39,8 +39,8 @@ func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 		         SELECT last_error FROM outbox
 		          WHERE outbox.log = backlog.log AND `+owed+` AND outbox.last_error <> ''
 		          ORDER BY sent_at DESC, event DESC LIMIT 1), '')
-		  FROM (SELECT log, count(*) AS depth, sum(state = 'in_doubt') AS in_doubt, min(at) AS oldest
-		          FROM outbox INDEXED BY outbox_log WHERE `+owed+` GROUP BY log) AS backlog
+		  FROM (SELECT log, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
+		          FROM outbox WHERE `+owed+` GROUP BY log) AS backlog
 		 ORDER BY log`)
 	return stats, j.failed(err, "reading the outbox")
 }

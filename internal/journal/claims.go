@@ -74,7 +74,8 @@ func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 		return errors.New("it is to end, and does not say when")
 	}
 	n, err := writeClaim(ctx, tx, c, `
-		    ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body, loss = excluded.loss
+		    ON CONFLICT (id) DO UPDATE
+		   SET state = excluded.state, started = excluded.started, ended = excluded.ended, loss = excluded.loss, body = excluded.body
 		 WHERE claims.state <> 'ended' AND claims.task_id = excluded.task_id AND claims.agent = excluded.agent`)
 	if err != nil || n > 0 {
 		return err
@@ -98,9 +99,9 @@ func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (
 		return 0, err
 	}
 	return affect(ctx, tx, `
-		INSERT INTO claims (id, task_id, agent, state, ended, body, loss)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`+onConflict,
-		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Ended), string(body), lossOf(c))
+		INSERT INTO claims (id, task_id, agent, state, started, ended, loss, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`+onConflict,
+		c.ID, c.Task.ID, c.Agent, c.State, millis(c.Started), millis(c.Ended), lossOf(c), string(body))
 }
 
 // never is the `until` of a reservation that nobody may take over.

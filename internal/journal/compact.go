@@ -19,9 +19,6 @@ const (
 	// vacuumStep is how many free pages are given back in one transaction. Others
 	// who write, claims above all, get their turn in between.
 	vacuumStep = 256
-	// autoVacuumIncremental is what PRAGMA auto_vacuum says of a file that can
-	// give its free pages back without being written anew.
-	autoVacuumIncremental = 2
 )
 
 // Compact gives the space of what was removed back to the file system.
@@ -59,17 +56,4 @@ func (j *Journal) vacuum(ctx context.Context, n int) (freed int, err error) {
 		return rows.Err()
 	})
 	return freed, err
-}
-
-// makeCompactable writes a file anew that was made by a version which had its
-// free pages stay where they were.
-func (j *Journal) makeCompactable(ctx context.Context) error {
-	return j.outside(ctx, func(conn *sql.Conn) error {
-		var mode int
-		if err := conn.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&mode); err != nil || mode == autoVacuumIncremental {
-			return err
-		}
-		_, err := conn.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
-		return err
-	})
 }

@@ -29,7 +29,7 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
 	if seq == 0 {
 		return insertEvents(ctx, tx, e)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE events SET count = count + 1, body = json_set(body, '$.count', count + 1) WHERE seq = ?", seq)
+	_, err = tx.ExecContext(ctx, "UPDATE events SET count = count + 1 WHERE seq = ?", seq)
 	if err != nil {
 		return err
 	}

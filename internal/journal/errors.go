@@ -16,6 +16,7 @@ import (
 // What to do about the ways in which a journal's file fails.
 const (
 	adviceDamaged    = "move it and the files beside it that begin with its name away, or put a copy from a backup there, and start again"
+	adviceSchema     = "use the version of dibs that made it, or move it and the files beside it that begin with its name away and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
 	adviceUnwritable = "make the directory and the files in it writable for this user, or set another state_dir"
 	adviceUnsafe     = "or set state_dir to a directory of this user's own"
 	adviceLocked     = "another process has it open; stop that one first"

@@ -62,18 +62,14 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 		// A denial that Notion was asked about becomes an entry by itself, and
 		// is not to be summed up again.
 		tallied := e.Kind == claim.KindDenied && !e.Remote && e.Against != ""
-		result, err := tx.ExecContext(ctx, `
+		seq, err := tx.insert(ctx, `
 			INSERT INTO events (id, at, task_id, agent, claim_id, against, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
 			e.ID, millis(e.At), e.Task, e.Agent, e.Claim, sql.NullString{String: string(e.Against), Valid: tallied}, string(body))
 		if err != nil {
 			return fmt.Errorf("event %q: %w", e.ID, err)
 		}
 		if err := countTry(ctx, tx, e); err != nil {
-			return err
-		}
-		seq, err := result.LastInsertId()
-		if err != nil {
 			return err
 		}
 		if err := question(ctx, tx, e); err != nil {
@@ -108,7 +104,7 @@ type EventFilter struct {
 // stored unless f says otherwise. That order is also the one in which they
 // became visible, so that nothing is missed by going on after the last one seen.
 func (j *Journal) Events(ctx context.Context, f EventFilter) ([]claim.Event, error) {
-	query, args := "SELECT body FROM events WHERE true", []any{}
+	query, args := "SELECT body, count FROM events WHERE true", []any{}
 	if f.After != "" {
 		id, err := ulid.ParseStrict(f.After)
 		if err != nil {
@@ -141,10 +137,15 @@ func (j *Journal) Events(ctx context.Context, f EventFilter) ([]claim.Event, err
 
 func scanEvent(row scanner) (claim.Event, error) {
 	var body []byte
-	if err := row.Scan(&body); err != nil {
+	var count int
+	if err := row.Scan(&body, &count); err != nil {
 		return claim.Event{}, err
 	}
-	return decodeEvent(body)
+	e, err := decodeEvent(body)
+	if count > 1 { // since it was stored
+		e.Count = count
+	}
+	return e, err
 }
 
 func decodeEvent(body []byte) (claim.Event, error) {

@@ -58,8 +58,7 @@ func scanFeed(row scanner) (feed.Event, error) {
 // that is no longer kept; 0 for none.
 func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error) {
 	err = j.readers.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0),
-		       coalesce((SELECT min(id) - 1 FROM feed), (SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0)`).
+		SELECT coalesce((SELECT max(id) FROM feed), 0), coalesce((SELECT min(id) - 1 FROM feed), 0)`).
 		Scan(&last, &pruned)
 	return last, pruned, j.failed(err, "reading the feed")
 }
@@ -271,8 +270,8 @@ func insertFeed(ctx context.Context, tx *tx, at time.Time, events []feed.Event) 
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
-			INSERT INTO feed (at, task_id, claim_id, agent, holder, body)
-			VALUES (?, ?, ?, ?, ?, ?)`,
+			INSERT INTO feed (id, at, task_id, claim_id, agent, holder, body)
+			VALUES ((SELECT coalesce(max(id), 0) + 1 FROM feed), ?, ?, ?, ?, ?, ?)`,
 			millis(e.At), e.Task, e.Claim, e.Agent, e.Holder, string(body))
 		if err != nil {
 			return err
@@ -310,15 +309,16 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if err != nil {
 		return false, err
 	}
-	ready := 0
+	var since time.Time
 	if after.Ready {
-		ready = 1
+		since = at // or it is so already
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO told (task_id, at, ready, since, body) VALUES (?1, ?2, ?3, ?2 * ?3, ?4)
+		INSERT INTO told (task_id, at, ready, since, body) VALUES (?, ?, ?, ?, ?)
 		    ON CONFLICT (task_id) DO UPDATE
-		   SET at = excluded.at, ready = excluded.ready, since = iif(told.ready = 1, told.since * ?3, excluded.since), body = excluded.body`,
-		after.ID, millis(at), ready, string(body))
+		   SET at = excluded.at, ready = excluded.ready, body = excluded.body,
+		       since = CASE WHEN told.ready = 1 AND excluded.ready = 1 THEN told.since ELSE excluded.since END`,
+		after.ID, millis(at), flag(after.Ready), millis(since), string(body))
 	if err != nil {
 		return false, err
 	}
@@ -366,14 +366,14 @@ func forget(ctx context.Context, tx *tx, id task.ID) error {
 	return err
 }
 
-// PruneFeed removes what was told before that time, and what is remembered of
-// tasks that left the mirror before it. It returns how many events that were, also
+// PruneFeed removes what was told before that time, but for the last event, whose id must
+// not be used again, and what is remembered of tasks that left the mirror before it. It returns how many events that were, also
 // if it failed on the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
 	// A feed is pruned from its beginning, so that what is left has no holes.
 	var first int64
 	err = j.readers.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT min(id) FROM feed WHERE at >= ?), (SELECT max(id) + 1 FROM feed), 0)`, before.UnixMilli()).Scan(&first)
+		SELECT coalesce((SELECT min(id) FROM feed WHERE at >= ?), (SELECT max(id) FROM feed), 0)`, before.UnixMilli()).Scan(&first)
 	if err == nil {
 		removed, err = j.prune(ctx, "feed", "id", "id < ?1", first)
 	}

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -60,20 +61,36 @@ func readySince(ctx context.Context, tx *tx, e claim.Event) (time.Time, error) {
 // addUp counts n more of a thing, and of another one unless that is the same.
 func addUp(ctx context.Context, tx *tx, at time.Time, n int, name, other history.Name) error {
 	for _, span := range []time.Duration{history.Fine, history.Coarse} {
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO history (span, start, counts) VALUES (?1, ?2, json_set('{}', ?3, ?5, ?4, ?5))
-			    ON CONFLICT (span, start) DO UPDATE
-			   SET counts = json_set(counts, ?3, coalesce(counts ->> ?3, 0) + ?5, ?4, coalesce(counts ->> ?4, 0) + ?5)`,
-			span.Milliseconds(), millis(history.Begin(at, span)), path(name), path(other), n)
-		if err != nil {
+		if err := addTo(ctx, tx, span, millis(history.Begin(at, span)), n, name, other); err != nil {
 			return fmt.Errorf("counting %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// path is where SQLite finds the name in an object. No name has a quote in it.
-func path(n history.Name) string { return `$."` + string(n) + `"` }
+// addTo is addUp for one span.
+func addTo(ctx context.Context, tx *tx, span time.Duration, start int64, n int, name, other history.Name) error {
+	counts := make(history.Counts)
+	var body []byte
+	err := tx.QueryRowContext(ctx, "SELECT counts FROM history WHERE span = ? AND start = ?", span.Milliseconds(), start).Scan(&body)
+	if err == nil {
+		err = counts.Add(body, make(history.Names))
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	counts[name] += n
+	if other != name {
+		counts[other] += n
+	}
+	if body, err = json.Marshal(counts); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO history (span, start, counts) VALUES (?, ?, ?)
+		    ON CONFLICT (span, start) DO UPDATE SET counts = excluded.counts`, span.Milliseconds(), start, string(body))
+	return err
+}
 
 // see notes that an agent was there.
 func see(ctx context.Context, tx *tx, agent string, at time.Time) error {

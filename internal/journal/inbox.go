@@ -65,14 +65,11 @@ func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 			return err
 		}
 	}
-	finished := 0
-	if t.Finished {
-		finished = 1
-	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO pollers (agent, polled, finished) VALUES (?, ?, ?)
-		    ON CONFLICT (agent) DO UPDATE SET polled = excluded.polled, finished = max(finished, excluded.finished)`,
-		t.Agent, millis(t.Now), finished)
+		    ON CONFLICT (agent) DO UPDATE
+		   SET polled = excluded.polled, finished = CASE WHEN excluded.finished = 1 THEN 1 ELSE pollers.finished END`,
+		t.Agent, millis(t.Now), flag(t.Finished))
 	return err
 }
 

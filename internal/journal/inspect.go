@@ -17,13 +17,8 @@ const FileName = "journal.db"
 
 // Inspection is what a look at a journal's file found.
 type Inspection struct {
-	// Schema is the version of the tables in the file, Known the one that this
-	// program would bring them to.
-	Schema, Known int
-	// Owed is what is owed to Notion, and Live is the claims that have not ended;
-	// nil if the file is too old or too new to tell.
-	Owed []Backlog
-	Live []claim.Claim
+	Owed []Backlog     // to Notion
+	Live []claim.Claim // those that have not ended
 }
 
 // Inspect looks at the journal in the file at path without changing it, and may
@@ -67,22 +62,15 @@ func openToRead(path string) (*Journal, error) {
 	return &Journal{path: path, readers: &pool{DB: db}}, nil
 }
 
-func (j *Journal) inspect(ctx context.Context) (Inspection, error) {
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return Inspection{}, err
-	}
-	found := Inspection{Known: len(names)}
+func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if err := j.check(ctx); err != nil {
 		return found, err
 	}
-	if err := j.readers.DB.QueryRowContext(ctx, "PRAGMA user_version").Scan(&found.Schema); err != nil {
+	if made, err := j.made(ctx); err != nil || !made {
 		return found, err
 	}
-	if found.Schema == found.Known {
-		if found.Live, err = j.Live(ctx); err == nil {
-			found.Owed, err = j.Backlog(ctx, found.Live)
-		}
+	if found.Live, err = j.Live(ctx); err == nil {
+		found.Owed, err = j.Backlog(ctx, found.Live)
 	}
 	return found, err
 }

@@ -63,11 +63,24 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 			j.Close()
 		}
 	}()
+	// What is no journal of this program's is not opened for writing.
+	db, err := connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	j.readers = &pool{DB: db}
+	if err := j.check(ctx); err != nil {
+		return nil, j.failed(err, "checking the journal")
+	}
+	made, err := j.made(ctx)
+	if err != nil {
+		return nil, j.failed(err, "opening the journal")
+	}
 	// FULL, because a commit in WAL mode is not synced at less, and a power cut
 	// must not take back a grant that an agent was told of. fullfsync makes
 	// macOS flush the drive's own cache too.
-	// auto_vacuum has a say only before the first table is made, see makeCompactable.
-	db, err := connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
+	// auto_vacuum has a say only before the first table is made.
+	db, err = connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
 		"synchronous(FULL)", "fullfsync(1)",
 		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
 	if err != nil {
@@ -76,24 +89,16 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	if j.writer, err = openWriter(ctx, db, j.explain); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
-	db, err = connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")
-	if err != nil {
-		return nil, err
+	if err := j.useWAL(ctx); err != nil {
+		return nil, j.failed(err, "opening the journal")
 	}
-	j.readers = &pool{DB: db}
-	for _, step := range []struct {
-		doing string
-		run   func(context.Context) error
-	}{
-		{"opening", j.useWAL},
-		{"checking", j.check},
-		{"migrating", j.migrate},
-		{"compacting", j.makeCompactable},
-		{"recovering", j.recover},
-	} {
-		if err := step.run(ctx); err != nil {
-			return nil, j.failed(err, "%s the journal", step.doing)
+	if !made {
+		if err := j.makeTables(ctx); err != nil {
+			return nil, j.failed(err, "making the journal")
 		}
+	}
+	if err := j.recover(ctx); err != nil {
+		return nil, j.failed(err, "recovering the journal")
 	}
 	return j, nil
 }

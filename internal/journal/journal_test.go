@@ -175,9 +175,29 @@ func TestOpenRefuses(t *testing.T) {
 		prepare func(t *testing.T, path string)
 		want    []string // parts of the error
 	}{
-		"newer schema": {
-			func(t *testing.T, path string) { runSQL(t, path, "PRAGMA user_version = 1000") },
-			[]string{"newer dibs", "1000", "install"},
+		"another schema": {
+			func(t *testing.T, path string) {
+				filled(t, path)
+				runSQL(t, path, "UPDATE meta SET value = 'of another version' WHERE key = 'schema'")
+			},
+			[]string{"another schema", "the version of dibs that made it", "move it", "lost"},
+		},
+		"of a version that did not say which schema it has": {
+			func(t *testing.T, path string) {
+				filled(t, path)
+				runSQL(t, path, "DELETE FROM meta WHERE key = 'schema'")
+			},
+			[]string{"another schema", "move it"},
+		},
+		"another program's": {
+			func(t *testing.T, path string) {
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				write(t, path, nil)
+				runSQL(t, path, "CREATE TABLE bookmarks (url TEXT)")
+			},
+			[]string{"another schema", "move it"},
 		},
 		"not a database": {
 			func(t *testing.T, path string) {
@@ -300,7 +320,7 @@ func TestCheck(t *testing.T) {
 	if err := j.Check(t.Context()); err != nil {
 		t.Errorf("Check of a sound journal: %v", err)
 	}
-	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO outbox (event, log, state) VALUES (7, 'mesh', 'lost')")
+	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO outbox (event, log, at, state) VALUES (7, 'mesh', 0, 'lost')")
 	err := j.Check(t.Context())
 	if err == nil {
 		t.Fatal("Check of a damaged journal succeeded")

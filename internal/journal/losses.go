@@ -23,9 +23,8 @@ func lossOf(c claim.Claim) any {
 func (j *Journal) Losses(ctx context.Context, agent string) ([]claim.Loss, error) {
 	losses, err := collect(ctx, j.readers, scanLoss, `
 		SELECT body, loss = 'told', NOT EXISTS (
-		           SELECT 1 FROM claims later
-		            WHERE later.agent = claims.agent AND later.id > claims.id
-		              AND json_extract(later.body, '$.started_at') IS NOT NULL)
+		           SELECT 1 FROM claims AS later
+		            WHERE later.agent = claims.agent AND later.id > claims.id AND later.started > 0)
 		  FROM claims
 		 WHERE agent = ? AND loss IS NOT NULL
 		 ORDER BY id DESC LIMIT ?`, agent, maxLosses)

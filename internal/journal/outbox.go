@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -24,11 +23,20 @@ const (
 // and may be worked on now, oldest event first, and at most limit of them if
 // that is not 0.
 func (j *Journal) NextOutbox(ctx context.Context, now time.Time, limit int, logs ...claim.Log) ([]worklog.Item, error) {
+	if len(logs) == 0 {
+		return nil, nil
+	}
+	args := []any{now.UnixMilli()}
+	for _, log := range logs {
+		args = append(args, log)
+	}
+	// The log is that of an expression, so that outbox_owed is gone through, in the order
+	// that is wanted, and not all entries of the logs.
 	items, err := collect(ctx, j.readers, scanItem, `
 		SELECT events.body, log, state = 'in_doubt', tries, sent_at
-		  FROM outbox INDEXED BY outbox_owed JOIN events ON events.seq = outbox.event
-		 WHERE `+waiting+` AND not_before <= ? AND log IN (SELECT value FROM json_each(?))
-		 ORDER BY outbox.event, log LIMIT ?`, now.UnixMilli(), array(logs), atMost(limit))
+		  FROM outbox JOIN events ON events.seq = outbox.event
+		 WHERE `+waiting+` AND not_before <= ? AND log || '' IN (`+marks(len(logs))+`)
+		 ORDER BY outbox.event, log LIMIT ?`, append(args, atMost(limit))...)
 	return items, j.failed(err, "reading the outbox")
 }
 
@@ -49,28 +57,24 @@ func scanItem(row scanner) (worklog.Item, error) {
 // logs and due or in doubt may be worked on, and false if there is none. The
 // time is zero, or past, if one may be worked on already.
 func (j *Journal) NextOutboxAt(ctx context.Context, logs ...claim.Log) (time.Time, bool, error) {
-	var first sql.NullInt64
-	err := j.readers.QueryRowContext(ctx, `
-		SELECT min((SELECT not_before FROM outbox INDEXED BY outbox_log
-		             WHERE `+waiting+` AND log = value ORDER BY not_before LIMIT 1))
-		  FROM json_each(?)`, array(logs)).Scan(&first)
-	if err != nil {
-		return time.Time{}, false, j.failed(err, "reading the outbox")
+	first, found := int64(0), false
+	for _, log := range logs {
+		var at sql.NullInt64
+		err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM outbox WHERE "+waiting+" AND log = ?", log).Scan(&at)
+		if err != nil {
+			return time.Time{}, false, j.failed(err, "reading the outbox")
+		}
+		if at.Valid && (!found || at.Int64 < first) {
+			first, found = at.Int64, true
+		}
 	}
-	return moment(first.Int64), first.Valid, nil
-}
-
-// array is a JSON array of names, which json_each makes rows of. It is null, and
-// none of its rows the name of a log, if there are no names.
-func array(logs []claim.Log) string {
-	names, _ := json.Marshal(logs) // cannot fail on strings
-	return string(names)
+	return moment(first), found, nil
 }
 
 // Hurry has no item that is owed to the log and due or in doubt wait beyond that time.
 func (j *Journal) Hurry(ctx context.Context, latest time.Time, log claim.Log) error {
 	err := j.write(ctx, func(tx *tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE outbox INDEXED BY outbox_log SET not_before = ?1 WHERE "+waiting+" AND log = ?2 AND not_before > ?1",
+		_, err := tx.ExecContext(ctx, "UPDATE outbox SET not_before = ?1 WHERE "+waiting+" AND log = ?2 AND not_before > ?1",
 			latest.UnixMilli(), log)
 		return err
 	})

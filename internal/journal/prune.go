@@ -23,11 +23,11 @@ const pruneStep = 500
 func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	removed := 0
 	for _, q := range []struct{ from, id, old string }{
-		{"requests", "rowid", `
+		{"requests", "uid, key", `
 			created < ?1
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')`},
 		{"creations", "id", "at < ?1"},
-		{"claims", "rowid", `
+		{"claims", "id", `
 			ended < ?1 AND state = 'ended'
 			AND NOT EXISTS (SELECT 1 FROM events JOIN outbox ON outbox.event = events.seq
 			                 WHERE events.claim_id = claims.id AND outbox.state <> 'delivered')`},
@@ -46,20 +46,20 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	return removed, nil
 }
 
-// prune removes the old rows of a table, a step at a time. id is the table's key,
-// and old the condition, in which ?1 is before.
+// prune removes the old rows of a table, a step at a time. id is the columns of the table's
+// key, and old the condition, in which ?1 is before.
 func (j *Journal) prune(ctx context.Context, table, id, old string, before int64) (removed int, err error) {
 	rows := "SELECT " + id + " FROM " + table + " WHERE " + old + " LIMIT ?2"
 	for {
 		// To look through all that is kept takes long. A reader does it, and the
 		// writer stops at the last row that it found.
 		var found int
-		err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM ("+rows+")", before, pruneStep).Scan(&found)
+		err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM ("+rows+") AS old", before, pruneStep).Scan(&found)
 		if err != nil || found == 0 {
 			return removed, err
 		}
 		err = j.writeAlone(ctx, func(tx *tx) error {
-			n, err := affect(ctx, tx, "DELETE FROM "+table+" WHERE "+id+" IN ("+rows+")", before, found)
+			n, err := affect(ctx, tx, "DELETE FROM "+table+" WHERE ("+id+") IN ("+rows+")", before, found)
 			removed += int(n)
 			return err
 		})

@@ -25,8 +25,9 @@ func putQuestion(ctx context.Context, tx *tx, q inbox.Question) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO questions (task_id, agent, body) VALUES (?, ?, ?)
-		    ON CONFLICT (task_id) DO UPDATE SET agent = excluded.agent, body = excluded.body`, q.Task, q.Agent, string(body))
+		INSERT INTO questions (task_id, id, agent, body) VALUES (?, ?, ?, ?)
+		    ON CONFLICT (task_id) DO UPDATE SET id = excluded.id, agent = excluded.agent, body = excluded.body`,
+		q.Task, q.ID, q.Agent, string(body))
 	return err
 }
 
@@ -50,7 +51,7 @@ func (j *Journal) Questions(ctx context.Context) ([]inbox.Question, error) {
 // its agent is told. One that was asked about the task since is left as it is.
 func (j *Journal) SetQuestion(ctx context.Context, q inbox.Question, over bool, news ...inbox.Trigger) (added int, err error) {
 	err = j.write(ctx, func(tx *tx) error {
-		n, err := affect(ctx, tx, "DELETE FROM questions WHERE task_id = ? AND json_extract(body, '$.id') = ?", q.Task, q.ID)
+		n, err := affect(ctx, tx, "DELETE FROM questions WHERE task_id = ? AND id = ?", q.Task, q.ID)
 		if err != nil || n == 0 {
 			return err
 		}

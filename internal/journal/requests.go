@@ -42,13 +42,6 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 	var prior *Answer
 	err := j.write(ctx, func(tx *tx) error {
 		prior = nil // of a first run, see writer
-		if uid >= 0 {
-			// From before it was on record whose a key is, the fingerprint tells.
-			_, err := tx.ExecContext(ctx, "UPDATE OR IGNORE requests SET uid = ? WHERE uid = -1 AND key = ? AND fingerprint = ?", uid, key, fingerprint)
-			if err != nil {
-				return err
-			}
-		}
 		n, err := affect(ctx, tx, `
 			INSERT INTO requests (uid, key, nth, fingerprint, created)
 			VALUES (?1, ?2, 1 + coalesce((SELECT max(nth) FROM requests WHERE uid = ?1), 0), ?3, ?4)

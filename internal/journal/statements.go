@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
+	"strings"
 	"sync"
 	"time"
 )
@@ -63,6 +65,14 @@ func (t *tx) QueryRowContext(_ context.Context, query string, args ...any) *sql.
 		return t.conn.QueryRowContext(context.Background(), query, args...)
 	}
 	return s.QueryRowContext(context.Background(), args...)
+}
+
+// insert runs a statement that inserts a row and ends with RETURNING, and returns the
+// number that the row got.
+func (t *tx) insert(ctx context.Context, query string, args ...any) (number int64, err error) {
+	t.changed = true // perhaps
+	err = t.QueryRowContext(ctx, query, args...).Scan(&number)
+	return number, err
 }
 
 // control runs a statement that begins or ends a transaction or a part of one.
@@ -175,9 +185,20 @@ func moment(ms int64) time.Time {
 }
 
 // atMost is a limit as SQL's LIMIT takes it, where 0 means any number.
-func atMost(limit int) int {
+func atMost(limit int) int64 {
 	if limit <= 0 {
-		return -1
+		return math.MaxInt64
 	}
-	return limit
+	return int64(limit)
+}
+
+// marks is n parameters as a list has them.
+func marks(n int) string { return strings.Repeat(", ?", n)[len(", "):] }
+
+// flag is a truth as the tables hold it.
+func flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -16,9 +16,9 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 			if err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `
+			err = change(ctx, tx, t.ID, `
 				INSERT INTO tasks (id, body) VALUES (?, ?)
-				    ON CONFLICT (id) DO UPDATE SET body = excluded.body`, t.ID, string(body))
+				    ON CONFLICT (id) DO UPDATE SET body = excluded.body WHERE tasks.body <> excluded.body`, t.ID, string(body))
 			if err != nil {
 				return err
 			}
@@ -32,13 +32,23 @@ func (j *Journal) PutTasks(ctx context.Context, tasks []task.Task) error {
 func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
 	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM tasks WHERE id = ?", id); err != nil {
+			if err := change(ctx, tx, id, "DELETE FROM tasks WHERE id = ?", id); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return j.failed(err, "removing %d tasks from the mirror", len(ids))
+}
+
+// change runs a statement that changes the mirror's row of a task, if need be, and notes
+// that there may be something to tell of it.
+func change(ctx context.Context, tx *tx, id task.ID, query string, args ...any) error {
+	n, err := affect(ctx, tx, query, args...)
+	if err == nil && n > 0 {
+		_, err = tx.ExecContext(ctx, "INSERT INTO untold (task_id) VALUES (?) ON CONFLICT DO NOTHING", id)
+	}
+	return err
 }
 
 // Tasks returns all tasks of the mirror, by id.

@@ -13,8 +13,8 @@ import (
 )
 
 // Make puts a new journal at path, and makes its directory if need be. It is what
-// [journal.Open] makes of no file; but the migrations, which take several times as long as
-// all else that Open does, run once in a process. A file that is there is left alone.
+// [journal.Open] makes of no file; but the tables, which take longer than all else that Open
+// does, are made once in a process. A file that is there is left alone.
 func Make(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

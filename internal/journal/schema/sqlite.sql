@@ -1,0 +1,291 @@
+-- What a journal consists of, in SQLite.
+--
+-- Statements elsewhere are written so that PostgreSQL takes them, too; what only SQLite
+-- has (STRICT, WITHOUT ROWID) stands here alone. A column INTEGER PRIMARY KEY that a
+-- statement leaves out is given a number above those that are there.
+--
+-- Times are milliseconds since 1970, 0 for none. A body is the JSON of the thing itself;
+-- the columns beside it are what statements ask for.
+
+-- What its readers have to remember, by key, and under "schema" which schema this is.
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE claims (
+    id      TEXT PRIMARY KEY,
+    task_id TEXT NOT NULL,
+    agent   TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    -- When it was granted, and when it ended.
+    started INTEGER NOT NULL,
+    ended   INTEGER NOT NULL,
+    -- Of a claim that somebody else ended before its agent was done with the task. Until
+    -- an answer to the agent has named it, it is untold.
+    loss    TEXT CHECK (loss IN ('untold', 'told')),
+    body    TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX claims_live ON claims (id) WHERE state <> 'ended';
+CREATE INDEX claims_task ON claims (task_id, id);
+CREATE INDEX claims_agent ON claims (agent, id);
+CREATE INDEX claims_losses ON claims (agent, id) WHERE loss IS NOT NULL;
+
+-- One row per task that a claim here keeps from the others. From `until` on, another
+-- claim may take the row over.
+CREATE TABLE reservations (
+    task_id  TEXT PRIMARY KEY,
+    -- Deferred, because the row is what decides whether there will be a claim.
+    claim_id TEXT NOT NULL UNIQUE REFERENCES claims (id) DEFERRABLE INITIALLY DEFERRED,
+    agent    TEXT NOT NULL,
+    until    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX reservations_agent ON reservations (agent);
+
+-- Who keeps a claim alive: processes and connections, as JSON.
+CREATE TABLE keepers (
+    claim_id TEXT PRIMARY KEY,
+    body     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The tries at tasks that came to nothing, until the task is done, waits for a person, or
+-- is opened again: what claim.max_attempts counts.
+CREATE TABLE tries (
+    seq     INTEGER PRIMARY KEY,
+    task_id TEXT NOT NULL,
+    at      INTEGER NOT NULL,
+    body    TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX tries_task ON tries (task_id, seq);
+CREATE INDEX tries_at ON tries (at);
+
+CREATE TABLE events (
+    -- The order of storing.
+    seq      INTEGER PRIMARY KEY,
+    id       TEXT NOT NULL UNIQUE CHECK (length(id) = 26),
+    at       INTEGER NOT NULL,
+    task_id  TEXT NOT NULL,
+    agent    TEXT NOT NULL,
+    claim_id TEXT NOT NULL,
+    -- The claim whose contested event is to count this denial.
+    against  TEXT,
+    -- How many denials the row stands for: those of one agent against one claim are counted.
+    count    INTEGER NOT NULL DEFAULT 1,
+    body     TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX events_task ON events (task_id); -- and seq, with which SQLite ends each entry
+CREATE INDEX events_agent ON events (agent);
+CREATE INDEX events_claim ON events (claim_id);
+CREATE INDEX events_denials ON events (against, agent) WHERE against IS NOT NULL;
+
+-- One row per event and log that the event is to become an entry of: due to be
+-- sent, being sent, sent and perhaps in Notion (in doubt), or delivered.
+CREATE TABLE outbox (
+    event        INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
+    log          TEXT NOT NULL,
+    at           INTEGER NOT NULL, -- when the event happened
+    state        TEXT NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'sending', 'in_doubt', 'delivered')),
+    tries        INTEGER NOT NULL DEFAULT 0,
+    not_before   INTEGER NOT NULL DEFAULT 0,
+    sent_at      INTEGER NOT NULL DEFAULT 0,
+    delivered_at INTEGER NOT NULL DEFAULT 0,
+    last_error   TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (event, log)
+) STRICT, WITHOUT ROWID;
+
+-- What is owed grows for as long as Notion takes less than happens here. The indices say
+-- how much it is, since when, when the next is due, and what failed last, without a look
+-- at each entry and its event.
+CREATE INDEX outbox_owed ON outbox (event, log) WHERE state <> 'delivered';
+CREATE INDEX outbox_log ON outbox (log, not_before, state, at) WHERE state <> 'delivered';
+CREATE INDEX outbox_failed ON outbox (log, sent_at, event) WHERE state <> 'delivered' AND last_error <> '';
+
+-- The mirror of the tasks database.
+CREATE TABLE tasks (
+    id   TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) STRICT;
+
+-- What agents are told.
+CREATE TABLE feed (
+    -- Readers remember it. The newest row is kept, so that no number is used twice.
+    id       INTEGER PRIMARY KEY,
+    at       INTEGER NOT NULL,
+    task_id  TEXT NOT NULL,
+    claim_id TEXT NOT NULL,
+    agent    TEXT NOT NULL,
+    holder   TEXT NOT NULL,
+    body     TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX feed_task ON feed (task_id, id);
+CREATE INDEX feed_claim ON feed (claim_id, id) WHERE claim_id <> '';
+CREATE INDEX feed_at ON feed (at);
+
+-- The tasks of which there may be something to tell: whoever changes the mirror notes it here.
+CREATE TABLE untold (
+    task_id TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- The state of each task that was told last, also of tasks that have left the mirror.
+CREATE TABLE told (
+    task_id TEXT PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    ready   INTEGER NOT NULL CHECK (ready IN (0, 1)),
+    since   INTEGER NOT NULL, -- when it became ready, if it is
+    body    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX told_ready ON told (task_id) WHERE ready = 1;
+
+-- Which unfinished task depends on which, as told.
+CREATE TABLE dependencies (
+    on_id   TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    PRIMARY KEY (on_id, task_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dependencies_task ON dependencies (task_id);
+
+-- What agents are to react to, each handed out once.
+CREATE TABLE triggers (
+    seq     INTEGER PRIMARY KEY,
+    id      TEXT NOT NULL UNIQUE,
+    agent   TEXT NOT NULL,
+    -- What it tells of: the agent is told of each once.
+    key     TEXT NOT NULL,
+    type    TEXT NOT NULL,
+    rank    INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    state   TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'processing', 'acknowledged')),
+    -- When it was taken, by which poll, and by which process if one was named.
+    taken   INTEGER NOT NULL DEFAULT 0,
+    taker   TEXT NOT NULL DEFAULT '',
+    process TEXT NOT NULL DEFAULT '',
+    body    TEXT NOT NULL,
+    UNIQUE (agent, key)
+) STRICT;
+
+CREATE INDEX triggers_live ON triggers (agent, rank, seq) WHERE state <> 'acknowledged';
+CREATE INDEX triggers_taken ON triggers (agent, taken) WHERE state = 'processing';
+CREATE INDEX triggers_taker ON triggers (taker) WHERE state = 'processing';
+CREATE INDEX triggers_pending ON triggers (seq) WHERE state = 'pending';
+CREATE INDEX triggers_at ON triggers (at);
+
+-- Who polls, since when last, and who wants to know what is finished: because the
+-- configuration says so, or because a poll did.
+CREATE TABLE pollers (
+    agent    TEXT PRIMARY KEY,
+    polled   INTEGER NOT NULL DEFAULT 0,
+    lead     INTEGER NOT NULL DEFAULT 0 CHECK (lead IN (0, 1)),
+    finished INTEGER NOT NULL DEFAULT 0 CHECK (finished IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- The tasks that are offered to an agent, which has yet to answer.
+CREATE TABLE offers (
+    task_id TEXT PRIMARY KEY,
+    body    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The questions that agents asked people, and whose answers they wait for.
+CREATE TABLE questions (
+    task_id TEXT PRIMARY KEY,
+    id      TEXT NOT NULL,
+    agent   TEXT NOT NULL,
+    body    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Acknowledgements that an inbox which several daemons share has yet to be told of.
+CREATE TABLE acks (
+    id    TEXT PRIMARY KEY,
+    agent TEXT NOT NULL,
+    at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Files, by pattern, and other things that agents have reserved. (The table reservations
+-- is of tasks.) A row is there for as long as the reservation is.
+CREATE TABLE reserved (
+    id   TEXT PRIMARY KEY,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Idempotency keys, and the answers that their requests got. A key belongs to the user who
+-- used it, -1 where that is not known. nth counts the requests of a user, so that those
+-- beyond a number are found.
+CREATE TABLE requests (
+    uid         INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    nth         INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,
+    state       TEXT NOT NULL DEFAULT 'in_flight' CHECK (state IN ('in_flight', 'interrupted', 'answered')),
+    -- The claim made for the request, if it makes one.
+    claim_id    TEXT,
+    status      INTEGER NOT NULL DEFAULT 0,
+    body        BLOB,
+    created     INTEGER NOT NULL,
+    PRIMARY KEY (uid, key)
+) STRICT;
+
+CREATE INDEX requests_nth ON requests (uid, nth);
+
+-- The tasks that are made here, each stored before it is sent.
+CREATE TABLE creations (
+    -- The page bears it until somebody claims the task.
+    id          TEXT PRIMARY KEY,
+    uid         INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    at          INTEGER NOT NULL,
+    -- Empty until the page is known to be there.
+    page        TEXT NOT NULL DEFAULT '',
+    UNIQUE (uid, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX creations_page ON creations (page) WHERE page <> '';
+CREATE INDEX creations_at ON creations (at);
+
+-- The names that were minted for agents, and for which user's session; of a name that
+-- was minted for no session, that is empty.
+CREATE TABLE names (
+    name    TEXT PRIMARY KEY,
+    uid     INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    -- When it was last asked for, and where that stands among the questions of the user.
+    used    INTEGER NOT NULL,
+    nth     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX names_session ON names (uid, session) WHERE session <> '';
+CREATE INDEX names_used ON names (used);
+CREATE INDEX names_nth ON names (uid, nth);
+
+-- What happened, as numbers to be looked at: how often each thing did in a span of time,
+-- as a JSON object by name. A span is a minute, or five, in milliseconds.
+CREATE TABLE history (
+    span   INTEGER NOT NULL,
+    start  INTEGER NOT NULL,
+    counts TEXT NOT NULL,
+    PRIMARY KEY (span, start)
+) STRICT, WITHOUT ROWID;
+
+-- When each agent was last there.
+CREATE TABLE seen (
+    agent TEXT PRIMARY KEY,
+    at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX seen_at ON seen (at);
+
+-- What each agent completed, and how many milliseconds it had the task.
+CREATE TABLE completions (
+    event INTEGER PRIMARY KEY, -- its number
+    agent TEXT NOT NULL,
+    at    INTEGER NOT NULL,
+    took  INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX completions_agent ON completions (agent, at);
