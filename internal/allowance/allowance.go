@@ -27,41 +27,54 @@ func New(burst int, every time.Duration) *Allowance {
 func (a *Allowance) Wait(uid int, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.wait(uid, now)
+	return a.wait(uid, 1, now)
 }
 
 // Count counts that the user does it now.
 func (a *Allowance) Count(uid int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.count(uid, now)
+	a.count(uid, 1, now)
 }
 
 // Take counts that the user does it now, unless it has to wait, and returns for how long.
 func (a *Allowance) Take(uid int, now time.Time) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if wait = a.wait(uid, now); wait == 0 {
-		a.count(uid, now)
+	if wait = a.wait(uid, 1, now); wait == 0 {
+		a.count(uid, 1, now)
 	}
 	return wait
 }
 
-func (a *Allowance) wait(uid int, now time.Time) time.Duration {
-	return max(0, a.next(uid, now).Sub(now)-time.Duration(a.burst)*a.every)
+// TakeMore counts that what was taken counts n times more, unless the user has taken too much
+// otherwise meanwhile. It is never too much by itself: whoever takes it waits the longer
+// afterwards.
+func (a *Allowance) TakeMore(uid, n int, now time.Time) (wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait = a.wait(uid, 0, now); wait == 0 {
+		a.count(uid, n, now)
+	}
+	return wait
 }
 
-// next is when nothing would count any longer, with one more.
-func (a *Allowance) next(uid int, now time.Time) time.Time {
+// wait is how long the user has to wait for n more.
+func (a *Allowance) wait(uid, n int, now time.Time) time.Duration {
+	return max(0, a.next(uid, n, now).Sub(now)-time.Duration(a.burst)*a.every)
+}
+
+// next is when nothing would count any longer, with n more.
+func (a *Allowance) next(uid, n int, now time.Time) time.Time {
 	free := a.free[uid]
 	if free.Before(now) {
 		free = now
 	}
-	return free.Add(a.every)
+	return free.Add(time.Duration(n) * a.every)
 }
 
-func (a *Allowance) count(uid int, now time.Time) {
-	a.free[uid] = a.next(uid, now)
+func (a *Allowance) count(uid, n int, now time.Time) {
+	a.free[uid] = a.next(uid, n, now)
 	for other, at := range a.free {
 		if at.Before(now) {
 			delete(a.free, other)

@@ -37,3 +37,18 @@ func TestAllowance(t *testing.T) {
 		t.Errorf("after a burst: waits %v", got)
 	}
 }
+
+func TestAllowanceOfMore(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := allowance.New(3, 2*time.Second)
+	if a.Take(1, now) != 0 || a.Take(1, now) != 0 || a.TakeMore(1, 6, now) != 0 { // 8, which are 5 too many
+		t.Error("what is not too much was refused")
+	}
+	if got := a.TakeMore(1, 1, now); got != 10*time.Second {
+		t.Errorf("with more taken than may be: waits %v", got)
+	}
+	now = now.Add(12 * time.Second)
+	if one, more, next := a.Take(1, now), a.TakeMore(1, 1, now), a.Take(1, now); one != 0 || more != 0 || next != 4*time.Second {
+		t.Errorf("after the wait: %v, %v and then %v", one, more, next)
+	}
+}

@@ -68,6 +68,8 @@ type Poll struct {
 	// Key is the request's idempotency key, if it has one, and UID whose key that is.
 	Key string
 	UID int
+	// New is as in a Take.
+	New func() error
 }
 
 // lookAgain is how often a poll that waits looks whether the processes that took
@@ -82,7 +84,7 @@ const listenTime = 5 * time.Second
 func (b *Broker) Poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	deadline := time.Now().Add(p.Wait)
 	take := inbox.Take{
-		Agent: p.Agent, Taker: inbox.NewID(time.Now()), Limit: p.Limit, Visibility: b.inbox.Visibility, Finished: p.Finished,
+		Agent: p.Agent, Taker: inbox.NewID(time.Now()), Limit: p.Limit, Visibility: b.inbox.Visibility, Finished: p.Finished, New: p.New,
 	}
 	if p.Key != "" {
 		take.Taker = fmt.Sprintf("%d %s", p.UID, p.Key)
@@ -198,6 +200,9 @@ type Message struct {
 	// Key and UID are as in a Request.
 	Key string
 	UID int
+	// Tell, if set, is asked before that many agents are told: its error is the answer then,
+	// and nobody is.
+	Tell func(agents int) error
 }
 
 // Send sends m, once for each key: its triggers are there at once, and its row of the mesh
@@ -218,6 +223,11 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 		m.Agents = slices.DeleteFunc(known, func(name string) bool { return name == m.From })
 	} else if err := b.checkName(m.To); err != nil {
 		return m, err
+	}
+	if m.Tell != nil {
+		if err := m.Tell(len(m.Agents)); err != nil {
+			return m, err
+		}
 	}
 	m.At = b.now()
 	m.ID = claim.NewEventID(m.At)

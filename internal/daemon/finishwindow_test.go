@@ -93,6 +93,25 @@ func around(began, step time.Duration) (all []time.Duration) {
 	return all
 }
 
+// window reports whether something landed between a read of the page and a write that rests on
+// it, and tells of both. fault is what the first write met.
+func (w *world) window(id string, began, landed time.Time, fault emulator.FaultKind) (between bool, story string) {
+	var read time.Time
+	for i, r := range w.notion.Requests() {
+		switch {
+		case !strings.HasSuffix(r.Path, id):
+			continue
+		case r.Method == http.MethodGet:
+			read = r.Time
+		case i > 0 && r.Status == 0 && fault == emulator.DropRequest: // it was not applied
+		default:
+			between = between || landed.After(read) && landed.Before(r.Time)
+		}
+		story += fmt.Sprintf(", %s %v", r.Method, r.Time.Sub(began))
+	}
+	return between, story
+}
+
 // TestEditsAroundAFinish has a person edit a card at every step in and around a finish.
 // What lands before the read is served on which a write of the finish rests, or after that
 // write is applied, stays.
@@ -144,20 +163,8 @@ func TestEditsAroundAFinish(t *testing.T) {
 							at := <-landed
 							time.Sleep(time.Minute)
 							heal()
-							kept, between, story := edit.kept(w.page(id)), false, ""
-							var read time.Time
-							for i, r := range w.notion.Requests() {
-								switch {
-								case !strings.HasSuffix(r.Path, id):
-									continue
-								case r.Method == http.MethodGet:
-									read = r.Time
-								case i > 0 && r.Status == 0 && meets.fault == emulator.DropRequest: // it was not applied
-								default:
-									between = between || at.After(read) && at.Before(r.Time)
-								}
-								story += fmt.Sprintf(", %s %v", r.Method, r.Time.Sub(began))
-							}
+							kept := edit.kept(w.page(id))
+							between, story := w.window(id, began, at, meets.fault)
 							switch {
 							case between && !kept:
 								inside, lost = inside+1, lost+1

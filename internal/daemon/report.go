@@ -21,9 +21,9 @@ func (d *Daemon) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
 	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
-	for name, id := range map[string]string{"the mesh log": d.config.Databases.MeshLog, "the task log": d.config.Databases.TaskLog} {
-		if id, err := task.ParseID(id); err == nil {
-			if said := d.notion.SourceAdded(id, name); said != "" {
+	for _, log := range []struct{ name, id string }{{"the mesh log", d.config.Databases.MeshLog}, {"the task log", d.config.Databases.TaskLog}} {
+		if id, err := task.ParseID(log.id); err == nil {
+			if said := d.notion.SourceAdded(id, log.name); said != "" {
 				s.Warnings = append(s.Warnings, said)
 			}
 		}

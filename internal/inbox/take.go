@@ -19,6 +19,9 @@ type Take struct {
 	Gone       []string
 	// Available is how many tasks the agent could claim.
 	Available int
+	// New, if set, is asked before an agent is taken up that has not polled before, or has been
+	// forgotten since: its error is the answer then, and nothing is kept.
+	New func() error
 	// Finished has the agent told what is finished, from now on.
 	Finished bool
 }

@@ -61,6 +61,11 @@ func poll(ctx context.Context, tx *tx, t inbox.Take) error {
 		return err
 	}
 	if polled == 0 {
+		if t.New != nil {
+			if err := t.New(); err != nil {
+				return err
+			}
+		}
 		if _, err := insertTriggers(ctx, tx, inbox.Available(t.Agent, t.At)); err != nil {
 			return err
 		}

@@ -97,6 +97,7 @@ func (s *Server) poll(ctx context.Context, in *struct {
 	body := orZero(in.Body)
 	p := broker.Poll{
 		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Key: in.Key,
+		New: func() error { return s.owe(ctx) },
 	}
 	if p.Limit == 0 {
 		p.Limit = api.MaxTriggers
@@ -195,7 +196,10 @@ func (s *Server) message(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	said := broker.Message{From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Key: in.Key}
+	said := broker.Message{
+		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Key: in.Key,
+		Tell: func(agents int) error { return s.oweCopies(ctx, agents, in.Body.Text) },
+	}
 	if in.Key != "" {
 		said.UID = caller(ctx)
 	}

@@ -114,8 +114,8 @@ func add[I, O any](o operations, op huma.Operation, handle func(context.Context,
 	counted := owing[op.Method+" "+op.Path]
 	huma.Register(o.API, op, func(ctx context.Context, in *I) (*O, error) {
 		if counted {
-			if wait := o.server.owing.Take(caller(ctx), time.Now()); wait > 0 {
-				return nil, failure{tooMuchOwed(wait)}
+			if err := o.server.owe(ctx); err != nil {
+				return nil, failure{o.server.problem(ctx, err)}
 			}
 		}
 		out, err := handle(ctx, in)

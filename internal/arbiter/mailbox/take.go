@@ -119,6 +119,11 @@ func (a agentsBox) waiting(member string) (w inbox.Waiting) {
 
 // register notes that an agent polls. At its first poll it is told what is available.
 func (b *box) register(ctx context.Context, a agentsBox, t inbox.Take) error {
+	if a.polls == 0 && t.New != nil {
+		if err := t.New(); err != nil {
+			return err
+		}
+	}
 	lease, err := b.kept(ctx)
 	if err != nil {
 		return err

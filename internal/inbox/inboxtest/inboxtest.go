@@ -4,6 +4,7 @@ package inboxtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -82,13 +83,31 @@ func (w *World) add(t *testing.T, door int, triggers ...inbox.Trigger) (added in
 // Run tests the inboxes that make makes.
 func Run(t *testing.T, make func(t *testing.T) *World) {
 	for name, test := range map[string]func(*testing.T, *World){
-		"order": order, "coming back": comingBack, "acknowledging": acknowledging, "available": available, "waiting": waiting, "many pollers": many,
+		"order": order, "coming back": comingBack, "acknowledging": acknowledging, "available": available, "waiting": waiting, "many pollers": many, "a new name": newName,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, make(t)) })
 	}
 }
 
 func message(text string) inbox.Trigger { return inbox.Trigger{Type: inbox.Message, Text: text} }
+
+// Who has not polled before may be refused, and is then told of nothing.
+func newName(t *testing.T, w *World) {
+	full, asked := errors.New("too many names"), 0
+	refuse := func(r *inbox.Take) { r.New = func() error { asked++; return full } }
+	now := w.Now()
+	take := inbox.Take{Agent: "Oracle", Taker: inbox.NewID(now), Now: now, At: now, Visibility: w.Visibility}
+	refuse(&take)
+	if got, err := w.Doors[0].TakeTriggers(t.Context(), take); !errors.Is(err, full) || len(got) > 0 {
+		t.Fatalf("a new name got %v, %v", got, err)
+	}
+	w.want(t, 1, func(r *inbox.Take) { r.New = func() error { asked++; return nil } }) // which is new still
+	if asked != 2 {
+		t.Errorf("%d were asked for, want 2", asked)
+	}
+	w.add(t, 0, message("hello"))
+	w.want(t, 2, refuse, "message hello") // which is known by now
+}
 
 // Triggers come by their types, and then by their age.
 func order(t *testing.T, w *World) {
