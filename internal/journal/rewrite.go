@@ -19,8 +19,9 @@ func (p *postgres) rewrite(statement string) string {
 		switch {
 		case word == "?":
 			params++
-			out.WriteString("$" + strconv.Itoa(params))
-			continue
+			word = "$" + strconv.Itoa(params)
+		case strings.HasPrefix(word, "?"):
+			word = "$" + word[1:]
 		case beforeTable[strings.ToUpper(before)] && slices.Contains(tables, word):
 			out.WriteString(p.space + ".")
 		}
@@ -35,8 +36,8 @@ func (p *postgres) rewrite(statement string) string {
 }
 
 var (
-	// words splits a statement: into texts in quotes, names, and single characters.
-	words = regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\s+|.`)
+	// words splits a statement: into texts in quotes, names, parameters, and single characters.
+	words = regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
 	// beforeTable is after which words the name of a table stands.
 	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
 	// tables is the names of all tables.
