@@ -43,7 +43,7 @@ func fill(v reflect.Value) {
 			fill(v.Index(i))
 		}
 	case reflect.String:
-		v.SetString("some \x00 “text”\n")
+		v.SetString("some “text”\n")
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:

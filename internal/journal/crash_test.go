@@ -3,6 +3,7 @@ package journal_test
 import (
 	"bufio"
 	"context"
+	"dibs/internal/pgtest"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
 )
 
@@ -37,7 +39,7 @@ func victim(path string) {
 			os.Exit(1)
 		}
 	}
-	j, err := journal.Open(ctx, path)
+	j, err := journaltest.Open(ctx, path)
 	check(err)
 	if os.Getenv(workEnv) == "inbox" {
 		workOnInbox(ctx, j, check)
@@ -224,6 +226,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 // However much of the WAL a power cut left, the journal opens, and shows each
 // change whole or not at all, and none without those before it.
 func TestTornFile(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	j := newJournal(t)
 	const n = 30
 	var claims []claim.Claim

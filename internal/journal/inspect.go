@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,18 +51,15 @@ func openToRead(path string) (*Journal, error) {
 		}
 		return nil, fmt.Errorf("looking at the journal: %w", err)
 	}
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"mode": {"ro"}, "_pragma": {"busy_timeout(5000)", "query_only(1)"},
-	}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
+	db, err := file(path).connect(0, url.Values{"mode": {"ro"}}, "busy_timeout(5000)", "query_only(1)")
 	if err != nil {
-		return nil, fmt.Errorf("looking at the journal: %w", err)
+		return nil, err
 	}
-	return &Journal{path: path, readers: &pool{DB: db}}, nil
+	return &Journal{engine: file(path), readers: &pool{DB: db, engine: file(path)}}, nil
 }
 
 func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
-	if err := j.check(ctx); err != nil {
+	if err := j.engine.check(ctx, j.readers); err != nil {
 		return found, err
 	}
 	if made, err := j.made(ctx); err != nil || !made {

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"dibs/internal/pgtest"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 )
 
 func TestInspect(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), journal.FileName)
 	if _, err := journal.Inspect(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no file: err = %v, want that there is none", err)

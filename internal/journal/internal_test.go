@@ -2,6 +2,7 @@ package journal
 
 import (
 	"database/sql"
+	"dibs/internal/pgtest"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 
 // These promises cannot be watched from outside without cutting the power.
 func TestConnectionsAreSetUp(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +53,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 
 // A COMMIT that fails leaves SQLite's transaction open; it must not stay so.
 func TestFailedCommitIsRolledBack(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +76,7 @@ func TestFailedCommitIsRolledBack(t *testing.T) {
 
 // A full disk fails the change, in one line that says what to do, and nothing else.
 func TestFullDisk(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
 	if err != nil {
@@ -121,6 +125,7 @@ func TestFullDisk(t *testing.T) {
 // What is the fault of the file or its disk is a *claim.JournalError that says what to do;
 // what is the fault of a statement is none.
 func TestWhoseFaultAnErrorIs(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
 	if err != nil {
@@ -163,6 +168,7 @@ func isAway(err error) bool {
 
 // However much is removed, its space is given back.
 func TestCompact(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(ctx, path)
@@ -218,6 +224,7 @@ func TestCompact(t *testing.T) {
 
 // A reader who takes long keeps nobody waiting.
 func TestCompactBesideAReader(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j, err := Open(t.Context(), path)
 	if err != nil {

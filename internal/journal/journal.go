@@ -10,36 +10,26 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/ownfile"
-
-	_ "modernc.org/sqlite" // the database driver "sqlite"
 )
 
 var _ claim.Ledger = (*Journal)(nil)
 
 // Journal is an open journal file.
 type Journal struct {
-	path string
+	engine engine
 	// writer has a single connection, so that operations that write queue up
 	// here instead of meeting SQLITE_BUSY in the file.
 	writer *writer
-	// readers never wait for the writer: the file is in WAL mode.
+	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
 	shared  bool // see ShareInbox
 }
-
-const maxReaders = 4
 
 // Open opens the journal in the file at path, and makes the file (for this user
 // only) and its directory if need be. The caller sees to it that no other
@@ -49,47 +39,45 @@ const maxReaders = 4
 // reserved end as not granted, for nothing was written; entries that were being
 // sent are in doubt; requests in flight are forgotten, or interrupted if a claim
 // made for them lives. All other claims are left to the protocol's recovery.
-func Open(ctx context.Context, path string) (_ *Journal, err error) {
-	path, err = filepath.Abs(path)
+func Open(ctx context.Context, path string) (*Journal, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	if err := create(path); err != nil {
+	if err := file(path).create(); err != nil {
 		return nil, fmt.Errorf("making the journal: %w", Unmade(err))
 	}
-	j := &Journal{path: path}
+	return open(ctx, file(path))
+}
+
+// open opens the journal that lies in a database.
+func open(ctx context.Context, e engine) (_ *Journal, err error) {
+	j := &Journal{engine: e}
 	defer func() {
 		if err != nil {
 			j.Close()
 		}
 	}()
 	// What is no journal of this program's is not opened for writing.
-	db, err := connect(path, maxReaders, "busy_timeout(5000)", "query_only(1)")
+	db, err := e.reads()
 	if err != nil {
 		return nil, err
 	}
-	j.readers = &pool{DB: db}
-	if err := j.check(ctx); err != nil {
+	j.readers = &pool{DB: db, engine: e}
+	if err := e.check(ctx, j.readers); err != nil {
 		return nil, j.failed(err, "checking the journal")
 	}
 	made, err := j.made(ctx)
 	if err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
-	// FULL, because a commit in WAL mode is not synced at less, and a power cut
-	// must not take back a grant that an agent was told of. fullfsync makes
-	// macOS flush the drive's own cache too.
-	// auto_vacuum has a say only before the first table is made.
-	db, err = connect(path, 1, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
-		"synchronous(FULL)", "fullfsync(1)",
-		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
-	if err != nil {
+	if db, err = e.writes(); err != nil {
 		return nil, err
 	}
-	if j.writer, err = openWriter(ctx, db, j.explain); err != nil {
+	if j.writer, err = openWriter(ctx, db, e); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
-	if err := j.useWAL(ctx); err != nil {
+	if err := e.prepare(ctx, j); err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
 	if !made {
@@ -103,77 +91,9 @@ func Open(ctx context.Context, path string) (_ *Journal, err error) {
 	return j, nil
 }
 
-// create makes an empty file at path, and its directory, unless they exist, and
-// sees to it that they are nobody else's. An existing file is not even opened: to
-// close it again would drop the locks that this process holds on it through SQLite.
-// That it is still the same when SQLite opens it by its name, the directory ensures.
-func create(path string) error {
-	if err := ownfile.MakeDirectory(filepath.Dir(path)); err != nil {
-		return err
-	}
-	for _, beside := range []string{path + "-wal", path + "-shm", path} {
-		info, err := os.Lstat(beside)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil && !info.IsDir() { // which SQLite refuses
-			err = ownfile.Check(beside, info)
-		}
-		if err != nil || beside == path {
-			return err
-		}
-	}
-	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func connect(path string, conns int, pragmas ...string) (*sql.DB, error) {
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		return nil, fmt.Errorf("opening the journal: %w", err)
-	}
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return db, nil
-}
-
-// useWAL puts the file into WAL mode, which it keeps.
-func (j *Journal) useWAL(ctx context.Context) error {
-	var mode string
-	err := j.outside(ctx, func(conn *sql.Conn) error {
-		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
-	})
-	if err != nil {
-		return err
-	}
-	if mode != "wal" {
-		return fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", j.path)
-	}
-	return nil
-}
-
 // Check reads through the file and returns an error if it is damaged.
 func (j *Journal) Check(ctx context.Context) error {
-	return j.failed(j.check(ctx), "checking the journal")
-}
-
-func (j *Journal) check(ctx context.Context) error {
-	// One row is enough to know, and it may speak of several things, a line each.
-	var found string
-	if err := j.readers.DB.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
-		return err
-	}
-	if found != "ok" {
-		return fmt.Errorf("%s is damaged (%s): %s", j.path, strings.Join(strings.Fields(found), " "), adviceDamaged)
-	}
-	return nil
+	return j.failed(j.engine.check(ctx, j.readers), "checking the journal")
 }
 
 // recover puts right what the last process left half done.
@@ -203,8 +123,8 @@ func (j *Journal) recover(ctx context.Context) error {
 	})
 }
 
-// Path is where the journal's file is.
-func (j *Journal) Path() string { return j.path }
+// Path is where the journal lies, as it is shown: its file, if it has one.
+func (j *Journal) Path() string { return j.engine.String() }
 
 // Close closes the journal. Calls under way end first; later ones fail.
 func (j *Journal) Close() error {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/pgtest"
 	"dibs/internal/ramdisk"
 	"dibs/internal/task"
 
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
 		victim(path) // never returns
 	}
-	os.Exit(ramdisk.Run(m))
+	os.Exit(pgtest.Both(m, ramdisk.Run))
 }
 
 // t0 is when tests begin, as far as Notion's time goes.
@@ -34,11 +36,13 @@ var t0 = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 
 func open(t testing.TB, path string) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(t.Context(), path)
+	j, err := journaltest.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	paths.Store(j, path)
 	t.Cleanup(func() {
+		paths.Delete(j)
 		if err := j.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -46,22 +50,22 @@ func open(t testing.TB, path string) *journal.Journal {
 	return j
 }
 
+// paths is what open was called with, by the journal.
+var paths sync.Map
+
 func newJournal(t testing.TB) *journal.Journal {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	if err := journaltest.Make(path); err != nil {
-		t.Fatal(err)
-	}
-	return open(t, path)
+	return open(t, filepath.Join(t.TempDir(), "journal.db"))
 }
 
-// reopen closes j and opens its file again.
+// reopen closes j and opens it again.
 func reopen(t testing.TB, j *journal.Journal) *journal.Journal {
 	t.Helper()
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return open(t, j.Path())
+	path, _ := paths.Load(j)
+	return open(t, path.(string))
 }
 
 // attempt is a claim as an attempt at the time begins with it.
@@ -140,6 +144,7 @@ func live(t testing.TB, j *journal.Journal) []claim.Claim {
 }
 
 func TestOpenMakesPrivateFiles(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	dir := filepath.Join(t.TempDir(), "state", "dibs")
 	j := open(t, filepath.Join(dir, "journal.db"))
 	if err := j.SetMeta(t.Context(), "k", "v"); err != nil { // makes the WAL
@@ -160,6 +165,7 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 }
 
 func TestOpenTakesAnyPath(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "a b?c#d%41&_pragma=x;", "journal.db")
 	j := open(t, path)
 	if j.Path() != path {
@@ -171,6 +177,7 @@ func TestOpenTakesAnyPath(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	tests := map[string]struct {
 		prepare func(t *testing.T, path string)
 		want    []string // parts of the error
@@ -316,6 +323,7 @@ func runSQL(t testing.TB, path, script string) {
 }
 
 func TestCheck(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	j := newJournal(t)
 	if err := j.Check(t.Context()); err != nil {
 		t.Errorf("Check of a sound journal: %v", err)

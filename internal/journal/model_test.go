@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
 
@@ -79,10 +78,7 @@ func (m *model) list() []claim.Claim {
 func TestLedgerAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		path := filepath.Join(t.TempDir(), "journal.db")
-		if err := journaltest.Make(path); err != nil {
-			rt.Fatal(err)
-		}
-		j, err := journal.Open(t.Context(), path)
+		j, err := journaltest.Open(t.Context(), path)
 		if err != nil {
 			rt.Fatal(err)
 		}

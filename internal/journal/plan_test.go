@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"dibs/internal/pgtest"
 	"errors"
 	"maps"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 // happened before: no statement of it looks through a table that keeps history.
 // It may look through what lives or is owed, which has indices of its own.
 func TestNothingScansHistory(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	j, err := Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"dibs/internal/pgtest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 // A journal that its user cannot write is refused in one line that says what to do.
 func TestReadOnly(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	const reader = 64001
 	for name, modes := range map[string]struct {
 		dir, file os.FileMode

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// schemaSQL makes the tables of a new journal.
-//
-//go:embed schema/sqlite.sql
-var schemaSQL string
+// What makes the tables of a new journal, in each database.
+var (
+	//go:embed schema/sqlite.sql
+	sqliteSchema string
+	//go:embed schema/postgres.sql
+	postgresSchema string
+)
 
 // metaSchema is the key under which a journal keeps the fingerprint of its schema.
 const metaSchema = "schema"
-
-// schemaPrint is the fingerprint of a journal that this program made.
-var schemaPrint = fingerprint(schemaSQL)
 
 var remark = regexp.MustCompile(`--[^\n]*`)
 
@@ -30,29 +30,28 @@ func fingerprint(schema string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// makeTables makes the tables of a file that has none.
+// makeTables makes the tables where there are none.
 func (j *Journal) makeTables(ctx context.Context) error {
 	return j.writeAlone(ctx, func(tx *tx) error {
-		if err := tx.script(schemaSQL); err != nil {
+		if err := j.engine.make(ctx, tx); err != nil {
 			return err
 		}
-		return setMeta(ctx, tx, metaSchema, schemaPrint)
+		return setMeta(ctx, tx, metaSchema, fingerprint(j.engine.schema()))
 	})
 }
 
-// made reports whether the file has its tables. If it has others than this program makes,
+// made reports whether the journal has its tables. If it has others than this program makes,
 // that is an error.
 func (j *Journal) made(ctx context.Context) (bool, error) {
-	var tables, known int
-	err := j.readers.DB.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE type = 'table' AND name = 'meta') FROM sqlite_schema").Scan(&tables, &known)
+	tables, known, err := j.engine.tables(ctx, j.readers)
 	if err != nil || tables == 0 {
 		return false, err
 	}
 	if known > 0 {
 		made, err := readMeta(ctx, j.readers, metaSchema)
-		if err != nil || made == schemaPrint {
+		if err != nil || made == fingerprint(j.engine.schema()) {
 			return true, err
 		}
 	}
-	return true, fmt.Errorf("%s has another schema than this dibs makes: %s", j.path, adviceSchema)
+	return true, fmt.Errorf("%s has another schema than this dibs makes: %s", j.engine, j.engine.foreign())
 }

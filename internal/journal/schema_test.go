@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"dibs/internal/pgtest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ func TestAnEmptyFileIsANewJournal(t *testing.T) {
 
 // A journal of another schema is refused before anything in it is changed, whoever looks.
 func TestAnotherSchemaIsLeftAlone(t *testing.T) {
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	filled(t, path)
 	runSQL(t, path, "UPDATE meta SET value = 'of another version' WHERE key = 'schema'")

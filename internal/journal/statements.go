@@ -20,17 +20,49 @@ type querier interface {
 // each statement once. Its methods do not heed their contexts: what has begun is
 // seen through.
 type tx struct {
+	engine   engine
 	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
-	changed  bool // a statement changed something since this was set to false
+	prepared map[string]*sql.Stmt // where the engine compiles
+	changed  bool                 // a statement changed something since this was set to false
 }
 
-// statement returns the compiled query.
-func (t *tx) statement(query string) (*sql.Stmt, error) {
+// statement is a query as an engine takes it: compiled, or sent anew each time.
+type statement interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, args ...any) *sql.Row
+}
+
+// sent is a statement that is sent anew each time.
+type sent struct {
+	conn interface {
+		querier
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	}
+	query string
+}
+
+func (s sent) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
+	return s.conn.ExecContext(ctx, s.query, args...)
+}
+
+func (s sent) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
+	return s.conn.QueryContext(ctx, s.query, args...)
+}
+
+func (s sent) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
+	return s.conn.QueryRowContext(ctx, s.query, args...)
+}
+
+// statement returns what runs the query.
+func (t *tx) statement(query string) (statement, error) {
+	if !t.engine.compiles() {
+		return sent{t.conn, t.engine.rewrite(query)}, nil
+	}
 	if s := t.prepared[query]; s != nil {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(context.Background(), query)
+	s, err := t.conn.PrepareContext(context.Background(), t.engine.rewrite(query))
 	if err == nil {
 		t.prepared[query] = s
 	}
@@ -99,14 +131,18 @@ func (t *tx) script(statements string) error {
 // pool is connections that read. It compiles each statement once for each of them.
 type pool struct {
 	*sql.DB
+	engine   engine
 	prepared sync.Map // of *sql.Stmt by query, closed with the connections
 }
 
-func (p *pool) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+func (p *pool) statement(ctx context.Context, query string) (statement, error) {
+	if !p.engine.compiles() {
+		return sent{p.DB, p.engine.rewrite(query)}, nil
+	}
 	if s, ok := p.prepared.Load(query); ok {
 		return s.(*sql.Stmt), nil
 	}
-	s, err := p.PrepareContext(ctx, query)
+	s, err := p.PrepareContext(ctx, p.engine.rewrite(query))
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"dibs/internal/claim"
-
-	"modernc.org/sqlite"
 )
 
 // maxGroup is how many operations are committed together at most, so that
@@ -51,7 +49,6 @@ type writer struct {
 	closed bool
 
 	trouble trouble
-	explain func(error) error // as in Journal
 }
 
 // operation is something to be done by the writer.
@@ -76,13 +73,13 @@ const (
 	bare                  // outside transactions
 )
 
-// openWriter opens the file for writing.
-func openWriter(ctx context.Context, db *sql.DB, explain func(error) error) (*writer, error) {
+// openWriter takes the connection that writes.
+func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{db: db, explain: explain, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
+	return &writer{db: db, tx: &tx{engine: e, conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
 // do has an operation done, and returns its error.
@@ -201,9 +198,7 @@ func (w *writer) together(ops []*operation) error {
 		for _, op := range ops {
 			w.tx.changed = false
 			op.err = op.run(w.tx)
-			// An error of SQLite may have rolled back the whole transaction.
-			_, fault := errors.AsType[*sqlite.Error](op.err)
-			if op.err != nil && (fault || w.tx.changed) {
+			if op.err != nil && (w.tx.engine.fault(op.err) || w.tx.changed) {
 				return op.err
 			}
 		}
@@ -219,7 +214,7 @@ func (w *writer) together(ops []*operation) error {
 func (w *writer) transact(fn func() error) (err error) {
 	committed, changed := false, false
 	defer func() {
-		if failed, ok := errors.AsType[*claim.JournalError](w.explain(err)); ok {
+		if failed, ok := errors.AsType[*claim.JournalError](w.tx.engine.explain(err)); ok {
 			w.trouble.note(failed)
 		} else if committed && changed {
 			w.trouble.note(nil)
@@ -227,12 +222,12 @@ func (w *writer) transact(fn func() error) (err error) {
 	}()
 	defer func() {
 		if !committed {
-			// An error means that SQLite had rolled back by itself already, or
+			// An error means that the database had rolled back by itself already, or
 			// that nothing had begun.
 			_ = w.tx.control("ROLLBACK")
 		}
 	}()
-	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
+	if err := w.begin(); err != nil {
 		return err
 	}
 	w.tx.changed = false
@@ -245,6 +240,22 @@ func (w *writer) transact(fn func() error) (err error) {
 	}
 	committed = true
 	return nil
+}
+
+// begin begins a transaction, on another connection if the one there was is lost: a database
+// that was away is back.
+func (w *writer) begin() error {
+	err := w.tx.control(w.tx.engine.begin())
+	if !lost(err) {
+		return err
+	}
+	conn, err := w.db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	_ = w.tx.close() // which has nothing to close but what is lost
+	w.tx.conn, w.tx.prepared = conn, map[string]*sql.Stmt{}
+	return w.tx.control(w.tx.engine.begin())
 }
 
 // close closes the connection after the operations that are under way.

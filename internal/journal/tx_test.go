@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"dibs/internal/pgtest"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type line struct {
 // ends, so that it is known who waits and in which order.
 func inLine(t *testing.T, test func(t *testing.T, l *line)) {
 	t.Helper()
+	pgtest.OnlySQLite(t)
 	path := filepath.Join(t.TempDir(), "journal.db")
 	synctest.Test(t, func(t *testing.T) {
 		j, err := Open(t.Context(), path)

@@ -31,6 +31,7 @@ func Run(m *testing.M) int {
 			defer os.RemoveAll(dir)
 			os.Chmod(dir, 0o711) // tests act as other users, too
 			os.Setenv("TMPDIR", dir)
+			defer os.Unsetenv("TMPDIR") // tests may be run again
 		}
 	}
 	return m.Run()

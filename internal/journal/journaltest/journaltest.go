@@ -3,6 +3,8 @@ package journaltest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,7 +12,26 @@ import (
 	"sync"
 
 	"dibs/internal/journal"
+	"dibs/internal/pgtest"
 )
+
+// Open opens the journal that path stands for, and makes it if there is none: the file there,
+// or, while tests run with journals in PostgreSQL, what has the name of the path there.
+func Open(ctx context.Context, path string) (*journal.Journal, error) {
+	if pgtest.URL() != "" {
+		return journal.OpenPostgres(ctx, Postgres(path))
+	}
+	if err := Make(path); err != nil {
+		return nil, err
+	}
+	return journal.Open(ctx, path)
+}
+
+// Postgres is where the journal that path stands for lies in PostgreSQL.
+func Postgres(path string) journal.Postgres {
+	sum := sha256.Sum256([]byte(path))
+	return journal.Postgres{URL: pgtest.URL(), Schema: "dibs", Board: hex.EncodeToString(sum[:16])}
+}
 
 // Make puts a new journal at path, and makes its directory if need be. It is what
 // [journal.Open] makes of no file; but the tables, which take longer than all else that Open

@@ -1,0 +1,198 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// What to do about the ways in which a PostgreSQL database fails.
+const (
+	adviceUnreached = "see that PostgreSQL runs and can be reached from here; everything goes on by itself when it is back"
+	adviceRefused   = "see what journal.postgres, journal.postgres_file or the PG variables say of user, password and database"
+	adviceReadOnly  = "it is a copy that cannot be written, or has been made read-only: have journal.postgres lead to the primary server"
+	adviceOther     = "use the version of dibs that made it, or set another journal.schema and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
+	adviceCrowded   = "make room, or raise the limit that PostgreSQL names"
+)
+
+const (
+	// oldest is the first version of PostgreSQL that will do, as server_version_num has it.
+	oldest = 140000
+	// patience is how long the database may take to answer one statement.
+	patience = 5 * time.Second
+	// greeting is how long it may take to let somebody in.
+	greeting = 5 * time.Second
+)
+
+// Postgres says in which PostgreSQL database a journal lies.
+type Postgres struct {
+	// URL is where the database is, as libpq takes it: a URL, or words KEY=VALUE. What it
+	// leaves open is as the PG… variables, the service file and the password file say.
+	URL string
+	// Schema and Board make the name of the schema that is the journal's alone: two boards
+	// may share a database, and no two journals share a schema. Board is the id of the
+	// tasks database.
+	Schema, Board string
+}
+
+// postgres is a PostgreSQL database.
+type postgres struct {
+	config *pgx.ConnConfig
+	space  string // its own schema there
+	place  string // to be shown; holds no password
+
+	rewritten sync.Map // what rewrite made of a statement, by statement
+}
+
+// schemaName is what the names of schemas may be: they are put into statements as they are.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+
+// newPostgres returns the database without having asked for it.
+func newPostgres(p Postgres) (*postgres, error) {
+	if !schemaName.MatchString(p.Schema) {
+		return nil, fmt.Errorf("journal.schema: %q is no name of small letters, digits and _, of 30 at most", p.Schema)
+	}
+	board := strings.ReplaceAll(strings.ToLower(p.Board), "-", "")
+	if !schemaName.MatchString("_" + board[:min(len(board), 29)]) {
+		return nil, fmt.Errorf("databases.tasks: %q is no id", p.Board)
+	}
+	config, err := pgx.ParseConfig(p.URL)
+	if err != nil {
+		// What the driver says of it may hold the password.
+		return nil, errors.New("journal.postgres: it is no address of a PostgreSQL database, such as postgres://dibs@db.example.com/dibs?sslmode=verify-full")
+	}
+	// No statement outlives its transaction on the server, where a pooler hands each
+	// transaction to any of its connections.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = greeting
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "dibs"
+	}
+	return &postgres{
+		config: config, space: p.Schema + "_" + board,
+		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
+	}, nil
+}
+
+// pool returns up to n connections, none of which is made yet.
+func (p *postgres) pool(n int) *sql.DB {
+	db := stdlib.OpenDB(*p.config)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db
+}
+
+// explain is as Journal.explain.
+func (p *postgres) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	said := fmt.Errorf("%s: %w", p.place, err)
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch class := failure.Code[:min(2, len(failure.Code))]; {
+		case class == "08" || class == "57" || failure.Code == "25P03" || failure.Code == "25P04": // it ends, starts, or gave us up
+			return unusable(said, adviceUnreached)
+		case class == "28" || class == "3D" || failure.Code == "42501":
+			return unusable(said, adviceRefused)
+		case failure.Code == "25006":
+			return unusable(said, adviceReadOnly)
+		case class == "53" || class == "58":
+			return unusable(said, adviceCrowded)
+		}
+		return said
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	if unconnected || network || lost(err) || errors.Is(err, context.DeadlineExceeded) {
+		return unusable(said, adviceUnreached)
+	}
+	return err
+}
+
+// fault is as in engine.
+func (p *postgres) fault(err error) bool {
+	_, said := errors.AsType[*pgconn.PgError](err)
+	_, network := errors.AsType[net.Error](err)
+	return said || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// lost reports whether a connection is no more.
+func lost(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
+}
+
+func (p *postgres) String() string           { return p.place }
+func (p *postgres) compiles() bool           { return false }
+func (p *postgres) begin() string            { return "BEGIN" }
+func (p *postgres) schema() string           { return postgresSchema }
+func (p *postgres) foreign() string          { return adviceOther }
+func (p *postgres) writes() (*sql.DB, error) { return p.pool(1), nil }
+func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders), nil }
+
+// prepare and compact have nothing to do: the server sees to it.
+func (p *postgres) prepare(context.Context, *Journal) error { return nil }
+func (p *postgres) compact(context.Context, *Journal) error { return nil }
+
+// check asks which version the server is.
+func (p *postgres) check(ctx context.Context, readers *pool) error {
+	var version int
+	var name string
+	err := readers.DB.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version')").Scan(&version, &name)
+	if err == nil && version < oldest {
+		err = fmt.Errorf("%s is PostgreSQL %s: version %d or newer is needed", p.place, name, oldest/10000)
+	}
+	return err
+}
+
+func (p *postgres) tables(ctx context.Context, readers *pool) (all, meta int, err error) {
+	err = readers.DB.QueryRowContext(ctx, `
+		SELECT count(*), count(*) FILTER (WHERE relname = 'meta')
+		  FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+		 WHERE nspname = $1 AND relkind = 'r'`, p.space).Scan(&all, &meta)
+	return all, meta, err
+}
+
+// make makes the tables in the journal's own schema, and that if there is none: one that an
+// administrator has made is not to be made by who may not.
+func (p *postgres) make(ctx context.Context, tx *tx) error {
+	var there bool
+	err := tx.conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", p.space).Scan(&there)
+	if err == nil && !there {
+		err = tx.script("CREATE SCHEMA " + p.space)
+	}
+	if err == nil {
+		err = tx.script("SET LOCAL search_path = " + p.space + ";\n" + postgresSchema)
+	}
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "42501" {
+		err = fmt.Errorf("%s: the user %s may make no tables there: have an administrator run: CREATE SCHEMA IF NOT EXISTS %s; ALTER SCHEMA %[3]s OWNER TO %[2]s;", p.place, quoted(p.config.User), p.space)
+	}
+	return err
+}
+
+// quoted is a name as it stands in a statement.
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// OpenPostgres opens the journal in a PostgreSQL database, and makes its tables if need be.
+// It puts right what was left half done as Open does. The caller sees to it that no other
+// process has the journal open.
+func OpenPostgres(ctx context.Context, p Postgres) (*Journal, error) {
+	e, err := newPostgres(p)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, e)
+}

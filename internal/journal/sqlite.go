@@ -1,0 +1,216 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dibs/internal/ownfile"
+
+	"modernc.org/sqlite" // and the database driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// What to do about the ways in which a journal's file fails.
+const (
+	adviceDamaged    = "move it and the files beside it that begin with its name away, or put a copy from a backup there, and start again"
+	adviceSchema     = "use the version of dibs that made it, or move it and the files beside it that begin with its name away and start again (claims stay as Notion shows them; what is owed to Notion, messages and answers by key are lost)"
+	adviceUnwritable = "make the directory and the files in it writable for this user, or set another state_dir"
+	adviceUnsafe     = "or set state_dir to a directory of this user's own"
+	adviceLocked     = "another process has it open; stop that one first"
+	adviceFull       = "make room on its disk"
+	adviceDisk       = "look at the health and the mount of its disk"
+)
+
+const maxReaders = 4
+
+const (
+	// checkpointAfter is how many pages are in the WAL before a commit copies them
+	// into the file, for which everybody has to wait. Most of them were written
+	// several times by then, and are copied once.
+	checkpointAfter = 4000
+	// maxIdleWAL is how many bytes of the WAL are kept for reuse, which is faster
+	// than to make it grow again: those pages. A large sync makes it much larger
+	// for a while.
+	maxIdleWAL = 16 << 20
+	// vacuumStep is how many free pages are given back in one transaction. Others
+	// who write, claims above all, get their turn in between.
+	vacuumStep = 256
+)
+
+// file is an SQLite file, by its absolute path.
+type file string
+
+func (f file) String() string                { return string(f) }
+func (file) rewrite(statement string) string { return statement }
+func (file) compiles() bool                  { return true }
+func (file) begin() string                   { return "BEGIN IMMEDIATE" }
+
+func (file) schema() string  { return sqliteSchema }
+func (file) foreign() string { return adviceSchema }
+
+func (file) make(_ context.Context, tx *tx) error { return tx.script(sqliteSchema) }
+
+func (file) tables(ctx context.Context, readers *pool) (all, meta int, err error) {
+	err = readers.DB.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE type = 'table' AND name = 'meta') FROM sqlite_schema").Scan(&all, &meta)
+	return all, meta, err
+}
+
+func (f file) writes() (*sql.DB, error) {
+	// FULL, because a commit in WAL mode is not synced at less, and a power cut
+	// must not take back a grant that an agent was told of. fullfsync makes
+	// macOS flush the drive's own cache too.
+	// auto_vacuum has a say only before the first table is made.
+	return f.connect(1, nil, "busy_timeout(5000)", "foreign_keys(1)", "auto_vacuum(INCREMENTAL)",
+		"synchronous(FULL)", "fullfsync(1)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointAfter), fmt.Sprintf("journal_size_limit(%d)", maxIdleWAL))
+}
+
+func (f file) reads() (*sql.DB, error) {
+	return f.connect(maxReaders, nil, "busy_timeout(5000)", "query_only(1)")
+}
+
+func (f file) connect(conns int, how url.Values, pragmas ...string) (*sql.DB, error) {
+	values := url.Values{"_pragma": pragmas}
+	for name, set := range how {
+		values[name] = set
+	}
+	dsn := url.URL{Scheme: "file", Path: string(f), RawQuery: values.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return db, nil
+}
+
+// create makes the file, empty, and its directory, unless they exist, and
+// sees to it that they are nobody else's. An existing file is not even opened: to
+// close it again would drop the locks that this process holds on it through SQLite.
+// That it is still the same when SQLite opens it by its name, the directory ensures.
+func (f file) create() error {
+	path := string(f)
+	if err := ownfile.MakeDirectory(filepath.Dir(path)); err != nil {
+		return err
+	}
+	for _, beside := range []string{path + "-wal", path + "-shm", path} {
+		info, err := os.Lstat(beside)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !info.IsDir() { // which SQLite refuses
+			err = ownfile.Check(beside, info)
+		}
+		if err != nil || beside == path {
+			return err
+		}
+	}
+	made, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+// prepare puts the file into WAL mode, which it keeps.
+func (f file) prepare(ctx context.Context, j *Journal) error {
+	var mode string
+	err := j.outside(ctx, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+	})
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", f)
+	}
+	return nil
+}
+
+// check reads through the file.
+func (f file) check(ctx context.Context, readers *pool) error {
+	// One row is enough to know, and it may speak of several things, a line each.
+	var found string
+	if err := readers.DB.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return fmt.Errorf("%s is damaged (%s): %s", f, strings.Join(strings.Fields(found), " "), adviceDamaged)
+	}
+	return nil
+}
+
+func (f file) compact(ctx context.Context, j *Journal) error {
+	for freed := vacuumStep; freed > 0; {
+		var err error
+		if freed, err = f.vacuum(ctx, j, vacuumStep); err != nil {
+			return err
+		}
+	}
+	// A reader that is at work keeps some of the WAL in use. Claims are not to wait
+	// for it: the next time will do.
+	return j.outside(ctx, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)")
+		_, restored := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
+		return cmp.Or(err, restored)
+	})
+}
+
+// vacuum gives back up to n free pages, and returns how many it gave.
+func (file) vacuum(ctx context.Context, j *Journal, n int) (freed int, err error) {
+	err = j.outside(ctx, func(conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() { // a row for each page
+			freed++
+		}
+		return rows.Err()
+	})
+	return freed, err
+}
+
+func (f file) explain(err error) error {
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	var advice string
+	switch failure.Code() & 0xff { // the rest tells kinds of one code apart
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		advice = adviceDamaged
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY:
+		advice = adviceUnwritable
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		advice = adviceLocked
+	case sqlite3.SQLITE_FULL:
+		advice = adviceFull
+	case sqlite3.SQLITE_IOERR:
+		advice = adviceDisk
+		if failure.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // it is made as large as it has to be
+			advice = adviceFull
+		}
+	default:
+		return fmt.Errorf("%s: %w", f, err)
+	}
+	return unusable(fmt.Errorf("%s: %w", f, err), advice)
+}
+
+// fault reports whether an error is SQLite's, which may have rolled back by itself.
+func (file) fault(err error) bool {
+	_, is := errors.AsType[*sqlite.Error](err)
+	return is
+}

@@ -1,0 +1,51 @@
+package pgtest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// env says to tests, and to the processes that they start, on which server journals are kept.
+const env = "JOURNAL_TEST_POSTGRES"
+
+// URL is where tests keep their journals in PostgreSQL; empty while they keep them in SQLite
+// files.
+func URL() string { return os.Getenv(env) }
+
+// Both runs the tests of a package with their journals in SQLite files, and once more with
+// them on a PostgreSQL server, see URL. It returns the exit code. Benchmarks and
+// fuzzing are left to SQLite. Where no server is installed it says so, and fails if CI is set.
+func Both(m *testing.M, run func(*testing.M) int) int {
+	code := run(m)
+	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return code
+		}
+	}
+	server, err := New()
+	if err == nil {
+		defer server.Remove()
+		err = server.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "journals in PostgreSQL are not tested:", err)
+		if os.Getenv("CI") != "" || !errors.Is(err, ErrMissing) {
+			return max(code, 1)
+		}
+		return code
+	}
+	os.Setenv(env, server.URL())
+	defer os.Unsetenv(env)
+	fmt.Println("once more, with journals in PostgreSQL:")
+	return max(code, run(m))
+}
+
+// OnlySQLite skips a test that is about SQLite's file while journals are in PostgreSQL.
+func OnlySQLite(t testing.TB) {
+	if URL() != "" {
+		t.Skip("this is about SQLite's file")
+	}
+}
