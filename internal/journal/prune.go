@@ -23,7 +23,7 @@ const pruneStep = 500
 func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	removed := 0
 	for _, q := range []struct{ from, id, old string }{
-		{"requests", "uid, key", `
+		{"requests", "seq", `
 			created < ?1
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')`},
 		{"creations", "id", "at < ?1"},
@@ -46,8 +46,8 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	return removed, nil
 }
 
-// prune removes the old rows of a table, a step at a time. id is the columns of the table's
-// key, and old the condition, in which ?1 is before.
+// prune removes the old rows of a table, a step at a time. id is the table's key,
+// and old the condition, in which ?1 is before.
 func (j *Journal) prune(ctx context.Context, table, id, old string, before int64) (removed int, err error) {
 	rows := "SELECT " + id + " FROM " + table + " WHERE " + old + " LIMIT ?2"
 	for {
@@ -59,7 +59,7 @@ func (j *Journal) prune(ctx context.Context, table, id, old string, before int64
 			return removed, err
 		}
 		err = j.writeAlone(ctx, func(tx *tx) error {
-			n, err := affect(ctx, tx, "DELETE FROM "+table+" WHERE ("+id+") IN ("+rows+")", before, found)
+			n, err := affect(ctx, tx, "DELETE FROM "+table+" WHERE "+id+" IN ("+rows+")", before, found)
 			removed += int(n)
 			return err
 		})

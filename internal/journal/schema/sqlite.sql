@@ -217,6 +217,7 @@ CREATE TABLE reserved (
 -- used it, -1 where that is not known. nth counts the requests of a user, so that those
 -- beyond a number are found.
 CREATE TABLE requests (
+    seq         INTEGER PRIMARY KEY,
     uid         INTEGER NOT NULL,
     key         TEXT NOT NULL,
     nth         INTEGER NOT NULL,
@@ -227,7 +228,7 @@ CREATE TABLE requests (
     status      INTEGER NOT NULL DEFAULT 0,
     body        BLOB,
     created     INTEGER NOT NULL,
-    PRIMARY KEY (uid, key)
+    UNIQUE (uid, key)
 ) STRICT;
 
 CREATE INDEX requests_nth ON requests (uid, nth);
