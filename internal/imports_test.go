@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/task":                {},
 	"internal/ownfile":             {},
 	"internal/usertest":            {},
+	"internal/pgtest":              {},
 	"internal/ramdisk":             {},
 	"internal/detector":            {},
 	"internal/agenda":              {},
@@ -71,7 +72,7 @@ var allowed = map[string][]string{
 	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
 	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 
-	"internal/journal/journaltest": {"internal/journal"},
+	"internal/journal/journaltest": {"internal/journal", "internal/pgtest"},
 
 	"internal/daemon": {
 		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/arbiter/mailbox", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",

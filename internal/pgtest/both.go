@@ -49,3 +49,9 @@ func OnlySQLite(t testing.TB) {
 		t.Skip("this is about SQLite's file")
 	}
 }
+
+// Use has a test keep its journals in PostgreSQL, as far as journaltest opens them.
+func Use(t *testing.T) {
+	t.Helper()
+	t.Setenv(env, Run(t).URL())
+}

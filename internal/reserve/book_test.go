@@ -16,12 +16,14 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
+	"dibs/internal/pgtest"
 	"dibs/internal/ramdisk"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
-func TestMain(m *testing.M) { os.Exit(ramdisk.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(pgtest.Both(m, ramdisk.Run)) }
 
 // world is a book, its storage, and the claims and processes that there are.
 type world struct {
@@ -45,7 +47,7 @@ func newWorld(t *testing.T) *world {
 // start opens the book, as a daemon does that starts.
 func (w *world) start() {
 	w.t.Helper()
-	j, err := journal.Open(w.t.Context(), w.path)
+	j, err := journaltest.Open(w.t.Context(), w.path)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/pgtest"
 )
 
 func TestLedger(t *testing.T) {
@@ -19,12 +20,16 @@ func TestLedger(t *testing.T) {
 }
 
 func TestJournal(t *testing.T) {
+	t.Run("SQLite", journals)
+	t.Run("PostgreSQL", func(t *testing.T) {
+		pgtest.Use(t)
+		journals(t)
+	})
+}
+
+func journals(t *testing.T) {
 	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Event) {
-		path := filepath.Join(t.TempDir(), "journal.db")
-		if err := journaltest.Make(path); err != nil {
-			t.Fatal(err)
-		}
-		j, err := journal.Open(t.Context(), path)
+		j, err := journaltest.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
