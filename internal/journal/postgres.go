@@ -29,8 +29,6 @@ const (
 const (
 	// oldest is the first version of PostgreSQL that will do, as server_version_num has it.
 	oldest = 140000
-	// patience is how long the database may take to answer one statement.
-	patience = 5 * time.Second
 	// greeting is how long it may take to let somebody in.
 	greeting = 5 * time.Second
 )
