@@ -77,9 +77,9 @@ CREATE TABLE events (
     body     TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX events_task ON events (task_id); -- and seq, with which SQLite ends each entry
-CREATE INDEX events_agent ON events (agent);
-CREATE INDEX events_claim ON events (claim_id);
+CREATE INDEX events_task ON events (task_id, seq);
+CREATE INDEX events_agent ON events (agent, seq);
+CREATE INDEX events_claim ON events (claim_id, seq);
 CREATE INDEX events_denials ON events (against, agent) WHERE against IS NOT NULL;
 
 -- One row per event and log that the event is to become an entry of: due to be
