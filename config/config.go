@@ -190,11 +190,18 @@ type Events struct {
 	Keep time.Duration `key:"keep"` // how long an event can be read
 }
 
-// Journal sets how long the local record goes back.
+// Journal sets where the daemon's own record is, and how long it goes back.
 type Journal struct {
 	// Keep is how long claims that have ended, events whose log entries were
 	// delivered, and the answers to requests with an idempotency key are kept.
 	Keep time.Duration `key:"keep"`
+	// Postgres is where a PostgreSQL database is that holds the record, as libpq takes it;
+	// PostgresFile is a file that holds nothing else. Without either the record is a file in
+	// the state directory.
+	Postgres     Secret `key:"postgres"`
+	PostgresFile string `key:"postgres_file"`
+	// Schema is how the name of the record's schema in that database begins.
+	Schema string `key:"schema"`
 }
 
 // Metrics says where the metrics are, beside GET /metrics on the socket.
@@ -253,7 +260,7 @@ func Default() Config {
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},
-		Journal:  Journal{Keep: 30 * 24 * time.Hour},
+		Journal:  Journal{Keep: 30 * 24 * time.Hour, Schema: "dibs"},
 		Log:      Log{Level: "info", Format: "text"},
 	}
 }

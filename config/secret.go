@@ -31,39 +31,54 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText keeps the secret out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// theToken is what the token is called.
+const theToken = "the Notion token"
+
 // ReadToken returns the token, read from the token file if that is where it is.
 // It fails if there is none: only the daemon needs one, so Load does not ask.
 func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	if n.Token != "" {
 		if n.TokenOrigin != "" {
-			warnIfReadable(n.TokenOrigin, log)
+			warnIfReadable(n.TokenOrigin, theToken, log)
 		}
 		return n.Token, nil
 	}
 	if n.TokenFile == "" {
 		return "", errors.New("no Notion token: set NOTION_TOKEN, notion.token or notion.token_file")
 	}
-	data, err := os.ReadFile(n.TokenFile)
-	if name := filepath.Base(n.TokenFile); err != nil && (strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_")) {
-		return "", errors.New("notion.token_file is to name the file that holds the token, and looks like the token itself")
-	} else if err != nil {
-		return "", fmt.Errorf("notion.token_file: %w", err)
+	if name := filepath.Base(n.TokenFile); strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_") {
+		if _, err := os.Stat(n.TokenFile); err != nil {
+			return "", errors.New("notion.token_file is to name the file that holds the token, and looks like the token itself")
+		}
 	}
-	token := strings.TrimSpace(string(data))
-	switch {
-	case token == "":
-		return "", fmt.Errorf("notion.token_file: %s is empty", n.TokenFile)
-	case strings.ContainsAny(token, " \t\r\n"):
+	token, err := readSecret("notion.token_file", n.TokenFile, theToken, log)
+	if strings.ContainsAny(string(token), " \t") {
 		return "", fmt.Errorf("notion.token_file: %s holds more than one word: it must hold nothing but the token", n.TokenFile)
 	}
-	warnIfReadable(n.TokenFile, log)
-	return Secret(token), nil
+	return token, err
 }
 
-// warnIfReadable warns of a file with a token that others may read.
-func warnIfReadable(file string, log *slog.Logger) {
+// readSecret reads the file that a key names, which holds nothing but what.
+func readSecret(key, file, what string, log *slog.Logger) (Secret, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key, err)
+	}
+	secret := strings.TrimSpace(string(data))
+	switch {
+	case secret == "":
+		return "", fmt.Errorf("%s: %s is empty", key, file)
+	case strings.ContainsAny(secret, "\r\n"):
+		return "", fmt.Errorf("%s: %s holds more than one line: it must hold nothing but %s", key, file, what)
+	}
+	warnIfReadable(file, what, log)
+	return Secret(secret), nil
+}
+
+// warnIfReadable warns of a file with a secret that others may read.
+func warnIfReadable(file, what string, log *slog.Logger) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		log.Warn("other users of this machine may be able to read the Notion token: run chmod 600",
+		log.Warn("other users of this machine may be able to read "+what+": run chmod 600",
 			"file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
 	}
 }

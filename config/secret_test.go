@@ -137,3 +137,50 @@ func TestHoldsSecret(t *testing.T) {
 		}
 	}
 }
+
+func TestPostgres(t *testing.T) {
+	home := clean(t)
+	file := filepath.Join(home, "db")
+	write := func(content string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const address = "postgres://dibs:hunter2@db/dibs"
+	for _, tt := range []struct {
+		name    string
+		journal config.Journal
+		content string
+		mode    os.FileMode
+		want    config.Secret
+		wantErr string
+		warns   bool
+	}{
+		{name: "set", journal: config.Journal{Postgres: address}, want: address},
+		{name: "in a file", journal: config.Journal{PostgresFile: file}, content: address + "\n", mode: 0o600, want: address},
+		{name: "words in a file", journal: config.Journal{PostgresFile: file}, content: "host=db user=dibs", mode: 0o600, want: "host=db user=dibs"},
+		{name: "in a file that others read", journal: config.Journal{PostgresFile: file}, content: address, mode: 0o644, want: address, warns: true},
+		{name: "two lines", journal: config.Journal{PostgresFile: file}, content: address + "\nx", mode: 0o600, wantErr: "more than one line"},
+		{name: "empty", journal: config.Journal{PostgresFile: file}, content: "\n", mode: 0o600, wantErr: "is empty"},
+		{name: "no file", journal: config.Journal{PostgresFile: home + "/nowhere"}, mode: 0o600, wantErr: "journal.postgres_file: open"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			write(tt.content, tt.mode)
+			var log bytes.Buffer
+			got, err := tt.journal.ReadPostgres(slog.New(slog.NewTextHandler(&log, nil)))
+			if string(got) != string(tt.want) || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("%v, %v, want %q", got == tt.want, err, tt.wantErr)
+			}
+			if warned := strings.Contains(log.String(), "may be able to read the address of the database"); warned != tt.warns {
+				t.Errorf("warned: %v: %s", warned, &log)
+			}
+			if said := log.String() + fmt.Sprint(err); strings.Contains(said, "hunter2") {
+				t.Errorf("the password is shown: %s", said)
+			}
+		})
+	}
+}

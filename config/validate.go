@@ -43,9 +43,7 @@ func (c Config) Validate() error {
 	if c.Events.Keep < time.Hour {
 		errs = append(errs, fmt.Errorf("events.keep: %v is too short: want at least 1h", c.Events.Keep))
 	}
-	if c.Journal.Keep < 24*time.Hour {
-		errs = append(errs, fmt.Errorf("journal.keep: %v is too short: want at least 24h", c.Journal.Keep))
-	}
+	errs = append(errs, c.Journal.validate()...)
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("socket: the path has %d bytes, sockets allow %d: set a shorter one: %s", n, maxSocketPath, c.Socket))
 	}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+)
+
+// Shared reports whether the record is in a database, which several machines may share.
+func (j Journal) Shared() bool { return j.Postgres != "" || j.PostgresFile != "" }
+
+// ReadPostgres returns where the database is, read from the file if that is where it stands.
+func (j Journal) ReadPostgres(log *slog.Logger) (Secret, error) {
+	if j.Postgres != "" {
+		return j.Postgres, nil
+	}
+	return readSecret("journal.postgres_file", j.PostgresFile, "the address of the database", log)
+}
+
+// schemaName is what the beginning of a schema's name may be: a name that PostgreSQL takes
+// without quotes, with room for an id behind it.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,29}$`)
+
+func (j Journal) validate() []error {
+	var errs []error
+	if j.Keep < 24*time.Hour {
+		errs = append(errs, fmt.Errorf("journal.keep: %v is too short: want at least 24h", j.Keep))
+	}
+	if !schemaName.MatchString(j.Schema) {
+		errs = append(errs, fmt.Errorf("journal.schema: %q: want small letters, digits and _, at most 30, such as dibs", j.Schema))
+	}
+	return errs
+}
