@@ -434,3 +434,25 @@ func TestCancel(t *testing.T) {
 		t.Errorf("events (-acknowledged +stored):\n%s", diff)
 	}
 }
+
+// What callers may ask for by any text is not found by one that no database holds.
+func TestAnyText(t *testing.T) {
+	j := newJournal(t)
+	for _, text := range []string{"a\x00b", "a\xff", "'", "?1", "\u202e", strings.Repeat("ä", 10_000)} {
+		if _, err := j.Claim(t.Context(), claim.ID(text)); !errors.Is(err, claim.ErrUnknownClaim) {
+			t.Errorf("claim %.20q: %v, want ErrUnknownClaim", text, err)
+		}
+		if found, err := j.Feed(t.Context(), journal.FeedFilter{Agent: text}); err != nil || len(found) > 0 {
+			t.Errorf("events of agent %.20q: %v, %v", text, found, err)
+		}
+		if unknown, err := j.AckTriggers(t.Context(), "Oracle", []string{text}); err != nil || len(unknown) != 1 {
+			t.Errorf("acknowledging %.20q: %v, %v, want it unknown", text, unknown, err)
+		}
+		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); err != nil {
+			t.Errorf("key %.20q: %v", text, err)
+		}
+		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); !errors.Is(err, journal.ErrInFlight) {
+			t.Errorf("key %.20q again: %v, want ErrInFlight", text, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,3 +50,15 @@ var (
 		return names
 	}()
 )
+
+// storable makes texts that PostgreSQL refuses, which hold a zero or are not in UTF-8, ones
+// that it takes. A caller may ask for anything; nothing that was stored is found by it.
+func storable(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if v := reflect.ValueOf(arg); v.Kind() == reflect.String {
+			out[i] = strings.ReplaceAll(strings.ToValidUTF8(v.String(), "\uFFFD"), "\x00", "\uFFFD")
+		}
+	}
+	return out
+}

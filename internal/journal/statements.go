@@ -43,15 +43,15 @@ type sent struct {
 }
 
 func (s sent) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
-	return s.conn.ExecContext(ctx, s.query, args...)
+	return s.conn.ExecContext(ctx, s.query, storable(args)...)
 }
 
 func (s sent) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
-	return s.conn.QueryContext(ctx, s.query, args...)
+	return s.conn.QueryContext(ctx, s.query, storable(args)...)
 }
 
 func (s sent) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
-	return s.conn.QueryRowContext(ctx, s.query, args...)
+	return s.conn.QueryRowContext(ctx, s.query, storable(args)...)
 }
 
 // statement returns what runs the query.
