@@ -9,7 +9,7 @@ import (
 const awaitEvery = 30 * time.Second
 
 // backLoop has what is owed to Notion delivered as soon as it is found to be back.
-func (d *Daemon) backLoop(ctx context.Context) {
+func (d *works) backLoop(ctx context.Context) {
 	for back := d.notion.Back(); ; {
 		select {
 		case <-back:

@@ -30,7 +30,7 @@ var errConnect = fmt.Errorf("no answer within %s", connectWait)
 // openTasks opens the tasks database: as Notion, asked with the context asking, says
 // that it is, or, if Notion cannot be reached, as an earlier run knew it, and down says
 // why. known is empty if there was no earlier run.
-func (d *Daemon) openTasks(ctx, asking context.Context, known string) (down, err error) {
+func (d *works) openTasks(ctx, asking context.Context, known string) (down, err error) {
 	schema := workspace.Schema(d.config)
 	schema.Known = known
 	d.tasks, err = d.notion.Tasks(asking, d.config.Databases.Tasks, schema)
@@ -54,7 +54,7 @@ func (d *Daemon) openTasks(ctx, asking context.Context, known string) (down, err
 
 // openLog opens a log database. If Notion cannot be reached and an earlier run could use
 // the database, its schema is read later, when Notion answers again.
-func (d *Daemon) openLog(ctx context.Context, id string, earlier bool) (worklog.Writer, error) {
+func (d *works) openLog(ctx context.Context, id string, earlier bool) (worklog.Writer, error) {
 	log, err := d.notion.Log(ctx, id)
 	if unavailable(err) && earlier {
 		return d.notion.RecallLog(id)

@@ -78,7 +78,7 @@ type member struct {
 // there the first time: a member that knows none would believe any. Later it need not be. If
 // Notion has to be asked before anything else, as when the board is not known yet, it returns
 // once this daemon may do that.
-func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
+func (d *works) joinCluster(ctx context.Context, mustAsk bool) error {
 	c := d.config.Cluster
 	if !c.Set() {
 		return nil
@@ -118,7 +118,7 @@ func (d *Daemon) joinCluster(ctx context.Context, mustAsk bool) error {
 // shareBudget begins to keep this daemon's share of the requests that the cluster may send,
 // until its resources are closed. It has one on return, unless etcd cannot be used or the
 // others have all; asking bounds how long that takes.
-func (d *Daemon) shareBudget(ctx, asking context.Context) {
+func (d *works) shareBudget(ctx, asking context.Context) {
 	b := arbiter.NewBudget(arbiter.BudgetConfig{
 		Sender: d.notion, Pool: d.member.Etcd, Rate: func() float64 { return d.live.Load().Notion.Rate },
 		Adopted: d.member.Adopted(), Log: d.log,
@@ -143,7 +143,7 @@ func (d *Daemon) shareBudget(ctx, asking context.Context) {
 }
 
 // arbitrate puts the cluster, if there is one, between the protocol and its ledger.
-func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.Arbiter) {
+func (d *works) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.Arbiter) {
 	if d.member == nil {
 		return l, nil
 	}
@@ -162,7 +162,7 @@ func (d *Daemon) arbitrate(l claim.Ledger, p claim.Policy) (claim.Ledger, claim.
 }
 
 // clusterLoop looks after this daemon's part in the cluster.
-func (d *Daemon) clusterLoop(ctx context.Context) {
+func (d *works) clusterLoop(ctx context.Context) {
 	if d.member == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (d *Daemon) clusterLoop(ctx context.Context) {
 }
 
 // tendCluster looks once after this daemon's part in the cluster.
-func (d *Daemon) tendCluster(ctx context.Context) error {
+func (d *works) tendCluster(ctx context.Context) error {
 	d.member.mu.Lock()
 	defer d.member.mu.Unlock()
 	asking, cancel := context.WithTimeout(ctx, joinWait)
@@ -223,7 +223,7 @@ type sent struct {
 }
 
 // sentLately is how many requests were sent to Notion in the last minute.
-func (d *Daemon) sentLately() int {
+func (d *works) sentLately() int {
 	now := sent{at: time.Now()}
 	for _, c := range d.notion.Stats().Requests {
 		now.n += int(c.N)
@@ -238,7 +238,7 @@ func (d *Daemon) sentLately() int {
 type clusterDoor struct{ *Daemon }
 
 // clusterOfBroker is the cluster in the terms of the broker; nil if there is none.
-func (d *Daemon) clusterOfBroker() broker.Cluster {
+func (d *works) clusterOfBroker() broker.Cluster {
 	if d.member == nil {
 		return nil
 	}
@@ -309,7 +309,7 @@ func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
 }
 
 // clusterReport is what the status says of the cluster; nil without one.
-func (d *Daemon) clusterReport() *api.ClusterStatus {
+func (d *works) clusterReport() *api.ClusterStatus {
 	if d.member == nil {
 		return nil
 	}

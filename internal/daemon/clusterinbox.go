@@ -18,7 +18,7 @@ import (
 )
 
 // keptInbox is where triggers are kept: in the journal, or in the cluster by way of it.
-func (d *Daemon) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error) {
+func (d *works) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error) {
 	if d.member == nil {
 		return *l, d.journal.LeaveShared(ctx)
 	}
@@ -40,14 +40,14 @@ func (d *Daemon) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error)
 }
 
 // setLeads names the agents that the configuration has told what is finished.
-func (d *Daemon) setLeads(c config.Config) {
+func (d *works) setLeads(c config.Config) {
 	if d.member != nil {
 		d.member.inbox.SetLeads(leads(c))
 	}
 }
 
 // shareInbox keeps this daemon's part in the cluster's inbox until ctx ends.
-func (d *Daemon) shareInbox(ctx context.Context, loops *sync.WaitGroup) {
+func (d *works) shareInbox(ctx context.Context, loops *sync.WaitGroup) {
 	if d.member == nil {
 		return
 	}
@@ -57,14 +57,14 @@ func (d *Daemon) shareInbox(ctx context.Context, loops *sync.WaitGroup) {
 }
 
 // inboxTold takes note that something may have been stored for agents.
-func (d *Daemon) inboxTold() {
+func (d *works) inboxTold() {
 	if d.member != nil {
 		wake(d.member.owed)
 	}
 }
 
 // pushLoop passes on what is stored here for agents. It is woken when there may be something.
-func (d *Daemon) pushLoop(ctx context.Context) {
+func (d *works) pushLoop(ctx context.Context) {
 	for wait := time.Duration(0); await(ctx, d.member.owed, wait); {
 		wait = time.Hour
 		if !d.push(ctx) {
@@ -74,7 +74,7 @@ func (d *Daemon) pushLoop(ctx context.Context) {
 }
 
 // push passes on what is stored here for agents, and reports whether it could.
-func (d *Daemon) push(ctx context.Context) bool {
+func (d *works) push(ctx context.Context) bool {
 	err := d.member.inbox.Push(ctx)
 	if _, away := errors.AsType[*claim.ArbiterError](err); err != nil && !away && ctx.Err() == nil {
 		d.log.Warn("what agents are told could not be passed on to the cluster; it is tried again", "error", err)
@@ -83,7 +83,7 @@ func (d *Daemon) push(ctx context.Context) bool {
 }
 
 // listens notes that an agent polls here.
-func (d *Daemon) listens(ctx context.Context, agent string) {
+func (d *works) listens(ctx context.Context, agent string) {
 	if d.member == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (d *Daemon) listens(ctx context.Context, agent string) {
 
 // hearLoop brings in what was written in Notion for agents that poll at other members: on the
 // tasks that they have here, and, where this one leads, for all in the mesh log.
-func (d *Daemon) hearLoop(ctx context.Context) {
+func (d *works) hearLoop(ctx context.Context) {
 	for {
 		select {
 		case <-time.After(min(tendEvery, d.interval(), d.config.Inbox.Comments)):
@@ -117,7 +117,7 @@ func (d *Daemon) hearLoop(ctx context.Context) {
 const afterEnd = time.Minute
 
 // offerDue says when an offer that nobody has answered is to be taken back, and whether here.
-func (d *Daemon) offerDue(o inbox.Offer) (at time.Time, here bool) {
+func (d *works) offerDue(o inbox.Offer) (at time.Time, here bool) {
 	if d.member == nil || d.member.inbox.Ours(o) {
 		return o.Until, true
 	}
@@ -126,7 +126,7 @@ func (d *Daemon) offerDue(o inbox.Offer) (at time.Time, here bool) {
 
 // tellBoard tells the cluster what people have done on the board, if this member is to. It
 // passes over tasks that the protocol is at work on, and reports whether there are any.
-func (d *Daemon) tellBoard(ctx context.Context) (busy bool) {
+func (d *works) tellBoard(ctx context.Context) (busy bool) {
 	m := d.member
 	switch {
 	case m == nil:

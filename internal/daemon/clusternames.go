@@ -28,14 +28,14 @@ type clusterNames struct {
 }
 
 // namesOf is where minted names are kept.
-func (d *Daemon) namesOf(l ledger) broker.Names {
+func (d *works) namesOf(l ledger) broker.Names {
 	if d.member == nil {
 		return l
 	}
 	return d.clusterNames()
 }
 
-func (d *Daemon) clusterNames() clusterNames {
+func (d *works) clusterNames() clusterNames {
 	return clusterNames{d.journal, d.member, func() time.Duration { return d.live.Load().Names.Keep }, d.log}
 }
 
@@ -124,7 +124,7 @@ var _ broker.Names = clusterNames{}
 const namesEvery = 10 * time.Minute
 
 // keepNames keeps the names that the journal has, now and then.
-func (d *Daemon) keepNames(ctx context.Context) {
+func (d *works) keepNames(ctx context.Context) {
 	if m := d.member; time.Since(m.namesKept) >= namesEvery {
 		if err := d.clusterNames().tend(ctx); err != nil {
 			d.log.Debug("names could not be kept in the cluster; it is tried again", "error", err)

@@ -16,7 +16,7 @@ type comments struct {
 	off    func(worklog.Entry) // is told of an entry that is not made because they are off
 }
 
-func (d *Daemon) newComments() comments {
+func (d *works) newComments() comments {
 	return comments{
 		d.notion.CommentLog(), d.notion.People(), func() bool { return d.live.Load().Notion.Comments },
 		func(e worklog.Entry) {

@@ -45,7 +45,7 @@ type maker struct {
 	*notion.Tasks
 }
 
-func (d *Daemon) newMaker() maker {
+func (d *works) newMaker() maker {
 	lookup := func() notion.Lookup { return notion.Lookup{Person: d.broker.Person, Task: d.broker.Named} }
 	storage := creation.Storage(d.journal)
 	if d.member != nil {

@@ -6,32 +6,18 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"dibs/config"
-	"dibs/internal/alive"
 	"dibs/internal/api/server"
-	"dibs/internal/broker"
-	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/metrics"
-	"dibs/internal/mirror"
-	"dibs/internal/notion"
-	"dibs/internal/others"
-	"dibs/internal/reserve"
-	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 )
 
 // Options is what a daemon is started with.
@@ -47,58 +33,45 @@ type Options struct {
 	LogLevel *slog.LevelVar
 }
 
-// Daemon is one running daemon.
+// Daemon is one running daemon: what it keeps for as long as it runs, whether it leads or
+// stands by.
 type Daemon struct {
-	config  config.Config // as at the start; live is the one that reloads change
-	version string
-	started time.Time
-	log     *slog.Logger
-
-	notion  *notion.Client
-	tasks   *notion.Tasks
-	journal *journal.Journal
-	claimer *claim.Claimer
-	mirror  *mirror.Mirror
-	drains  []drain
-	others  *others.Lookout // nil if the mesh log cannot be asked
-	// overwrites tells what the daemon cannot save people's edits from.
-	overwrites overwrites
-	broker     *broker.Broker
-	alive      *alive.Watch
-	reserved   *reserve.Book
-	member     *member // nil without a cluster
-	server     *server.Server
-	metrics    *metrics.Metrics
-	tally      *tally
-	listen     net.Listener
-	scrapes    net.Listener // for metrics alone; nil without one
-	ears       ears
+	version   string
+	started   time.Time
+	log       *slog.Logger
+	logLevel  *slog.LevelVar
+	transport http.RoundTripper
+	listen    net.Listener
 
 	reloading chan struct{} // holds a value while somebody uses jobs, or reloads, which may take requests
 	live      atomic.Pointer[config.Config]
-	jobs      *jobs
-	logLevel  *slog.LevelVar
+	works     atomic.Pointer[works] // nil while it stands by
 
-	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, synced
-	// checkHeld, untidy tidyLoop, and offers offersLoop.
-	due, news, leases, synced, untidy, offers chan struct{}
+	shared  *shared // nil with a journal of its own
+	cleanup cleanup
+}
 
-	begun bool // the feed has begun, see journal.Begin; for tellLoop only
+// cleanup is what is given up in the end, in reverse order.
+type cleanup []func() error
 
-	cleanup []func() error
+func (c *cleanup) run() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	*c = nil
+	return errors.Join(errs...)
 }
 
 // Start takes the socket and the state directory, which no other daemon may be
 // using, checks the databases, and begins to read the tasks. If Notion cannot be
-// reached, it goes on with what an earlier run knew. The caller must call Run or Close
-// next. Errors are written for the person who starts the daemon.
+// reached, it goes on with what an earlier run knew. Of daemons that share a journal, one
+// that does not lead does all but the first when it does, in Run. The caller must call Run
+// or Close next. Errors are written for the person who starts the daemon.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
-		config: o.Config, version: o.Version, started: time.Now(), log: o.Log, listen: o.Listener,
-		logLevel: o.LogLevel, reloading: make(chan struct{}, 1),
-	}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
-		*loop = make(chan struct{}, 1)
+		version: o.Version, started: time.Now(), log: o.Log, logLevel: o.LogLevel,
+		transport: o.Transport, listen: o.Listener, reloading: make(chan struct{}, 1),
 	}
 	d.live.Store(&o.Config)
 	defer func() {
@@ -121,208 +94,28 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if len(o.Config.Agents) == 0 && openToOthers(d.listen.Addr()) {
 		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
-	if err := d.listenForScrapes(ctx); err != nil {
-		return nil, err
+	if o.Config.Journal.Shared() {
+		return d, d.share(ctx)
 	}
-	if d.journal, err = journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
-		return nil, err
-	}
-	d.cleanup = append(d.cleanup, d.journal.Close)
-	d.journal.Watch(func(why error) {
-		if why != nil {
-			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
-		} else {
-			d.log.Info("the journal can be written again")
-		}
+	w, err := d.begin(ctx, func(ctx context.Context) (*journal.Journal, error) {
+		return journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName))
 	})
-	if err := d.checkHome(ctx, o.Transport); err != nil {
-		return nil, err
-	}
-	logs, down, err := d.connect(ctx, o.Transport)
 	if err != nil {
 		return nil, err
 	}
-	kept := func() error { return nil }
-	if down == nil {
-		kept = d.keepSources(ctx)
-	}
-	if err := d.build(ctx, logs, down); err != nil {
-		return nil, err
-	}
-	if err := d.claimer.Recover(ctx); err != nil {
-		return nil, err
-	}
-	d.cleanup = append(d.cleanup, d.mirror.Close)
-	d.hearken(ctx)
-	if err := d.mirror.Begin(ctx); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
-		return nil, err
-	}
-	for _, w := range d.tasks.Warnings() {
-		d.log.Warn(w)
-	}
+	d.works.Store(w)
 	return d, nil
 }
 
-// connect opens the three databases, which checks token, sharing and schema. It does
-// not wait for the end of a long pause that Notion asks for. down says why the tasks
-// database is as an earlier run knew it; nil if it is as Notion says.
-func (d *Daemon) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]worklog.Writer, down, err error) {
-	c := d.config
-	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
-		return nil, nil, err
+// Run serves agents until ctx ends, then stops: it takes no new requests,
+// finishes those it is serving, and delivers what it owes to Notion, as far as drainTime
+// allows. It returns nil after an orderly stop.
+func (d *Daemon) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if d.shared != nil {
+		return d.takeTurns(ctx)
 	}
-	if err := c.Databases.Named(); err != nil {
-		return nil, nil, err
-	}
-	workspace.Choose(d.notion, c.Databases)
-	known, err := mirror.Schema(ctx, d.journal)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := d.joinCluster(ctx, known == ""); err != nil {
-		return nil, nil, err
-	}
-	if err := d.recallSources(ctx); err != nil {
-		return nil, nil, err
-	}
-	asking := notion.Impatient(ctx)
-	if known != "" {
-		var cancel context.CancelFunc
-		asking, cancel = context.WithTimeoutCause(asking, connectWait, errConnect)
-		defer cancel()
-	}
-	if down, err = d.openTasks(ctx, asking, known); err != nil {
-		return nil, nil, fmt.Errorf("databases.tasks: %w", err)
-	}
-	logs = make(map[claim.Log]worklog.Writer)
-	for _, db := range []struct {
-		log     claim.Log
-		key, id string
-	}{
-		{claim.MeshLog, "databases.mesh_log", c.Databases.MeshLog},
-		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
-	} {
-		if logs[db.log], err = d.openLog(asking, db.id, known != ""); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", db.key, err)
-		}
-	}
-	return logs, down, nil
-}
-
-// build makes the parts that talk to each other. down is as of connect.
-func (d *Daemon) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
-	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
-	d.mirror, err = mirror.New(ctx, mirror.Config{
-		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back,
-		Read: d.passOn, Follows: d.follows, Overdue: d.overdue, Log: d.log,
-	})
-	if err != nil {
-		return err
-	}
-	d.tasks.Remember(d.mirror.Task)
-	d.elect()
-	policy := policyOf(d.config, d.tasks)
-	d.metrics = metrics.New(metrics.Options{
-		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
-	})
-	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
-	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
-		for _, drain := range d.drains {
-			wake(drain.owed)
-		}
-		wake(d.news) // of the tasks that waited for this one
-	}}
-	kept, err := d.keptInbox(ctx, &led)
-	if err != nil {
-		return err
-	}
-	decides, arbiter := d.arbitrate(led, policy)
-	d.claimer, err = claim.New(claim.Config{
-		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
-		Wrote: func(took time.Duration, err error) {
-			d.metrics.Wrote(took, err)
-			d.overwrites.wrote(took, err)
-		},
-		Stored: func(c claim.Claim) {
-			d.broker.Claimed(c)
-			wake(d.leases)
-			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-				wake(d.offers)
-			}
-		},
-		Log: d.log,
-	})
-	if err != nil {
-		return err
-	}
-	said := d.newComments()
-	logs[claim.Comments] = said
-	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
-	}
-	d.lookOut(logs[claim.MeshLog])
-	d.ears.daemon = d
-	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
-	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
-		return err
-	}
-	d.alive, err = alive.New(ctx, alive.Config{
-		Storage: d.journal, Claims: d.claimer, Lives: alive.Lives, Log: d.log,
-		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
-	})
-	if err != nil {
-		return err
-	}
-	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
-		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
-		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
-	})
-	if err != nil {
-		return err
-	}
-	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
-		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
-	})
-	d.server = server.New(server.Options{
-		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
-		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed, Elsewhere: d.elsewhere(),
-	})
-	return nil
-}
-
-// policyOf returns the protocol's policy under this configuration. A voided claim must
-// stay visible for longer than holders take to look at theirs: that is the grace.
-func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
-	return claim.Policy{
-		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
-		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
-		Request:     c.Notion.Timeout,
-		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
-		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
-		MaxAttempts: c.Claim.MaxAttempts,
-		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
-		NoToken: !tasks.HasToken(),
-	}
-}
-
-// interval is the time between two syncs, and before what has failed is tried again.
-func (d *Daemon) interval() time.Duration { return d.live.Load().Sync.Interval }
-
-// wake makes a loop go round once more: now if it waits, else as soon as it has finished
-// what it is doing.
-func wake(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
+	return d.works.Load().run(ctx, d.listen, nil)
 }
 
 // openToOthers reports whether users other than its owner can open a socket. That takes
@@ -348,10 +141,9 @@ func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
 
 // Close gives up what Start took, in reverse order. Run calls it when it ends.
 func (d *Daemon) Close() error {
-	var errs []error
-	for i := len(d.cleanup) - 1; i >= 0; i-- {
-		errs = append(errs, d.cleanup[i]())
+	var err error
+	if w := d.works.Swap(nil); w != nil {
+		err = w.cleanup.run()
 	}
-	d.cleanup = nil
-	return errors.Join(errs...)
+	return errors.Join(err, d.cleanup.run())
 }

@@ -15,7 +15,7 @@ type drain struct {
 
 // drainLoop delivers the entries of a log as soon as there are any, and for the last time
 // when the rest of the daemon has stopped.
-func (d *Daemon) drainLoop(ctx context.Context, drain drain, stopped <-chan struct{}) {
+func (d *works) drainLoop(ctx context.Context, drain drain, stopped <-chan struct{}) {
 	for last := false; ; {
 		down := !last && d.notion.Down() != nil // then all would only be refused, and noted
 		if !down {

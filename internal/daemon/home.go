@@ -39,7 +39,7 @@ func (h home) String() string {
 
 // kept returns the home that the journal keeps, without a database if it keeps none. One
 // of an earlier version keeps at least what it last knew of its tasks database.
-func (d *Daemon) keptHome(ctx context.Context) (h home, err error) {
+func (d *works) keptHome(ctx context.Context) (h home, err error) {
 	said, err := d.journal.Meta(ctx, metaHome)
 	if err != nil {
 		return home{}, err
@@ -53,7 +53,7 @@ func (d *Daemon) keptHome(ctx context.Context) (h home, err error) {
 
 // checkHome refuses a tasks database that is not the one that the state directory belongs
 // to. Nothing was changed then.
-func (d *Daemon) checkHome(ctx context.Context, transport http.RoundTripper) error {
+func (d *works) checkHome(ctx context.Context, transport http.RoundTripper) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil || kept.Database == "" {
 		return err
@@ -73,7 +73,7 @@ func (d *Daemon) checkHome(ctx context.Context, transport http.RoundTripper) err
 }
 
 // nameHome asks Notion for the names of h, as far as it says them.
-func (d *Daemon) nameHome(ctx context.Context, client *notion.Client, h home) home {
+func (d *works) nameHome(ctx context.Context, client *notion.Client, h home) home {
 	if bot, err := client.Me(ctx); err == nil {
 		h.Workspace, h.Bot = bot.Workspace, bot.ID
 	}
@@ -85,7 +85,7 @@ func (d *Daemon) nameHome(ctx context.Context, client *notion.Client, h home) ho
 
 // keepHome has the state directory belong to the tasks database from the first start on,
 // and follows its names. It asks Notion once.
-func (d *Daemon) keepHome(ctx context.Context) error {
+func (d *works) keepHome(ctx context.Context) error {
 	kept, err := d.keptHome(ctx)
 	if err != nil {
 		return err

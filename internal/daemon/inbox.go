@@ -203,7 +203,7 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 }
 
 // offersLoop takes back the offers that nobody answers. It is woken by changes of claims.
-func (d *Daemon) offersLoop(ctx context.Context) {
+func (d *works) offersLoop(ctx context.Context) {
 	for {
 		next, err := d.broker.TakeBackOffers(ctx)
 		wait := time.Hour // whoever makes an offer wakes the loop
@@ -229,7 +229,7 @@ func (l ledger) Send(ctx context.Context, message claim.Event, triggers ...inbox
 }
 
 // inboxOf is the configuration of the inbox in the terms of the broker.
-func (d *Daemon) inboxOf(kept broker.Inbox) broker.InboxConfig {
+func (d *works) inboxOf(kept broker.Inbox) broker.InboxConfig {
 	return broker.InboxConfig{
 		Inbox: kept, Listen: d.ears.listen, Lives: alive.Lives,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,

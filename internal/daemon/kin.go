@@ -55,7 +55,7 @@ func settingsOf(c config.Config) arbiter.Settings {
 }
 
 // lookAtKin compares the settings of the other members with those here, now and then.
-func (d *Daemon) lookAtKin(ctx context.Context) error {
+func (d *works) lookAtKin(ctx context.Context) error {
 	k := &d.member.kin
 	if k.mu.Lock(); time.Since(k.looked) < kinEvery {
 		k.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *Daemon) lookAtKin(ctx context.Context) error {
 }
 
 // differs says how the settings of a member differ from those here.
-func (d *Daemon) differs(m arbiter.Member) []string {
+func (d *works) differs(m arbiter.Member) []string {
 	if m.ID == d.member.Member() {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (d *Daemon) differs(m arbiter.Member) []string {
 }
 
 // kinWarnings are the lines of a status about other members.
-func (d *Daemon) kinWarnings() []string {
+func (d *works) kinWarnings() []string {
 	var lines []string
 	for _, line := range d.member.kin.lines() {
 		lines = append(lines, line+": "+api.SameInCluster)

@@ -39,7 +39,7 @@ type leading struct {
 }
 
 // elect makes what this daemon reads the board for the others with, if it is in a cluster.
-func (d *Daemon) elect() {
+func (d *works) elect() {
 	if d.member == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (d *Daemon) elect() {
 }
 
 // readsBy tells settings from others by which a daemon would have other tasks in its mirror.
-func (d *Daemon) readsBy() string {
+func (d *works) readsBy() string {
 	c := d.live.Load()
 	data, err := json.Marshal([]any{c.Tasks, c.Sync.KeepFinished, c.Databases.Tasks})
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *Daemon) readsBy() string {
 
 // hearken notes from where on the mirror, which is about to make its first sync, is to be told
 // what others have read.
-func (d *Daemon) hearken(ctx context.Context) {
+func (d *works) hearken(ctx context.Context) {
 	if d.member == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (d *Daemon) hearken(ctx context.Context) {
 
 // leadLoops take part in the cluster's election until lead ends, and pass on and take over
 // what is read until work does.
-func (d *Daemon) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
+func (d *works) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
 	if d.member == nil {
 		return
 	}
@@ -108,7 +108,7 @@ func (d *Daemon) leadLoops(lead, work context.Context, loops *sync.WaitGroup) {
 }
 
 // heldElsewhere is what other members have claimed; nil without a cluster.
-func (d *Daemon) heldElsewhere() broker.Elsewhere {
+func (d *works) heldElsewhere() broker.Elsewhere {
 	if d.member == nil {
 		return nil
 	}
@@ -116,13 +116,13 @@ func (d *Daemon) heldElsewhere() broker.Elsewhere {
 }
 
 // leads reports whether it is for this daemon to do what is done once for the board.
-func (d *Daemon) leads() bool { return d.member == nil || d.member.election.Leads() }
+func (d *works) leads() bool { return d.member == nil || d.member.election.Leads() }
 
 // follows reports whether another daemon reads the board for this one.
-func (d *Daemon) follows() bool { return d.member != nil && d.member.relay.Follows() }
+func (d *works) follows() bool { return d.member != nil && d.member.relay.Follows() }
 
 // passOn passes on what a sync has found out.
-func (d *Daemon) passOn(ctx context.Context, r mirror.Result) {
+func (d *works) passOn(ctx context.Context, r mirror.Result) {
 	if d.member == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (d *Daemon) passOn(ctx context.Context, r mirror.Result) {
 
 // overdue looks after the claims held here while nobody reads the board for this daemon: by
 // their pages if the leader says that it cannot read.
-func (d *Daemon) overdue(ctx context.Context) {
+func (d *works) overdue(ctx context.Context) {
 	pages := d.mirror.Standing().Failure != nil
 	if pages && (d.notion.Down() != nil || d.notion.Paused() != nil) {
 		return
@@ -145,7 +145,7 @@ func (d *Daemon) overdue(ctx context.Context) {
 
 // unread passes on that a sync has failed. A leader that cannot read leaves that to others, if
 // there are any; once, since it may be that nobody can.
-func (d *Daemon) unread(ctx context.Context) {
+func (d *works) unread(ctx context.Context) {
 	if d.member == nil {
 		return
 	}

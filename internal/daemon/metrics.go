@@ -29,7 +29,7 @@ func (m measured) Claim(ctx context.Context, r broker.Request) (claim.Claim, err
 
 // listenForScrapes listens at the address metrics.listen, if there is one. It refuses an
 // address that other machines can reach, whatever name stands for it.
-func (d *Daemon) listenForScrapes(ctx context.Context) error {
+func (d *works) listenForScrapes(ctx context.Context) error {
 	address := d.config.Metrics.Listen
 	if address == "" {
 		return nil
@@ -54,7 +54,7 @@ func (d *Daemon) listenForScrapes(ctx context.Context) error {
 }
 
 // standing returns the numbers that are read anew for every scrape.
-func (d *Daemon) standing(ctx context.Context) (metrics.State, error) {
+func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	status, err := d.broker.Status(ctx)
 	if err != nil {
 		return metrics.State{}, err

@@ -11,7 +11,7 @@ import (
 )
 
 // lookOut prepares to look at the settings of other daemons, if that log can be asked for them.
-func (d *Daemon) lookOut(log worklog.Writer) {
+func (d *works) lookOut(log worklog.Writer) {
 	mesh, ok := log.(others.Mesh)
 	if !ok {
 		return
@@ -31,7 +31,7 @@ func (d *Daemon) lookOut(log worklog.Writer) {
 }
 
 // othersLoop looks at the settings of other daemons.
-func (d *Daemon) othersLoop(ctx context.Context) {
+func (d *works) othersLoop(ctx context.Context) {
 	if d.others == nil {
 		return
 	}
@@ -40,7 +40,7 @@ func (d *Daemon) othersLoop(ctx context.Context) {
 }
 
 // otherLines says which daemons on the board have other settings.
-func (d *Daemon) otherLines() []string {
+func (d *works) otherLines() []string {
 	if d.others == nil {
 		return nil
 	}

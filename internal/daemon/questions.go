@@ -11,7 +11,7 @@ import (
 
 // answered looks at the tasks that agents have asked about: they are told of those that
 // people have opened again, and no more of those that are gone. It costs no requests.
-func (d *Daemon) answered(ctx context.Context) error {
+func (d *works) answered(ctx context.Context) error {
 	questions, err := d.journal.Questions(ctx)
 	if err != nil {
 		return err

@@ -35,6 +35,27 @@ func (d *Daemon) Reload(c config.Config) error {
 	if fixed := slices.DeleteFunc(slices.Clone(changed), func(key string) bool { return slices.Contains(reloadable, key) }); len(fixed) > 0 {
 		return fmt.Errorf("%s cannot change while the daemon runs: restart it", strings.Join(fixed, ", "))
 	}
+	w := d.works.Load()
+	if w != nil {
+		if err := w.reload(before, c); err != nil {
+			return err
+		}
+	}
+	if d.logLevel != nil {
+		d.logLevel.Set(c.Log.Severity())
+	}
+	d.live.Store(&c)
+	if w != nil {
+		if err := w.reschedule(before.Schedule, c.Schedule); err != nil {
+			return err // which cannot be: both are valid
+		}
+	}
+	d.log.Info("the configuration has changed", "keys", changed)
+	return nil
+}
+
+// reload is Reload for what the daemon works with.
+func (d *works) reload(before, c config.Config) error {
 	if c.Sync.Interval > d.config.Sync.Interval {
 		return fmt.Errorf("sync.interval: %v is longer than the %v that the daemon was started with, which abandoned claims are given to be seen: restart it", c.Sync.Interval, d.config.Sync.Interval)
 	}
@@ -64,20 +85,12 @@ func (d *Daemon) Reload(c config.Config) error {
 	d.setLeads(c)
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
-	if d.logLevel != nil {
-		d.logLevel.Set(c.Log.Severity())
-	}
 	d.mirror.SetInterval(c.Sync.Interval)
-	d.live.Store(&c)
-	if err := d.reschedule(before.Schedule, c.Schedule); err != nil {
-		return err // which cannot be: both are valid
-	}
-	d.log.Info("the configuration has changed", "keys", changed)
 	return nil
 }
 
 // listed returns the users that may go by the agents' names, each once.
-func (d *Daemon) listed() []int {
+func (d *works) listed() []int {
 	var uids []int
 	for _, a := range d.live.Load().Agents {
 		uids = append(uids, a.UIDs...)
@@ -107,7 +120,7 @@ const chooseWait = time.Minute
 // choose makes the client use the data sources that the configuration names now. It
 // refuses another data source for the tasks, and changes nothing, if that does not exist,
 // lacks a task that is held here, or has not the properties of a task.
-func (d *Daemon) choose(before, after config.Databases) error {
+func (d *works) choose(before, after config.Databases) error {
 	if before.TasksSource == after.TasksSource {
 		workspace.Choose(d.notion, after)
 		return nil
@@ -140,7 +153,7 @@ func (d *Daemon) choose(before, after config.Databases) error {
 // renameStatuses follows the renaming of options in Notion. It refuses other names, and
 // changes nothing, while tasks can be claimed under the old ones, and if they cannot be
 // under the new ones.
-func (d *Daemon) renameStatuses(before, after config.Config) error {
+func (d *works) renameStatuses(before, after config.Config) error {
 	names := workspace.Schema(after).Statuses
 	if maps.Equal(workspace.Schema(before).Statuses, names) {
 		return nil
@@ -154,7 +167,7 @@ func (d *Daemon) renameStatuses(before, after config.Config) error {
 }
 
 // setFields has other fields read, of all tasks with the next sync.
-func (d *Daemon) setFields(before, after []string) error {
+func (d *works) setFields(before, after []string) error {
 	if slices.Equal(before, after) {
 		return nil
 	}
@@ -171,7 +184,7 @@ func (d *Daemon) setFields(before, after []string) error {
 // hasHeld checks that the data source that db names for the tasks has all those that are
 // held here, and those that are done and Notion has yet to be told so. A task of another
 // data source would never be found again.
-func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
+func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
 	source, err := d.notion.FindSource(ctx, task.ID(db.Tasks), workspace.TasksSource, db.TasksSource)
 	if err != nil {
 		return err
@@ -198,6 +211,10 @@ func (d *Daemon) hasHeld(ctx context.Context, db config.Databases) error {
 // Alive returns an error if the daemon can do nothing at all, because the journal, on
 // which everything depends, cannot be read before ctx ends.
 func (d *Daemon) Alive(ctx context.Context) error {
-	_, err := mirror.Schema(ctx, d.journal)
+	w := d.works.Load()
+	if w == nil {
+		return nil // it stands by
+	}
+	_, err := mirror.Schema(ctx, w.journal)
 	return err
 }

@@ -71,7 +71,7 @@ func newRepeats(m *member, log *slog.Logger, resolve func(context.Context, int, 
 }
 
 // elsewhere is what the other members know of requests; nil without a cluster.
-func (d *Daemon) elsewhere() server.Elsewhere {
+func (d *works) elsewhere() server.Elsewhere {
 	if d.member == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // report fills in what only the daemon knows of its own state.
-func (d *Daemon) report(ctx context.Context, s *api.Status) error {
+func (d *works) report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	if err := d.journal.Trouble(ctx); err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"dibs/internal/claim"
+	members "dibs/internal/member"
 	"dibs/internal/mirror"
 )
 
@@ -17,11 +19,10 @@ import (
 // in the journal, for the next run.
 const drainTime = 10 * time.Second
 
-// Run serves agents until ctx ends, then stops: it takes no new requests,
-// finishes those it is serving, and delivers what it owes to Notion, as far as drainTime
-// allows. It returns nil after an orderly stop.
-func (d *Daemon) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, d.Close()) }()
+// run is Daemon.Run for those that lead, on a listener, which it closes. Once over is closed,
+// which is nil for a journal of its own, it ends without waiting for anything: what it knows
+// may not be so any more, and nothing of it can be saved.
+func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct{}) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 
@@ -59,7 +60,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	loops.Go(schedule.run["prune"])
 
 	served := make(chan error, 1)
-	go func() { served <- d.server.Serve(d.listen) }()
+	go func() { served <- d.server.Serve(listen) }()
 	if d.scrapes != nil {
 		loops.Go(func() {
 			if err := d.server.ServeMetrics(d.scrapes); err != nil {
@@ -73,11 +74,17 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		err = fmt.Errorf("the socket failed: %w: start dibs serve again", err)
 	case <-ctx.Done():
 		d.log.Info("stopping")
+	case <-over:
+		err = members.ErrDeposed
+	}
+	patience := drainTime
+	if err != nil && errors.Is(err, members.ErrDeposed) {
+		patience = 0
 	}
 
 	stopLeading()    // another one may at once
 	d.broker.Close() // nobody waits for a task any longer
-	graceful, cancel := context.WithTimeout(work, drainTime)
+	graceful, cancel := context.WithTimeout(work, patience)
 	defer cancel()
 	// What is cut off is still answered, and its key kept, while the journal is open.
 	defer context.AfterFunc(graceful, d.claimer.Close)()
@@ -92,8 +99,11 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	stopWork()
 	d.claimer.Close()
 	<-jobs.Done()
-	defer time.AfterFunc(drainTime, stopDraining).Stop()
+	defer time.AfterFunc(patience, stopDraining).Stop()
 	loops.Wait()
+	if patience == 0 {
+		return err
+	}
 	if terr := d.tally.store(context.WithoutCancel(ctx)); terr != nil {
 		d.log.Warn("the last requests to Notion are not in the history", "error", terr)
 	}
@@ -103,7 +113,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 // checkHeld guards the claims held here by their pages, once: anything may have happened
 // to them while no daemon ran. If that fails, it tries again after the next sync that
 // succeeds.
-func (d *Daemon) checkHeld(ctx context.Context) {
+func (d *works) checkHeld(ctx context.Context) {
 	for {
 		err := d.guard(ctx, true)
 		if err == nil || ctx.Err() != nil {
@@ -120,7 +130,7 @@ func (d *Daemon) checkHeld(ctx context.Context) {
 
 // afterSync looks after claims by what a sync has read: those held here, and those
 // abandoned whose writes arrived after all.
-func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
+func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
 	if d.member != nil {
@@ -152,7 +162,7 @@ func (d *Daemon) afterSync(ctx context.Context, r mirror.Result) error {
 
 // afterFailedSync looks after the claims held here by their pages, unless nothing can
 // be asked of Notion.
-func (d *Daemon) afterFailedSync(ctx context.Context, again bool) {
+func (d *works) afterFailedSync(ctx context.Context, again bool) {
 	defer wake(d.news)
 	d.unread(ctx)
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
@@ -165,7 +175,7 @@ func (d *Daemon) afterFailedSync(ctx context.Context, again bool) {
 
 // guard compares each claim held here with its task as the mirror has it, or, if pages is
 // set, with its page, and then renews the claims whose renewal is due.
-func (d *Daemon) guard(ctx context.Context, pages bool) error {
+func (d *works) guard(ctx context.Context, pages bool) error {
 	var errs []error
 	for _, cl := range d.claimer.Claims("") {
 		if cl.State != claim.Held {
@@ -194,7 +204,7 @@ func (d *Daemon) guard(ctx context.Context, pages bool) error {
 
 // dueLoop takes the steps that claims are owed as they become due. It is woken when the
 // late write of an abandoned claim has turned up.
-func (d *Daemon) dueLoop(ctx context.Context) {
+func (d *works) dueLoop(ctx context.Context) {
 	for wait := time.Duration(0); await(ctx, d.due, wait); {
 		next, err := d.claimer.RunDue(ctx)
 		if err != nil && ctx.Err() == nil {

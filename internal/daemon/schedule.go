@@ -19,7 +19,7 @@ type jobs struct {
 }
 
 // newJobs returns the jobs, which run at their times once Start is called.
-func (d *Daemon) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
+func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	j := &jobs{
 		Cron: cron.New(cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger))),
 		run:  make(map[string]func()), ids: make(map[string]cron.EntryID),
@@ -84,7 +84,7 @@ func (j *jobs) set(key, spec string) error {
 }
 
 // reschedule moves the jobs whose times have changed. d.reloading is taken.
-func (d *Daemon) reschedule(before, after config.Schedule) error {
+func (d *works) reschedule(before, after config.Schedule) error {
 	if d.jobs == nil {
 		return nil // Run has yet to make them
 	}

@@ -38,7 +38,7 @@ func (s shelf) Delete(ctx context.Context, id string) error {
 func (s shelf) Await(ctx context.Context, since int64) error { return s.shelf.Await(ctx, since) }
 
 // reservedElsewhere is what the other members of the cluster have reserved; nil without one.
-func (d *Daemon) reservedElsewhere() *reserve.Cluster {
+func (d *works) reservedElsewhere() *reserve.Cluster {
 	if d.member == nil {
 		return nil
 	}

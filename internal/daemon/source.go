@@ -47,7 +47,7 @@ func (source) Impatient(ctx context.Context) context.Context { return notion.Imp
 
 // recallSources has the client know which data sources stood for the databases when an
 // earlier run last looked.
-func (d *Daemon) recallSources(ctx context.Context) error {
+func (d *works) recallSources(ctx context.Context) error {
 	said, err := d.journal.Meta(ctx, journal.MetaSources)
 	if err != nil || said == "" {
 		return err
@@ -63,7 +63,7 @@ func (d *Daemon) recallSources(ctx context.Context) error {
 // keepSources stores which data sources stand for the databases, so that a further one that
 // somebody adds stops neither this daemon nor the next. It asks Notion, at the first start
 // only, while the tasks are being read; the function that it returns waits for the end of it.
-func (d *Daemon) keepSources(ctx context.Context) (kept func() error) {
+func (d *works) keepSources(ctx context.Context) (kept func() error) {
 	asking, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
 	done := make(chan error, 1)
 	go func() { done <- d.storeSources(ctx, asking) }()
@@ -79,7 +79,7 @@ func (d *Daemon) keepSources(ctx context.Context) (kept func() error) {
 	return kept
 }
 
-func (d *Daemon) storeSources(ctx, asking context.Context) error {
+func (d *works) storeSources(ctx, asking context.Context) error {
 	var ids []task.ID
 	for _, id := range []string{d.config.Databases.Tasks, d.config.Databases.TaskLog, d.config.Databases.MeshLog} {
 		if id, err := task.ParseID(id); err == nil {

@@ -53,7 +53,7 @@ func (l ledger) History(ctx context.Context, w history.Window) ([]history.Counts
 }
 
 // requests is how many requests were sent to Notion since the start.
-func (d *Daemon) requests() int {
+func (d *works) requests() int {
 	n := 0
 	for _, c := range d.notion.Stats().Requests {
 		n += c.N

@@ -15,7 +15,7 @@ const tellBatch = 200
 const tellRetry = time.Second
 
 // tellLoop adds to the feed what became of tasks, whenever that may be something new.
-func (d *Daemon) tellLoop(ctx context.Context) {
+func (d *works) tellLoop(ctx context.Context) {
 	for {
 		busy, err := d.tell(ctx)
 		d.broker.Told() // the protocol may have added to the feed itself
@@ -37,7 +37,7 @@ func (d *Daemon) tellLoop(ctx context.Context) {
 // adds the difference to the feed. It passes over tasks that the protocol is at work on,
 // and returns busy if there are any. The very first time it only takes note of tasks: they
 // were like that before the daemon came.
-func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
+func (d *works) tell(ctx context.Context) (busy bool, err error) {
 	if !d.mirror.Listed() {
 		return false, nil // only with the whole board is it known what has changed
 	}
@@ -83,7 +83,7 @@ func (d *Daemon) tell(ctx context.Context) (busy bool, err error) {
 }
 
 // warnLoop warns agents whose leases are about to end.
-func (d *Daemon) warnLoop(ctx context.Context) {
+func (d *works) warnLoop(ctx context.Context) {
 	for {
 		next, err := d.claimer.Warn(ctx)
 		wait := time.Hour // every claim and every renewal wakes the loop

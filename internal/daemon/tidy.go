@@ -8,7 +8,7 @@ import (
 )
 
 // tidyLoop tidies after every sync.
-func (d *Daemon) tidyLoop(ctx context.Context) {
+func (d *works) tidyLoop(ctx context.Context) {
 	for last := ""; ; {
 		select {
 		case <-d.untidy:
@@ -36,7 +36,7 @@ func (d *Daemon) tidyLoop(ctx context.Context) {
 // tidy takes off the pages of tasks, as the mirror has them, what they show of claims of
 // this daemon that are over: people undo, restore and duplicate what they see. A page that
 // fails keeps no other from being tidied, and is tried again after the next sync.
-func (d *Daemon) tidy(ctx context.Context) error {
+func (d *works) tidy(ctx context.Context) error {
 	var errs []error
 	for t := range d.mirror.Tasks() {
 		tidied, err := d.claimer.Tidy(ctx, t)

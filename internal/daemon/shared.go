@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api/server"
+	"dibs/internal/journal"
+	members "dibs/internal/member"
+	"dibs/internal/task"
+)
+
+// shared is what a daemon has whose journal lies in a database, which other daemons may
+// share: one of them leads, and does all the work; the others stand by.
+type shared struct {
+	database *journal.Database
+	member   *members.Member
+	turns    *server.Turns // of the socket: who stands by answers, and then who leads
+}
+
+// share finds the database.
+func (d *Daemon) share(ctx context.Context) error {
+	c := d.live.Load()
+	if c.Cluster.Set() {
+		return errors.New("journal.postgres and cluster.etcd are two ways to share a board between machines: set one of them")
+	}
+	name, err := memberName(c)
+	if err != nil {
+		return err
+	}
+	if err := c.Databases.Named(); err != nil {
+		return err
+	}
+	board, err := task.ParseID(c.Databases.Tasks)
+	if err != nil {
+		return fmt.Errorf("databases.tasks: %w", err)
+	}
+	where, err := c.Journal.ReadPostgres(d.log)
+	if err != nil {
+		return err
+	}
+	database, err := journal.Dial(ctx, journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)})
+	if err != nil {
+		return err
+	}
+	d.shared = &shared{database, members.New(database, name, d.log), server.TakeTurns(d.listen)}
+	d.cleanup = append(d.cleanup, database.Close, d.shared.turns.Close)
+	return nil
+}
+
+// memberName is what this daemon is called among those that share its journal.
+func memberName(c *config.Config) (string, error) {
+	if c.Cluster.Name != "" {
+		return c.Cluster.Name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("cluster.name: this machine has no name to take (%w): set one", err)
+	}
+	return name, nil
+}
+
+// takeTurns stands by and leads in turn until ctx ends. It returns nil after an orderly stop.
+func (d *Daemon) takeTurns(ctx context.Context) error {
+	for {
+		err := d.turn(ctx)
+		if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
+			return nil
+		}
+		if !errors.Is(err, members.ErrDeposed) {
+			return err
+		}
+	}
+}
+
+// turn stands by until the daemon leads, and then leads until ctx ends or its term does.
+func (d *Daemon) turn(ctx context.Context) error {
+	term, err := d.standBy(ctx)
+	if err != nil {
+		return err
+	}
+	leading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var kept sync.WaitGroup
+	defer kept.Wait()
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	defer stopRenewing()
+	kept.Go(func() { term.Keep(renewing) })
+	kept.Go(func() {
+		<-term.Over()
+		stop(members.ErrDeposed)
+	})
+	w, err := d.begin(leading, term.Open)
+	if err == nil {
+		d.log.Info("this daemon leads", "epoch", term.Epoch())
+		d.works.Store(w)
+		err = w.run(ctx, d.shared.turns.Turn(), term.Over())
+		d.works.Store(nil)
+		err = errors.Join(err, w.cleanup.run())
+	}
+	select {
+	case <-term.Over():
+		if err != nil {
+			d.log.Debug("the end of a term", "error", err)
+		}
+		return members.ErrDeposed
+	default:
+	}
+	stopRenewing()
+	if rerr := term.Resign(context.WithoutCancel(ctx)); rerr != nil {
+		d.log.Warn("another daemon leads only once the term of this one is over", "error", rerr)
+	}
+	return err
+}
+
+// standBy answers on the socket why this daemon does not lead, until it does.
+func (d *Daemon) standBy(ctx context.Context) (term *members.Term, err error) {
+	waiting, lead := context.WithCancelCause(ctx)
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	defer lead(nil)
+	answering.Go(func() {
+		if err := server.StandBy(waiting, d.shared.turns.Turn(), d.log, d.why); err != nil {
+			lead(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
+		}
+	})
+	return d.shared.member.Lead(waiting)
+}
+
+// why says why a daemon that stands by does not lead.
+func (d *Daemon) why() string {
+	s := d.shared.member.Standing()
+	switch {
+	case s.Away != nil:
+		return fmt.Sprintf("whether this daemon may lead cannot be asked: %v", s.Away)
+	case s.Leader != "":
+		return fmt.Sprintf("this daemon stands by: %s leads (epoch %d, seen here since %s); ask there, or wait until this one leads", s.Leader, s.Epoch, s.Since.Format(time.TimeOnly))
+	}
+	return "this daemon stands by, and is about to lead: ask again"
+}

@@ -1,0 +1,277 @@
+package daemon
+
+import (
+	"context"
+	"dibs/config"
+	"dibs/internal/alive"
+	"dibs/internal/api/server"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/metrics"
+	"dibs/internal/mirror"
+	"dibs/internal/notion"
+	"dibs/internal/others"
+	"dibs/internal/reserve"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+	"dibs/internal/workspace"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// works is what a daemon works with while it leads: all that is made from the journal.
+type works struct {
+	*Daemon
+	config config.Config // as at the start; Daemon.live is the one that reloads change
+
+	notion  *notion.Client
+	tasks   *notion.Tasks
+	journal *journal.Journal
+	claimer *claim.Claimer
+	mirror  *mirror.Mirror
+	drains  []drain
+	others  *others.Lookout // nil if the mesh log cannot be asked
+	// overwrites tells what the daemon cannot save people's edits from.
+	overwrites overwrites
+	broker     *broker.Broker
+	alive      *alive.Watch
+	reserved   *reserve.Book
+	member     *member // nil without a cluster
+	server     *server.Server
+	metrics    *metrics.Metrics
+	tally      *tally
+	scrapes    net.Listener // for metrics alone; nil without one
+	ears       ears
+
+	jobs *jobs
+
+	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, synced
+	// checkHeld, untidy tidyLoop, and offers offersLoop.
+	due, news, leases, synced, untidy, offers chan struct{}
+
+	begun bool // the feed has begun, see journal.Begin; for tellLoop only
+
+	cleanup cleanup
+}
+
+// begin makes all that a daemon works with, on the journal that open opens. The caller must
+// call run or close next.
+func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
+	d := &works{Daemon: h, config: *h.live.Load()}
+	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
+		*loop = make(chan struct{}, 1)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.cleanup.run())
+		}
+	}()
+	if err := d.listenForScrapes(ctx); err != nil {
+		return nil, err
+	}
+	if d.journal, err = open(ctx); err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, d.journal.Close)
+	d.journal.Watch(func(why error) {
+		if why != nil {
+			d.log.Error("the journal cannot be written: nothing is accepted until it can be", "error", why)
+		} else {
+			d.log.Info("the journal can be written again")
+		}
+	})
+	if err := d.checkHome(ctx, d.transport); err != nil {
+		return nil, err
+	}
+	logs, down, err := d.connect(ctx, d.transport)
+	if err != nil {
+		return nil, err
+	}
+	kept := func() error { return nil }
+	if down == nil {
+		kept = d.keepSources(ctx)
+	}
+	if err := d.build(ctx, logs, down); err != nil {
+		return nil, err
+	}
+	if err := d.claimer.Recover(ctx); err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, d.mirror.Close)
+	d.hearken(ctx)
+	if err := d.mirror.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
+		return nil, err
+	}
+	for _, w := range d.tasks.Warnings() {
+		d.log.Warn(w)
+	}
+	return d, nil
+}
+
+// connect opens the three databases, which checks token, sharing and schema. It does
+// not wait for the end of a long pause that Notion asks for. down says why the tasks
+// database is as an earlier run knew it; nil if it is as Notion says.
+func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs map[claim.Log]worklog.Writer, down, err error) {
+	c := d.config
+	if d.notion, err = workspace.Connect(c.Notion, transport, d.log); err != nil {
+		return nil, nil, err
+	}
+	if err := c.Databases.Named(); err != nil {
+		return nil, nil, err
+	}
+	workspace.Choose(d.notion, c.Databases)
+	known, err := mirror.Schema(ctx, d.journal)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.joinCluster(ctx, known == ""); err != nil {
+		return nil, nil, err
+	}
+	if err := d.recallSources(ctx); err != nil {
+		return nil, nil, err
+	}
+	asking := notion.Impatient(ctx)
+	if known != "" {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeoutCause(asking, connectWait, errConnect)
+		defer cancel()
+	}
+	if down, err = d.openTasks(ctx, asking, known); err != nil {
+		return nil, nil, fmt.Errorf("databases.tasks: %w", err)
+	}
+	logs = make(map[claim.Log]worklog.Writer)
+	for _, db := range []struct {
+		log     claim.Log
+		key, id string
+	}{
+		{claim.MeshLog, "databases.mesh_log", c.Databases.MeshLog},
+		{claim.TaskLog, "databases.task_log", c.Databases.TaskLog},
+	} {
+		if logs[db.log], err = d.openLog(asking, db.id, known != ""); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", db.key, err)
+		}
+	}
+	return logs, down, nil
+}
+
+// build makes the parts that talk to each other. down is as of connect.
+func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
+	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
+	d.mirror, err = mirror.New(ctx, mirror.Config{
+		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
+		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back,
+		Read: d.passOn, Follows: d.follows, Overdue: d.overdue, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.tasks.Remember(d.mirror.Task)
+	d.elect()
+	policy := policyOf(d.config, d.tasks)
+	d.metrics = metrics.New(metrics.Options{
+		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
+	})
+	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
+	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
+		for _, drain := range d.drains {
+			wake(drain.owed)
+		}
+		wake(d.news) // of the tasks that waited for this one
+	}}
+	kept, err := d.keptInbox(ctx, &led)
+	if err != nil {
+		return err
+	}
+	decides, arbiter := d.arbitrate(led, policy)
+	d.claimer, err = claim.New(claim.Config{
+		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
+		Wrote: func(took time.Duration, err error) {
+			d.metrics.Wrote(took, err)
+			d.overwrites.wrote(took, err)
+		},
+		Stored: func(c claim.Claim) {
+			d.broker.Claimed(c)
+			wake(d.leases)
+			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+				wake(d.offers)
+			}
+		},
+		Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	said := d.newComments()
+	logs[claim.Comments] = said
+	for _, log := range slices.Sorted(maps.Keys(logs)) {
+		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
+	}
+	d.lookOut(logs[claim.MeshLog])
+	d.ears.daemon = d
+	d.ears.mesh, _ = logs[claim.MeshLog].(messages)
+	if err := d.journal.SetLeads(ctx, leads(d.config)); err != nil {
+		return err
+	}
+	d.alive, err = alive.New(ctx, alive.Config{
+		Storage: d.journal, Claims: d.claimer, Lives: alive.Lives, Log: d.log,
+		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
+	})
+	if err != nil {
+		return err
+	}
+	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
+		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
+		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
+	})
+	if err != nil {
+		return err
+	}
+	d.broker = broker.New(broker.Config{
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
+		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
+		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
+	})
+	d.server = server.New(server.Options{
+		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
+		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
+		Listed: d.listed, Elsewhere: d.elsewhere(),
+	})
+	return nil
+}
+
+// policyOf returns the protocol's policy under this configuration. A voided claim must
+// stay visible for longer than holders take to look at theirs: that is the grace.
+func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
+	return claim.Policy{
+		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
+		Request:     c.Notion.Timeout,
+		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
+		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
+		MaxAttempts: c.Claim.MaxAttempts,
+		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
+		NoToken: !tasks.HasToken(),
+	}
+}
+
+// interval is the time between two syncs, and before what has failed is tried again.
+func (d *works) interval() time.Duration { return d.live.Load().Sync.Interval }
+
+// wake makes a loop go round once more: now if it waits, else as soon as it has finished
+// what it is doing.
+func wake(loop chan<- struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
+	}
+}
