@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/pgtest"
+	"dibs/internal/task"
+)
+
+// A pooler that hands each transaction to any of its connections keeps nothing between two.
+func TestBehindAPooler(t *testing.T) {
+	pgtest.OnlySQLite(t) // once
+	j := openPostgres(t, pgtest.Pooled(t, pgtest.Run(t)))
+	callAll(t, j)
+	var granted sync.Map
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			now := time.Now()
+			c := claim.Claim{ID: claim.NewID(now), Agent: fmt.Sprint("agent-", i), Task: task.Task{ID: "contended"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
+			refusal, err := j.Reserve(t.Context(), c, now, 1)
+			if err != nil {
+				t.Error(err)
+			} else if refusal == nil {
+				granted.Store(c.ID, true)
+			}
+			if _, err := j.Live(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	granted.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d of 20 got the task", n)
+	}
+}
+
+func openPostgres(t *testing.T, where string) *Journal {
+	t.Helper()
+	j, err := OpenPostgres(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}

@@ -1,0 +1,68 @@
+package pgtest
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Pooled is where a server is found behind a pooler (PgBouncer) in transaction mode: each
+// transaction gets any of three connections. Where none is installed the test is skipped, and
+// fails if CI is set.
+func Pooled(t testing.TB, s *Server) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		program, err = exec.LookPath("/usr/sbin/pgbouncer") // where Debian has it
+	}
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	settings := filepath.Join(s.dir, "pgbouncer.ini")
+	content := fmt.Sprintf(`[databases]
+postgres = host=127.0.0.1 port=%d dbname=postgres user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+`, s.port, port)
+	if err := os.WriteFile(settings, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--quiet", settings)
+	cmd.SysProcAttr = attributes(s.owns)
+	if err := start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		} else if time.Since(begun) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	where := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: "/postgres", RawQuery: "sslmode=disable"}
+	return where.String()
+}
