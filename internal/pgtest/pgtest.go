@@ -94,6 +94,23 @@ func Run(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+// Write puts a file beside the server's data, which it alone can read, and returns its path.
+func (s *Server) Write(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(s.dir, name)
+	err := os.WriteFile(path, content, 0o600)
+	if err == nil && s.owns != nil {
+		err = os.Chown(path, int(s.owns.Uid), int(s.owns.Gid))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Set sets options of the server, NAME=VALUE, from its next start on.
+func (s *Server) Set(settings ...string) { s.settings = append(s.settings, settings...) }
+
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Start starts the server, and returns once it answers.

@@ -1,0 +1,176 @@
+package journal_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/internal/journal"
+	"dibs/internal/pgtest"
+)
+
+const (
+	oneBoard     = "2f835e81-2bbb-81b6-9700-e18108a40b1f"
+	anotherBoard = "11111111-2bbb-81b6-9700-e18108a40b1f"
+	password     = "hunter2-is-no-good"
+)
+
+// strict makes a server ask for passwords, and for TLS with a certificate for localhost; it
+// returns the file of the authority.
+func strict(t *testing.T, s *pgtest.Server) (authority string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	s.Set("ssl=on", "ssl_cert_file="+s.Write(t, "cert.pem", public),
+		"ssl_key_file="+s.Write(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})),
+		"hba_file="+s.Write(t, "hba.conf", []byte("local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all all scram-sha-256\n")))
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	authority = filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(authority, public, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
+// The database is found, and its users let in, as libpq does it; and where that fails, what is
+// said says what to do, in one line, and never the password.
+func TestPostgresIsReached(t *testing.T) {
+	pgtest.OnlySQLite(t) // once
+	s := pgtest.Run(t)
+	authority := strict(t, s)
+	_, port, err := net.SplitHostPort(s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"CREATE ROLE dibs LOGIN PASSWORD '" + password + "'", "CREATE ROLE guest LOGIN PASSWORD '" + password + "'",
+		"GRANT CREATE ON DATABASE postgres TO dibs",
+	} {
+		if err := s.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passfile := filepath.Join(t.TempDir(), "pgpass")
+	if err := os.WriteFile(passfile, []byte("*:*:*:dibs:"+password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := "localhost:" + port
+	full := "?sslmode=verify-full&sslrootcert=" + authority
+	for name, test := range map[string]struct {
+		url  string
+		env  map[string]string
+		want []string // of the error; none for success
+	}{
+		"a URL":              {url: "postgres://dibs:" + password + "@" + at + "/postgres" + full},
+		"words":              {url: "host=localhost port=" + port + " user=dibs dbname=postgres sslmode=verify-full sslrootcert=" + authority + " password=" + password},
+		"a password file":    {url: "postgres://dibs@" + at + "/postgres" + full, env: map[string]string{"PGPASSFILE": passfile}},
+		"variables":          {url: "postgres://", env: map[string]string{"PGHOST": "localhost", "PGPORT": port, "PGUSER": "dibs", "PGPASSWORD": password, "PGDATABASE": "postgres", "PGSSLMODE": "verify-full", "PGSSLROOTCERT": authority}},
+		"another name":       {url: "postgres://dibs:" + password + "@127.0.0.1:" + port + "/postgres" + full, want: []string{"certificate", "127.0.0.1"}},
+		"an unknown issuer":  {url: "postgres://dibs:" + password + "@" + at + "/postgres?sslmode=verify-full", want: []string{"certificate"}},
+		"without TLS":        {url: "postgres://dibs:" + password + "@" + at + "/postgres?sslmode=disable", want: []string{"no encryption", "journal.postgres"}},
+		"a wrong password":   {url: "postgres://dibs:wrong-" + password + "@" + at + "/postgres" + full, want: []string{"password authentication failed", "journal.postgres"}},
+		"no such database":   {url: "postgres://dibs:" + password + "@" + at + "/nowhere" + full, want: []string{`"nowhere"`, "journal.postgres"}},
+		"nobody there":       {url: "postgres://dibs:" + password + "@localhost:1/postgres", want: []string{"refused", "see that PostgreSQL runs"}},
+		"no such machine":    {url: "postgres://dibs:" + password + "@nowhere.invalid/postgres", want: []string{"nowhere.invalid", "see that PostgreSQL runs"}},
+		"no address at all":  {url: "postgres://dibs:" + password + "%zz@" + at, want: []string{"journal.postgres", "postgres://"}},
+		"may make no schema": {url: "postgres://guest:" + password + "@" + at + "/postgres" + full, want: []string{"guest", `CREATE SCHEMA IF NOT EXISTS dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO "guest";`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for key, value := range test.env {
+				t.Setenv(key, value)
+			}
+			board := oneBoard
+			if strings.Contains(test.url, "guest") {
+				board = anotherBoard // whose schema nobody has made
+			}
+			err := opens(t, journal.Postgres{URL: test.url, Schema: "dibs", Board: board})
+			if len(test.want) == 0 {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("it was opened")
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+			if said := err.Error(); strings.Contains(said, password) || strings.Contains(said, "\n") {
+				t.Errorf("it holds the password, or more than one line: %q", said)
+			}
+		})
+	}
+
+	// What an administrator is told to run is enough.
+	if err := s.Exec("CREATE SCHEMA dibs_111111112bbb81b69700e18108a40b1f; ALTER SCHEMA dibs_111111112bbb81b69700e18108a40b1f OWNER TO guest"); err != nil {
+		t.Fatal(err)
+	}
+	if err := opens(t, journal.Postgres{URL: "postgres://guest:" + password + "@" + at + "/postgres" + full, Schema: "dibs", Board: anotherBoard}); err != nil {
+		t.Error(err)
+	}
+}
+
+// opens opens a journal and closes it again.
+func opens(t *testing.T, p journal.Postgres) error {
+	t.Helper()
+	j, err := journal.OpenPostgres(t.Context(), p)
+	if err != nil {
+		return err
+	}
+	return j.Close()
+}
+
+// Boards that share a database know nothing of each other.
+func TestTwoBoardsInOneDatabase(t *testing.T) {
+	pgtest.OnlySQLite(t) // once
+	s := pgtest.Run(t)
+	var journals []*journal.Journal
+	for _, board := range []string{oneBoard, anotherBoard} {
+		j, err := journal.OpenPostgres(t.Context(), journal.Postgres{URL: s.URL(), Schema: "dibs", Board: board})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		journals = append(journals, j)
+	}
+	c := grant(t, journals[0], attempt("Sandman", "a", t0), t0)
+	if got := live(t, journals[0]); len(got) != 1 {
+		t.Errorf("the board's own claims: %v", got)
+	}
+	if got := live(t, journals[1]); len(got) > 0 {
+		t.Errorf("the other board has %v", got)
+	}
+	grant(t, journals[1], attempt("Oracle", c.Task.ID, t0), t0) // it has another task of that id
+}
