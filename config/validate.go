@@ -276,11 +276,11 @@ const clockAllowance = 10 * time.Second
 // validateTimeout checks that a request is over before another may take its task.
 func (c Config) validateTimeout() []error {
 	settle := c.Claim.Settle
-	if c.Cluster.Set() {
-		settle = 0 // which a cluster does not wait for
+	if c.Cluster.Set() || c.Journal.Shared() {
+		settle = 0 // which nobody waits for there
 	}
 	longest := c.Claim.WriteWindow + settle + clockAllowance
-	if c.Notion.Timeout <= longest || c.Claim.Exclusive { // one daemon waits for what it has sent
+	if c.Notion.Timeout <= longest || c.Claim.Exclusive && !c.Journal.Shared() { // one daemon waits for what it has sent
 		return nil
 	}
 	return []error{fmt.Errorf("notion.timeout: %v: want at most claim.write_window, claim.settle and %v together, which is %v: a release that is longer on its way could land on the claim of the next holder",

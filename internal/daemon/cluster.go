@@ -235,7 +235,7 @@ func (d *works) sentLately() int {
 }
 
 // clusterDoor is the cluster in the terms of the broker.
-type clusterDoor struct{ *Daemon }
+type clusterDoor struct{ *works }
 
 // clusterOfBroker is the cluster in the terms of the broker; nil if there is none.
 func (d *works) clusterOfBroker() broker.Cluster {
@@ -325,9 +325,9 @@ func (d *works) clusterReport() *api.ClusterStatus {
 	return s
 }
 
-// settle is the wait after a claim write: there is none in a cluster.
+// settle is the wait after a claim write: there is none where one claimer is made sure of.
 func settle(c config.Config) time.Duration {
-	if c.Cluster.Set() {
+	if c.Cluster.Set() || c.Journal.Shared() {
 		return 0
 	}
 	return c.Claim.Settle

@@ -35,7 +35,7 @@ type messages interface {
 
 // ears bring in what was written in Notion for agents, while somebody polls.
 type ears struct {
-	daemon *Daemon
+	daemon *works
 	mesh   messages // nil if the mesh log cannot be asked
 
 	mu      sync.Mutex           // held while Notion is asked

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	members "dibs/internal/member"
+	"dibs/internal/journal"
 	"dibs/internal/mirror"
 )
 
@@ -75,10 +75,10 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	case <-ctx.Done():
 		d.log.Info("stopping")
 	case <-over:
-		err = members.ErrDeposed
+		err = journal.ErrDeposed
 	}
 	patience := drainTime
-	if err != nil && errors.Is(err, members.ErrDeposed) {
+	if err != nil && errors.Is(err, journal.ErrDeposed) {
 		patience = 0
 	}
 

@@ -67,20 +67,20 @@ func memberName(c *config.Config) (string, error) {
 
 // takeTurns stands by and leads in turn until ctx ends. It returns nil after an orderly stop.
 func (d *Daemon) takeTurns(ctx context.Context) error {
-	for {
-		err := d.turn(ctx)
+	for deposed := false; ; deposed = true {
+		err := d.turn(ctx, deposed)
 		if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
 			return nil
 		}
-		if !errors.Is(err, members.ErrDeposed) {
+		if !errors.Is(err, journal.ErrDeposed) {
 			return err
 		}
 	}
 }
 
 // turn stands by until the daemon leads, and then leads until ctx ends or its term does.
-func (d *Daemon) turn(ctx context.Context) error {
-	term, err := d.standBy(ctx)
+func (d *Daemon) turn(ctx context.Context, deposed bool) error {
+	term, err := d.standBy(ctx, deposed)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (d *Daemon) turn(ctx context.Context) error {
 	kept.Go(func() { term.Keep(renewing) })
 	kept.Go(func() {
 		<-term.Over()
-		stop(members.ErrDeposed)
+		stop(journal.ErrDeposed)
 	})
 	w, err := d.begin(leading, term.Open)
 	if err == nil {
@@ -108,7 +108,7 @@ func (d *Daemon) turn(ctx context.Context) error {
 		if err != nil {
 			d.log.Debug("the end of a term", "error", err)
 		}
-		return members.ErrDeposed
+		return journal.ErrDeposed
 	default:
 	}
 	stopRenewing()
@@ -119,7 +119,7 @@ func (d *Daemon) turn(ctx context.Context) error {
 }
 
 // standBy answers on the socket why this daemon does not lead, until it does.
-func (d *Daemon) standBy(ctx context.Context) (term *members.Term, err error) {
+func (d *Daemon) standBy(ctx context.Context, deposed bool) (term *members.Term, err error) {
 	waiting, lead := context.WithCancelCause(ctx)
 	var answering sync.WaitGroup
 	defer answering.Wait()
@@ -129,7 +129,7 @@ func (d *Daemon) standBy(ctx context.Context) (term *members.Term, err error) {
 			lead(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
 		}
 	})
-	return d.shared.member.Lead(waiting)
+	return d.shared.member.Lead(waiting, deposed)
 }
 
 // why says why a daemon that stands by does not lead.
@@ -139,7 +139,7 @@ func (d *Daemon) why() string {
 	case s.Away != nil:
 		return fmt.Sprintf("whether this daemon may lead cannot be asked: %v", s.Away)
 	case s.Leader != "":
-		return fmt.Sprintf("this daemon stands by: %s leads (epoch %d, seen here since %s); ask there, or wait until this one leads", s.Leader, s.Epoch, s.Since.Format(time.TimeOnly))
+		return fmt.Sprintf("this daemon stands by: %s leads since %s (epoch %d): ask there, or wait until this one leads", s.Leader, s.Since.Local().Format(time.DateTime), s.Epoch)
 	}
 	return "this daemon stands by, and is about to lead: ask again"
 }

@@ -254,7 +254,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
 		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
-		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: (c.Claim.Exclusive || c.Journal.Shared()) && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
 		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,

@@ -55,14 +55,14 @@ func openToRead(path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{engine: file(path), readers: &pool{DB: db, engine: file(path)}}, nil
+	return &Journal{engine: file(path), readers: &pool{DB: db, store: file(path)}}, nil
 }
 
 func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if err := j.engine.check(ctx, j.readers); err != nil {
 		return found, err
 	}
-	if made, err := j.made(ctx); err != nil || !made {
+	if made, err := made(ctx, j.engine, j.readers); err != nil || !made {
 		return found, err
 	}
 	if found.Live, err = j.Live(ctx); err == nil {

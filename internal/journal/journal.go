@@ -63,11 +63,11 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	j.readers = &pool{DB: db, engine: e}
+	j.readers = &pool{DB: db, store: e}
 	if err := e.check(ctx, j.readers); err != nil {
 		return nil, j.failed(err, "checking the journal")
 	}
-	made, err := j.made(ctx)
+	made, err := made(ctx, e, j.readers)
 	if err != nil {
 		return nil, j.failed(err, "opening the journal")
 	}
@@ -77,13 +77,8 @@ func open(ctx context.Context, e engine) (_ *Journal, err error) {
 	if j.writer, err = openWriter(ctx, db, e); err != nil {
 		return nil, j.failed(errors.Join(err, db.Close()), "opening the journal")
 	}
-	if err := e.prepare(ctx, j); err != nil {
+	if err := e.prepare(ctx, j, made); err != nil {
 		return nil, j.failed(err, "opening the journal")
-	}
-	if !made {
-		if err := j.makeTables(ctx); err != nil {
-			return nil, j.failed(err, "making the journal")
-		}
 	}
 	if err := j.recover(ctx); err != nil {
 		return nil, j.failed(err, "recovering the journal")
@@ -125,6 +120,11 @@ func (j *Journal) recover(ctx context.Context) error {
 
 // Path is where the journal lies, as it is shown: its file, if it has one.
 func (j *Journal) Path() string { return j.engine.String() }
+
+// Over returns a channel that is closed when nothing can be saved here any more, because
+// another member may lead: what goes on has to start on the journal anew. Of an SQLite file
+// that never happens.
+func (j *Journal) Over() <-chan struct{} { return j.engine.over() }
 
 // Close closes the journal. Calls under way end first; later ones fail.
 func (j *Journal) Close() error {

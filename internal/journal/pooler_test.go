@@ -43,7 +43,16 @@ func TestBehindAPooler(t *testing.T) {
 
 func openPostgres(t *testing.T, where string) *Journal {
 	t.Helper()
-	j, err := OpenPostgres(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
+	database, err := Dial(t.Context(), Postgres{URL: where, Schema: "dibs", Board: "0123456789abcdef0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	epoch, err := database.Lead(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := database.Open(t.Context(), epoch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,15 +6,17 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // What to do about the ways in which a PostgreSQL database fails.
@@ -29,8 +31,24 @@ const (
 const (
 	// oldest is the first version of PostgreSQL that will do, as server_version_num has it.
 	oldest = 140000
+	// leadTerm is how long a leader leads without renewing it.
+	leadTerm = 8 * time.Second
+	// patience is how long the server may leave the leader without an answer. It gives up a
+	// transaction after the same time in which nothing was said.
+	patience = 2 * time.Second
+	// readPatience is so for what reads only, and may have to look through much.
+	readPatience = 5 * time.Second
+	// making is so for making the tables, while others may do it.
+	making = 30 * time.Second
 	// greeting is how long it may take to let somebody in.
 	greeting = 5 * time.Second
+)
+
+// Where what is said of members differs from what it is for an SQLite file.
+const (
+	adviceDeposed = "another member goes on with it; ask again"
+	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"
+	adviceHeld    = "another session keeps it locked: see pg_stat_activity"
 )
 
 // Postgres says in which PostgreSQL database a journal lies.
@@ -49,8 +67,14 @@ type postgres struct {
 	config *pgx.ConnConfig
 	space  string // its own schema there
 	place  string // to be shown; holds no password
+	gate   gate
 
 	rewritten sync.Map // what rewrite made of a statement, by statement
+
+	// What tests make shorter.
+	term, patience time.Duration
+	// blind has transactions not assert their epoch, for the test that this is found.
+	blind bool
 }
 
 // schemaName is what the names of schemas may be: they are put into statements as they are.
@@ -67,7 +91,10 @@ func newPostgres(p Postgres) (*postgres, error) {
 	}
 	config, err := pgx.ParseConfig(p.URL)
 	if err != nil {
-		// What the driver says of it may hold the password.
+		if missing, ok := errors.AsType[*fs.PathError](err); ok { // such as a certificate
+			return nil, fmt.Errorf("journal.postgres: %w", missing)
+		}
+		// What else the driver says of it may hold the password.
 		return nil, errors.New("journal.postgres: it is no address of a PostgreSQL database, such as postgres://dibs@db.example.com/dibs?sslmode=verify-full")
 	}
 	// No statement outlives its transaction on the server, where a pooler hands each
@@ -83,15 +110,8 @@ func newPostgres(p Postgres) (*postgres, error) {
 	return &postgres{
 		config: config, space: p.Schema + "_" + board,
 		place: fmt.Sprintf("the database %q on %s", config.Database, config.Host),
+		term:  leadTerm, patience: patience,
 	}, nil
-}
-
-// pool returns up to n connections, none of which is made yet.
-func (p *postgres) pool(n int) *sql.DB {
-	db := stdlib.OpenDB(*p.config)
-	db.SetMaxOpenConns(n)
-	db.SetMaxIdleConns(n)
-	return db
 }
 
 // explain is as Journal.explain.
@@ -99,11 +119,19 @@ func (p *postgres) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	said := fmt.Errorf("%s: %w", p.place, err)
+	said := oneLine{fmt.Errorf("%s: %w", p.place, err)}
+	switch _, unsure := errors.AsType[*unsure](err); {
+	case unsure:
+		return unusable(said, adviceUnsure)
+	case errors.Is(err, ErrDeposed):
+		return unusable(said, adviceDeposed)
+	}
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch class := failure.Code[:min(2, len(failure.Code))]; {
 		case class == "08" || class == "57" || failure.Code == "25P03" || failure.Code == "25P04": // it ends, starts, or gave us up
 			return unusable(said, adviceUnreached)
+		case failure.Code == "55P03":
+			return unusable(said, adviceHeld)
 		case class == "28" || class == "3D" || failure.Code == "42501":
 			return unusable(said, adviceRefused)
 		case failure.Code == "25006":
@@ -128,21 +156,35 @@ func (p *postgres) fault(err error) bool {
 	return said || network || lost(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lost reports whether a connection is no more.
+// lost reports whether a connection is no more, and another one may do.
 func lost(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return final(failure)
+	}
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
+
+// final reports whether the server ended the connection with an error.
+func final(failure *pgconn.PgError) bool {
+	return failure.SeverityUnlocalized == "FATAL" || failure.SeverityUnlocalized == "PANIC"
+}
+
+// oneLine is an error that is shown in one line: of several servers the driver tells in several.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+func (e oneLine) Unwrap() error { return e.error }
 
 func (p *postgres) String() string           { return p.place }
 func (p *postgres) compiles() bool           { return false }
-func (p *postgres) begin() string            { return "BEGIN" }
 func (p *postgres) schema() string           { return postgresSchema }
 func (p *postgres) foreign() string          { return adviceOther }
-func (p *postgres) writes() (*sql.DB, error) { return p.pool(1), nil }
-func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders), nil }
+func (p *postgres) writes() (*sql.DB, error) { return p.pool(1, p.patience, false), nil }
+func (p *postgres) reads() (*sql.DB, error)  { return p.pool(maxReaders, readPatience, true), nil }
 
-// prepare and compact have nothing to do: the server sees to it.
-func (p *postgres) prepare(context.Context, *Journal) error { return nil }
+// compact has nothing to do: the server sees to it.
 func (p *postgres) compact(context.Context, *Journal) error { return nil }
 
 // check asks which version the server is.
@@ -162,35 +204,4 @@ func (p *postgres) tables(ctx context.Context, readers *pool) (all, meta int, er
 		  FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 		 WHERE nspname = $1 AND relkind = 'r'`, p.space).Scan(&all, &meta)
 	return all, meta, err
-}
-
-// make makes the tables in the journal's own schema, and that if there is none: one that an
-// administrator has made is not to be made by who may not.
-func (p *postgres) make(ctx context.Context, tx *tx) error {
-	var there bool
-	err := tx.conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", p.space).Scan(&there)
-	if err == nil && !there {
-		err = tx.script("CREATE SCHEMA " + p.space)
-	}
-	if err == nil {
-		err = tx.script("SET LOCAL search_path = " + p.space + ";\n" + postgresSchema)
-	}
-	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "42501" {
-		err = fmt.Errorf("%s: the user %s may make no tables there: have an administrator run: CREATE SCHEMA IF NOT EXISTS %s; ALTER SCHEMA %[3]s OWNER TO %[2]s;", p.place, quoted(p.config.User), p.space)
-	}
-	return err
-}
-
-// quoted is a name as it stands in a statement.
-func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
-
-// OpenPostgres opens the journal in a PostgreSQL database, and makes its tables if need be.
-// It puts right what was left half done as Open does. The caller sees to it that no other
-// process has the journal open.
-func OpenPostgres(ctx context.Context, p Postgres) (*Journal, error) {
-	e, err := newPostgres(p)
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, e)
 }

@@ -142,14 +142,33 @@ func TestPostgresIsReached(t *testing.T) {
 	}
 }
 
-// opens opens a journal and closes it again.
+// opens leads for a moment.
 func opens(t *testing.T, p journal.Postgres) error {
 	t.Helper()
-	j, err := journal.OpenPostgres(t.Context(), p)
+	j, err := lead(t, p)
 	if err != nil {
 		return err
 	}
 	return j.Close()
+}
+
+// lead opens a journal as its first leader.
+func lead(t *testing.T, p journal.Postgres) (*journal.Journal, error) {
+	t.Helper()
+	database, err := journal.Dial(t.Context(), p)
+	if err != nil {
+		return nil, err
+	}
+	defer database.Close()
+	epoch, err := database.Lead(t.Context(), "test")
+	if err != nil {
+		return nil, err
+	}
+	j, err := database.Open(t.Context(), epoch)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
 }
 
 // Boards that share a database know nothing of each other.
@@ -158,7 +177,7 @@ func TestTwoBoardsInOneDatabase(t *testing.T) {
 	s := pgtest.Run(t)
 	var journals []*journal.Journal
 	for _, board := range []string{oneBoard, anotherBoard} {
-		j, err := journal.OpenPostgres(t.Context(), journal.Postgres{URL: s.URL(), Schema: "dibs", Board: board})
+		j, err := lead(t, journal.Postgres{URL: s.URL(), Schema: "dibs", Board: board})
 		if err != nil {
 			t.Fatal(err)
 		}

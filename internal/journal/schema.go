@@ -30,28 +30,26 @@ func fingerprint(schema string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// makeTables makes the tables where there are none.
-func (j *Journal) makeTables(ctx context.Context) error {
-	return j.writeAlone(ctx, func(tx *tx) error {
-		if err := j.engine.make(ctx, tx); err != nil {
-			return err
-		}
-		return setMeta(ctx, tx, metaSchema, fingerprint(j.engine.schema()))
-	})
+// makeTables makes the tables where there are none, by a script that does.
+func makeTables(ctx context.Context, tx *tx, e store, script string) error {
+	if err := tx.script(script); err != nil {
+		return err
+	}
+	return setMeta(ctx, tx, metaSchema, fingerprint(e.schema()))
 }
 
-// made reports whether the journal has its tables. If it has others than this program makes,
+// made reports whether a journal has its tables. If it has others than this program makes,
 // that is an error.
-func (j *Journal) made(ctx context.Context) (bool, error) {
-	tables, known, err := j.engine.tables(ctx, j.readers)
+func made(ctx context.Context, e store, readers *pool) (bool, error) {
+	tables, known, err := e.tables(ctx, readers)
 	if err != nil || tables == 0 {
 		return false, err
 	}
 	if known > 0 {
-		made, err := readMeta(ctx, j.readers, metaSchema)
-		if err != nil || made == fingerprint(j.engine.schema()) {
+		made, err := readMeta(ctx, readers, metaSchema)
+		if err != nil || made == fingerprint(e.schema()) {
 			return true, err
 		}
 	}
-	return true, fmt.Errorf("%s has another schema than this dibs makes: %s", j.engine, j.engine.foreign())
+	return true, fmt.Errorf("%s has another schema than this dibs makes: %s", e, e.foreign())
 }

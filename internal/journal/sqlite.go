@@ -51,12 +51,13 @@ type file string
 func (f file) String() string                { return string(f) }
 func (file) rewrite(statement string) string { return statement }
 func (file) compiles() bool                  { return true }
-func (file) begin() string                   { return "BEGIN IMMEDIATE" }
+func (file) begin(tx *tx) error              { return tx.control("BEGIN IMMEDIATE") }
+func (file) commit(tx *tx) error             { return tx.control("COMMIT") }
+func (file) fate(u *unsure) error            { return u }
+func (file) over() <-chan struct{}           { return nil }
 
 func (file) schema() string  { return sqliteSchema }
 func (file) foreign() string { return adviceSchema }
-
-func (file) make(_ context.Context, tx *tx) error { return tx.script(sqliteSchema) }
 
 func (file) tables(ctx context.Context, readers *pool) (all, meta int, err error) {
 	err = readers.DB.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE type = 'table' AND name = 'meta') FROM sqlite_schema").Scan(&all, &meta)
@@ -123,8 +124,8 @@ func (f file) create() error {
 	return made.Close()
 }
 
-// prepare puts the file into WAL mode, which it keeps.
-func (f file) prepare(ctx context.Context, j *Journal) error {
+// prepare puts the file into WAL mode, which it keeps, and makes its tables.
+func (f file) prepare(ctx context.Context, j *Journal, made bool) error {
 	var mode string
 	err := j.outside(ctx, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
@@ -135,7 +136,10 @@ func (f file) prepare(ctx context.Context, j *Journal) error {
 	if mode != "wal" {
 		return fmt.Errorf("%s: its file system cannot share memory between processes: set a state_dir on a local disk", f)
 	}
-	return nil
+	if made {
+		return nil
+	}
+	return j.writeAlone(ctx, func(tx *tx) error { return makeTables(ctx, tx, f, sqliteSchema) })
 }
 
 // check reads through the file.

@@ -20,7 +20,7 @@ type querier interface {
 // each statement once. Its methods do not heed their contexts: what has begun is
 // seen through.
 type tx struct {
-	engine   engine
+	store    store
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt // where the engine compiles
 	changed  bool                 // a statement changed something since this was set to false
@@ -56,13 +56,13 @@ func (s sent) QueryRowContext(ctx context.Context, args ...any) *sql.Row {
 
 // statement returns what runs the query.
 func (t *tx) statement(query string) (statement, error) {
-	if !t.engine.compiles() {
-		return sent{t.conn, t.engine.rewrite(query)}, nil
+	if !t.store.compiles() {
+		return sent{t.conn, t.store.rewrite(query)}, nil
 	}
 	if s := t.prepared[query]; s != nil {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(context.Background(), t.engine.rewrite(query))
+	s, err := t.conn.PrepareContext(context.Background(), t.store.rewrite(query))
 	if err == nil {
 		t.prepared[query] = s
 	}
@@ -131,18 +131,18 @@ func (t *tx) script(statements string) error {
 // pool is connections that read. It compiles each statement once for each of them.
 type pool struct {
 	*sql.DB
-	engine   engine
+	store    store
 	prepared sync.Map // of *sql.Stmt by query, closed with the connections
 }
 
 func (p *pool) statement(ctx context.Context, query string) (statement, error) {
-	if !p.engine.compiles() {
-		return sent{p.DB, p.engine.rewrite(query)}, nil
+	if !p.store.compiles() {
+		return sent{p.DB, p.store.rewrite(query)}, nil
 	}
 	if s, ok := p.prepared.Load(query); ok {
 		return s.(*sql.Stmt), nil
 	}
-	s, err := p.PrepareContext(ctx, p.engine.rewrite(query))
+	s, err := p.PrepareContext(ctx, p.store.rewrite(query))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -40,6 +41,8 @@ var (
 // An operation whose context ends while it waits is given up. Once it is begun it
 // is seen through: to interrupt a statement would roll back the group.
 type writer struct {
+	engine engine
+
 	db   *sql.DB // of a single connection, which is tx.conn
 	tx   *tx
 	mu   sync.Mutex
@@ -47,6 +50,9 @@ type writer struct {
 	// queue has first who is appointed, if somebody is.
 	queue  []*operation
 	closed bool
+	// stalled says why nothing is begun for now: nobody knows whether the last transaction
+	// is kept. It is nil otherwise.
+	stalled error
 
 	trouble trouble
 }
@@ -79,13 +85,17 @@ func openWriter(ctx context.Context, db *sql.DB, e engine) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &writer{db: db, tx: &tx{engine: e, conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
+	return &writer{engine: e, db: db, tx: &tx{store: e, conn: conn, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
 // do has an operation done, and returns its error.
 func (w *writer) do(ctx context.Context, how manner, run func(tx *tx) error) error {
 	op := &operation{ctx: ctx, run: run, how: how, woken: make(chan bool, 1)}
 	w.mu.Lock()
+	if stalled := w.stalled; stalled != nil && how != bare {
+		w.mu.Unlock()
+		return stalled
+	}
 	w.queue = append(w.queue, op)
 	lead := !w.busy
 	w.busy = true
@@ -173,11 +183,17 @@ func (w *writer) run(group []*operation) {
 			begun = append(begun, op)
 		}
 	}
-	if len(begun) > 1 && w.together(begun) == nil {
+	if len(begun) > 1 {
+		err := w.together(begun)
+		again := err != nil && !w.over() // it may be kept, if it is over, and is not done twice
 		for _, op := range begun {
-			op.settle(op.err)
+			if !again {
+				op.settle(cmp.Or(err, op.err))
+			}
 		}
-		return
+		if !again {
+			return
+		}
 	}
 	for _, op := range begun {
 		if op.how == bare {
@@ -185,6 +201,16 @@ func (w *writer) run(group []*operation) {
 		} else {
 			op.settle(w.transact(func() error { return op.run(w.tx) }))
 		}
+	}
+}
+
+// over reports whether nothing can be saved here any more.
+func (w *writer) over() bool {
+	select {
+	case <-w.engine.over():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -198,7 +224,7 @@ func (w *writer) together(ops []*operation) error {
 		for _, op := range ops {
 			w.tx.changed = false
 			op.err = op.run(w.tx)
-			if op.err != nil && (w.tx.engine.fault(op.err) || w.tx.changed) {
+			if op.err != nil && (w.engine.fault(op.err) || w.tx.changed) {
 				return op.err
 			}
 		}
@@ -214,7 +240,7 @@ func (w *writer) together(ops []*operation) error {
 func (w *writer) transact(fn func() error) (err error) {
 	committed, changed := false, false
 	defer func() {
-		if failed, ok := errors.AsType[*claim.JournalError](w.tx.engine.explain(err)); ok {
+		if failed, ok := errors.AsType[*claim.JournalError](w.engine.explain(err)); ok {
 			w.trouble.note(failed)
 		} else if committed && changed {
 			w.trouble.note(nil)
@@ -235,27 +261,52 @@ func (w *writer) transact(fn func() error) (err error) {
 		return err
 	}
 	changed = w.tx.changed
-	if err := w.tx.control("COMMIT"); err != nil {
-		return err
+	err = w.engine.commit(w.tx)
+	if unsure, ok := errors.AsType[*unsure](err); ok {
+		err = w.stall(unsure)
 	}
-	committed = true
-	return nil
+	committed = err == nil
+	return err
+}
+
+// stall finds out whether a transaction is kept. Who waits for a turn meanwhile, or comes, is
+// turned away.
+func (w *writer) stall(unsure *unsure) error {
+	w.mu.Lock()
+	w.stalled = unsure.cause
+	queue := w.queue
+	w.queue = nil
+	for _, op := range queue {
+		if op.how == bare { // it ends the journal, say
+			w.queue = append(w.queue, op)
+			continue
+		}
+		op.settle(unsure.cause)
+		op.woken <- true
+	}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.stalled = nil
+	}()
+	return w.engine.fate(unsure)
 }
 
 // begin begins a transaction, on another connection if the one there was is lost: a database
 // that was away is back.
 func (w *writer) begin() error {
-	err := w.tx.control(w.tx.engine.begin())
+	err := w.engine.begin(w.tx)
 	if !lost(err) {
 		return err
 	}
+	_ = w.tx.close() // first, for there is room for one; it has nothing to close but what is lost
 	conn, err := w.db.Conn(context.Background())
 	if err != nil {
 		return err
 	}
-	_ = w.tx.close() // which has nothing to close but what is lost
 	w.tx.conn, w.tx.prepared = conn, map[string]*sql.Stmt{}
-	return w.tx.control(w.tx.engine.begin())
+	return w.engine.begin(w.tx)
 }
 
 // close closes the connection after the operations that are under way.

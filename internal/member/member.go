@@ -1,8 +1,8 @@
 // Package member is what a daemon is to the others that share its journal: the one that
 // leads, and does the work, or one that stands by until it may.
 //
-// Who leads is decided in the database, by its clock: a term lasts [journal.Term], and is
-// renewed every [beat]. The journal refuses whatever a former leader would save, so nothing
+// Who leads is decided in the database, by its clock: a term is over unless it is renewed,
+// which a leader does every two seconds. The journal refuses whatever a former leader would save, so nothing
 // depends on a leader that notices in time that it leads no more; it only has to start again.
 package member
 
@@ -17,16 +17,11 @@ import (
 )
 
 const (
-	// beat is how often a leader renews its term, and how often the others look whether it is
-	// over.
+	// beat is how often a leader renews its term, and how long that may take.
 	beat = 2 * time.Second
-	// look is how long the database may take to answer either.
-	look = beat
+	// watch is how often the others look whether it is over.
+	watch = time.Second
 )
-
-// ErrDeposed says that this member leads no more: another one may, and whoever starts again
-// on the journal stands by at first.
-var ErrDeposed = errors.New("this daemon leads no more")
 
 // Member is one of the daemons that share a journal. It is safe for concurrent use.
 type Member struct {
@@ -40,8 +35,8 @@ type Member struct {
 
 // Standing is how a member stands that does not lead, as far as is known.
 type Standing struct {
-	// Leader leads since Since, by this machine's clock as far as this member saw; empty if
-	// nobody does, or that is not known.
+	// Leader leads since Since, by the database's clock; empty if nobody does, or that is not
+	// known.
 	Leader string
 	Epoch  int64
 	Since  time.Time
@@ -61,38 +56,53 @@ func (m *Member) Standing() Standing {
 	return m.standing
 }
 
-// Lead waits until the member leads, and returns its term. The error is that of ctx.
-func (m *Member) Lead(ctx context.Context) (*Term, error) {
+// Lead waits until the member leads, and returns its term. The error is that of ctx. A member
+// that was deposed lets the others try first: something had kept it from renewing its term.
+func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 	for {
-		sent := time.Now()
+		if deposed {
+			m.note(ctx, nil)
+			deposed = false
+			if err := pause(ctx, beat); err != nil {
+				return nil, err
+			}
+		}
 		epoch, err := m.try(ctx)
 		if epoch > 0 {
-			return &Term{member: m, epoch: epoch, until: sent.Add(journal.Term), over: make(chan struct{})}, nil
+			return &Term{member: m, epoch: epoch, over: make(chan struct{})}, nil
 		}
 		m.note(ctx, err)
-		select {
-		case <-time.After(beat):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := pause(ctx, watch); err != nil {
+			return nil, err
 		}
 	}
 }
 
+// pause waits, and returns the error of ctx if it ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (m *Member) try(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, look)
+	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Lead(ctx, m.name)
 }
 
 // note takes note of who leads, as far as that can be asked.
 func (m *Member) note(ctx context.Context, err error) {
-	asking, cancel := context.WithTimeout(ctx, look)
+	asking, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	now := Standing{Away: err}
 	if err == nil {
 		found, ferr := m.database.Members(asking)
 		if now.Away = ferr; ferr == nil && !found.Over {
-			now.Leader, now.Epoch, now.Since = found.Leader, found.Epoch, time.Now()
+			now.Leader, now.Epoch, now.Since = found.Leader, found.Epoch, found.Since
 		}
 	}
 	if ctx.Err() != nil {
@@ -100,9 +110,6 @@ func (m *Member) note(ctx context.Context, err error) {
 	}
 	m.mu.Lock()
 	before := m.standing
-	if now.Epoch == before.Epoch && now.Leader == before.Leader {
-		now.Since = before.Since
-	}
 	m.standing = now
 	m.mu.Unlock()
 	switch {
@@ -117,7 +124,6 @@ func (m *Member) note(ctx context.Context, err error) {
 type Term struct {
 	member *Member
 	epoch  int64
-	until  time.Time // by this machine's clock, at the earliest
 	once   sync.Once
 	over   chan struct{}
 }
@@ -147,9 +153,10 @@ func (t *Term) Over() <-chan struct{} { return t.over }
 
 func (t *Term) end() { t.once.Do(func() { close(t.over) }) }
 
-// Keep renews the term until ctx ends, or the term does: because another member leads, or the
-// database could not be asked for as long as a term lasts.
+// Keep renews the term until ctx ends or the term is over. While the database is away nobody
+// can take the lead, and nothing can be saved: whether the term is over is known when it is back.
 func (t *Term) Keep(ctx context.Context) {
+	failed := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -158,29 +165,23 @@ func (t *Term) Keep(ctx context.Context) {
 			return
 		case <-time.After(beat):
 		}
-		sent := time.Now()
 		err := t.renew(ctx)
 		switch {
-		case err == nil:
-			t.until = sent.Add(journal.Term)
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, journal.ErrDeposed):
 			t.member.log.Error("this daemon leads no more: its term is over", "epoch", t.epoch)
 			t.end()
 			return
-		case time.Now().After(t.until):
-			t.member.log.Error("this daemon leads no more: its term could not be renewed", "epoch", t.epoch, "error", err)
-			t.end()
-			return
-		default:
+		case err != nil && !failed:
 			t.member.log.Warn("the term could not be renewed; it is tried again", "epoch", t.epoch, "error", err)
 		}
+		failed = err != nil
 	}
 }
 
 func (t *Term) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, look)
+	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return t.member.database.Renew(ctx, t.epoch)
 }
@@ -188,7 +189,7 @@ func (t *Term) renew(ctx context.Context) error {
 // Resign ends the term, so that another member leads at once.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end()
-	ctx, cancel := context.WithTimeout(ctx, look)
+	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return t.member.database.Resign(ctx, t.epoch)
 }

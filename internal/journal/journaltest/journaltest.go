@@ -4,12 +4,14 @@ package journaltest
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"dibs/internal/journal"
 	"dibs/internal/pgtest"
@@ -19,7 +21,7 @@ import (
 // or, while tests run with journals in PostgreSQL, what has the name of the path there.
 func Open(ctx context.Context, path string) (*journal.Journal, error) {
 	if pgtest.URL() != "" {
-		return journal.OpenPostgres(ctx, Postgres(path))
+		return seize(ctx, Postgres(path))
 	}
 	if err := Make(path); err != nil {
 		return nil, err
@@ -31,6 +33,42 @@ func Open(ctx context.Context, path string) (*journal.Journal, error) {
 func Postgres(path string) journal.Postgres {
 	sum := sha256.Sum256([]byte(path))
 	return journal.Postgres{URL: pgtest.URL(), Schema: "dibs", Board: hex.EncodeToString(sum[:16])}
+}
+
+// seize opens a journal in PostgreSQL, as one that leads until another one does. Who had it
+// is taken for dead: tests kill it.
+func seize(ctx context.Context, p journal.Postgres) (*journal.Journal, error) {
+	shared, err := journal.Dial(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer shared.Close()
+	db, err := sql.Open("pgx", p.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	until := func(when string) error {
+		_, err := db.ExecContext(ctx, "UPDATE "+p.Schema+"_"+p.Board+".leader SET until = $1::text::timestamptz", when)
+		return err
+	}
+	for {
+		if err := until("-infinity"); err != nil {
+			return nil, err
+		}
+		epoch, err := shared.Lead(ctx, "test")
+		if err != nil {
+			return nil, err
+		}
+		if epoch == 0 { // a transaction of the dead is not over
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if err := until("infinity"); err != nil {
+			return nil, err
+		}
+		return shared.Open(ctx, epoch)
+	}
 }
 
 // Make puts a new journal at path, and makes its directory if need be. It is what

@@ -287,3 +287,25 @@ CREATE TABLE completions (
 );
 
 CREATE INDEX completions_agent ON completions (agent, at);
+
+-- What follows is of PostgreSQL alone: who shares the journal. Times here are those of the
+-- database's clock.
+
+-- The member that leads, or did last: one row. Its key is the epoch, which only who takes the
+-- lead changes.
+CREATE TABLE leader (
+    epoch BIGINT PRIMARY KEY,
+    name  TEXT COLLATE "C" NOT NULL,
+    since TIMESTAMPTZ,
+    until TIMESTAMPTZ NOT NULL
+);
+
+CREATE UNIQUE INDEX leader_only ON leader ((true));
+INSERT INTO leader (epoch, name, until) VALUES (0, '', '-infinity');
+
+-- Those who may lead, and lead callers to who does.
+CREATE TABLE members (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    body TEXT COLLATE "C" NOT NULL,
+    seen TIMESTAMPTZ NOT NULL
+);

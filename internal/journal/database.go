@@ -1,0 +1,190 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Database is a PostgreSQL database in which members share a journal. One of them leads, for
+// a term that it renews: the journal is its alone. All times are those of the database's
+// clock. A Database is safe for concurrent use.
+type Database struct {
+	*postgres
+	db *sql.DB
+}
+
+// Dial looks whether the database will do, and makes the journal's tables if need be.
+func Dial(ctx context.Context, p Postgres) (*Database, error) {
+	made, err := newPostgres(p)
+	if err != nil {
+		return nil, err
+	}
+	return dial(ctx, made)
+}
+
+func dial(ctx context.Context, p *postgres) (_ *Database, err error) {
+	d := &Database{postgres: p, db: p.pool(2, p.patience, false)}
+	defer func() {
+		if err != nil {
+			d.db.Close()
+			err = d.failed(err, "opening the journal")
+		}
+	}()
+	readers := &pool{DB: d.db, store: p}
+	if err := p.check(ctx, readers); err != nil {
+		return nil, err
+	}
+	there, err := made(ctx, p, readers)
+	if err == nil && !there {
+		err = d.make(ctx)
+	}
+	return d, err
+}
+
+// make makes the tables. Who does so at the same time waits, and finds them made.
+func (d *Database) make(ctx context.Context) (err error) {
+	db := d.pool(1, making, true)
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	name := fnv.New64a()
+	name.Write([]byte(d.space))
+	if _, err := run(conn, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d)", int64(name.Sum64()))); err != nil {
+		return err
+	}
+	defer func() {
+		_, ended := run(conn, map[bool]string{true: "COMMIT", false: "ROLLBACK"}[err == nil])
+		err = errors.Join(err, ended)
+	}()
+	var there bool
+	if err := conn.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", d.space+".meta").Scan(&there); err != nil || there {
+		return err
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", d.space).Scan(&there); err != nil {
+		return err
+	}
+	script := "SET LOCAL search_path = " + d.space + ";\n" + postgresSchema
+	if !there { // what an administrator has made is not to be made by who may not
+		script = "CREATE SCHEMA " + d.space + ";\n" + script
+	}
+	err = makeTables(ctx, &tx{store: d.postgres, conn: conn}, d.postgres, script)
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && failure.Code == "42501" {
+		return fmt.Errorf("%s: the user %s may make no tables there: have an administrator run: CREATE SCHEMA IF NOT EXISTS %s; ALTER SCHEMA %[3]s OWNER TO %[2]s;", d, pgx.Identifier{d.config.User}.Sanitize(), d.space)
+	}
+	return err
+}
+
+// Close gives the connections back. Journals that were opened stay open.
+func (d *Database) Close() error { return d.db.Close() }
+
+// failed is as Journal.failed.
+func (d *Database) failed(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, d.explain(err))
+}
+
+// Lead takes the lead for a member if nobody has it, and returns the epoch, which is above
+// all before. It returns 0 if somebody else leads, or did, and a transaction of the former
+// leader is still under way.
+func (d *Database) Lead(ctx context.Context, name string) (epoch int64, err error) {
+	// As one statement it is over when it is answered, or nobody is there for the answer.
+	// It changes nothing, and waits for nobody, unless the term is over and no transaction
+	// has begun in it that has not ended.
+	err = d.db.QueryRowContext(ctx, d.in(`
+		UPDATE %s.leader
+		   SET epoch = epoch + 1, name = $1, since = clock_timestamp(), until = clock_timestamp() + $2 * interval '1 ms'
+		 WHERE epoch = (SELECT epoch FROM %[1]s.leader WHERE until <= clock_timestamp() FOR UPDATE SKIP LOCKED)
+		RETURNING epoch`), name, d.term.Milliseconds()).Scan(&epoch)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return epoch, d.failed(err, "taking the lead")
+}
+
+// Renew has the term of an epoch begin anew. If it is over, that is ErrDeposed.
+func (d *Database) Renew(ctx context.Context, epoch int64) error {
+	// This changes no key, so it does not wait for the transactions of the term.
+	result, err := d.db.ExecContext(ctx, d.in(`
+		UPDATE %s.leader SET until = clock_timestamp() + $2 * interval '1 ms'
+		 WHERE epoch = $1 AND until > clock_timestamp()`), epoch, d.term.Milliseconds())
+	if err == nil {
+		var n int64
+		if n, err = result.RowsAffected(); err == nil && n == 0 {
+			err = ErrDeposed
+		}
+	}
+	return d.failed(err, "renewing the lead")
+}
+
+// Resign ends the term of an epoch, so that another member goes on at once.
+func (d *Database) Resign(ctx context.Context, epoch int64) error {
+	_, err := d.db.ExecContext(ctx, d.in(`
+		UPDATE %s.leader SET until = clock_timestamp()
+		 WHERE epoch = $1 AND until > clock_timestamp()`), epoch)
+	return d.failed(err, "giving up the lead")
+}
+
+// Introduce says that a member is there, and what the others need to know of it, as JSON.
+func (d *Database) Introduce(ctx context.Context, name string, body []byte) error {
+	_, err := d.db.ExecContext(ctx, d.in(`
+		INSERT INTO %s.members (name, body, seen) VALUES ($1, $2, clock_timestamp())
+		    ON CONFLICT (name) DO UPDATE SET body = excluded.body, seen = excluded.seen`), name, string(body))
+	return d.failed(err, "announcing this member")
+}
+
+// Member is what is known of a member.
+type Member struct {
+	Name string
+	Body []byte // as it introduced itself
+	Seen time.Time
+}
+
+// Standing is who shares a journal.
+type Standing struct {
+	Members []Member // by name
+	Leader  string   // empty if none ever led
+	Epoch   int64
+	Since   time.Time // when the leader took the lead; zero if none ever led
+	Over    bool      // its term is
+	Now     time.Time
+}
+
+// Members returns who shares the journal, and who leads.
+func (d *Database) Members(ctx context.Context) (s Standing, err error) {
+	defer func() { err = d.failed(err, "reading who leads") }()
+	var since sql.NullTime
+	err = d.db.QueryRowContext(ctx, d.in(`
+		SELECT name, epoch, since, until <= clock_timestamp(), clock_timestamp() FROM %s.leader`)).
+		Scan(&s.Leader, &s.Epoch, &since, &s.Over, &s.Now)
+	if err != nil {
+		return Standing{}, err
+	}
+	s.Since, s.Now = since.Time.UTC(), s.Now.UTC()
+	s.Members, err = collect(ctx, d.db, func(row scanner) (m Member, err error) {
+		err = row.Scan(&m.Name, &m.Body, &m.Seen)
+		m.Seen = m.Seen.UTC()
+		return m, err
+	}, d.in("SELECT name, body, seen FROM %s.members ORDER BY name"))
+	return s, err
+}
+
+// Open opens the journal for the leader of an epoch, and puts right what the last one left
+// half done, as the function Open does.
+func (d *Database) Open(ctx context.Context, epoch int64) (*Journal, error) {
+	return open(ctx, newTerm(d.postgres, epoch))
+}
+
+// in is a statement with the name of the journal's schema in its place.
+func (d *Database) in(statement string) string { return fmt.Sprintf(statement, d.space) }
