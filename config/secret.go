@@ -78,7 +78,7 @@ func readSecret(key, file, what string, log *slog.Logger) (Secret, error) {
 // warnIfReadable warns of a file with a secret that others may read.
 func warnIfReadable(file, what string, log *slog.Logger) {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		log.Warn("other users of this machine may be able to read "+what+": run chmod 600",
-			"file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
+		log.Warn("other users of this machine may be able to read a secret: run chmod 600",
+			"secret", what, "file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()))
 	}
 }

@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/task":                {},
 	"internal/ownfile":             {},
 	"internal/usertest":            {},
+	"internal/member":              {"internal/journal"},
 	"internal/pgtest":              {},
 	"internal/ramdisk":             {},
 	"internal/detector":            {},
@@ -76,7 +77,7 @@ var allowed = map[string][]string{
 
 	"internal/daemon": {
 		"config", "internal/alive", "internal/api", "internal/api/server", "internal/arbiter", "internal/arbiter/mailbox", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
-		"internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/others", "internal/ownfile", "internal/relay", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
+		"internal/member", "internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/others", "internal/ownfile", "internal/relay", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},
 	"internal/setup": {
