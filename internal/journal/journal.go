@@ -1,5 +1,5 @@
-// Package journal is the daemon's durable local state, one SQLite file: claims
-// and who has which task, events, the outbox of log entries owed to Notion, the
+// Package journal is the daemon's durable state, in one SQLite file or in a PostgreSQL
+// database that several machines share: claims and who has which task, events, the outbox of log entries owed to Notion, the
 // mirror of the tasks database, and the answers given to requests that carry an
 // idempotency key.
 //
@@ -20,7 +20,7 @@ import (
 
 var _ claim.Ledger = (*Journal)(nil)
 
-// Journal is an open journal file.
+// Journal is an open journal.
 type Journal struct {
 	engine engine
 	// writer has a single connection, so that operations that write queue up
