@@ -243,12 +243,14 @@ func TestOpenTransaction(t *testing.T) {
 			a, b := member(t, p, time.Hour, tt.patience), member(t, p, time.Hour, 2*time.Second)
 			a.blind = tt.blind
 			old, epoch := leads(t, a, "a")
-			begun, release, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			begun, hold, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			release := sync.OnceFunc(func() { close(hold) })
+			defer release()
 			go func() {
 				result <- old.write(t.Context(), func(tx *tx) error {
 					err := setMeta(t.Context(), tx, "k", "old")
 					close(begun)
-					<-release
+					<-hold
 					return err
 				})
 			}()
@@ -263,11 +265,11 @@ func TestOpenTransaction(t *testing.T) {
 			}
 			if !tt.blind {
 				if epoch, err := b.Lead(ctx, "b"); epoch != 0 || err != nil {
-					t.Errorf("another leads while the transaction is open: %d, %v", epoch, err)
+					t.Fatalf("another leads while the transaction is open: %d, %v", epoch, err)
 				}
 			}
 			if !tt.frozen {
-				close(release)
+				release()
 			}
 			at := time.Now()
 			j, _ := leads(t, b, "b")
@@ -277,7 +279,7 @@ func TestOpenTransaction(t *testing.T) {
 			want := ""
 			if tt.frozen {
 				wantMeta(t, j, "k", "")
-				close(release)
+				release()
 			}
 			if err := <-result; (err == nil) != tt.saved {
 				t.Errorf("the transaction: %v, want that it is saved: %v", err, tt.saved)
