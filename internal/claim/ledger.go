@@ -13,7 +13,8 @@ var ErrUnknownClaim = errors.New("no claim with that id")
 
 // JournalError is the error of a Ledger, or of what else is kept beside it, that cannot be
 // read or written for a reason that lies in its file or its disk, and not in what was asked
-// for. Nothing of the change was kept; the same request may succeed once that is mended.
+// for. Nothing of the change was kept, unless Err says that this is not known; the same
+// request may succeed once that is mended.
 type JournalError struct {
 	// RetryAfter is how long to wait before trying again.
 	RetryAfter time.Duration

@@ -1,11 +1,13 @@
-// Package journal is the daemon's durable local state, one SQLite file: claims
-// and who has which task, events, the outbox of log entries owed to Notion, the
-// mirror of the tasks database, and the answers given to requests that carry an
-// idempotency key.
+// Package journal is the daemon's durable state, in one SQLite file or in a
+// PostgreSQL database that several machines share: claims and who has which
+// task, events, the outbox of log entries owed to Notion, the mirror of the
+// tasks database, and the answers given to requests that carry an idempotency
+// key.
 //
 // A method that changes something is one transaction. Once it has returned nil
 // its change survives the end of the process and a power cut; when it returns
-// an error, nothing of it is kept. A Journal is safe for concurrent use.
+// an error, nothing of it is kept, unless the error says that this is not known.
+// A Journal is safe for concurrent use.
 package journal
 
 import (
@@ -20,7 +22,7 @@ import (
 
 var _ claim.Ledger = (*Journal)(nil)
 
-// Journal is an open journal file.
+// Journal is an open journal.
 type Journal struct {
 	engine engine
 	// writer has a single connection, so that operations that write queue up

@@ -99,7 +99,7 @@ func (t *term) commit(tx *tx) error {
 		INSERT INTO %s.meta (key, value) VALUES ('%s', '%s')
 		    ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 		COMMIT`, t.space, metaMark, mark))
-	if err == nil || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err) {
+	if err == nil || errors.Is(err, driver.ErrBadConn) {
 		return err // the server was not even asked
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !final(refused) {
@@ -108,7 +108,9 @@ func (t *term) commit(tx *tx) error {
 	return &unsure{cause: err, id: t.id, mark: mark}
 }
 
-// run has the server of conn run statements, in one round trip.
+// run has the server of conn run statements, in one round trip. If the connection was lost
+// before, and nothing was sent, the error is driver.ErrBadConn. (The driver's own word for it,
+// pgconn.SafeToRetry, is also said of what was sent, when no answer came.)
 func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error) {
 	err = conn.Raw(func(c any) error {
 		server := c.(*stdlib.Conn).Conn().PgConn()
@@ -117,6 +119,11 @@ func run(conn *sql.Conn, statements string) (results []*pgconn.Result, err error
 		}
 		var err error
 		results, err = server.Exec(context.Background(), statements).ReadAll()
+		for _, result := range results {
+			if result.Err != nil { // which comes before what ended all, and says more
+				return result.Err
+			}
+		}
 		return err
 	})
 	return results, err

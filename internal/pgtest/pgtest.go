@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -239,4 +240,40 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Freeze stops all of the server's processes where they are, like a machine that hangs: it
+// takes connections, and answers nothing. Thaw has them go on.
+func (s *Server) Freeze() error { return s.all(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (s *Server) Thaw() error { return s.all(syscall.SIGCONT) }
+
+// all sends a signal to the server and its children: first to it, so that it makes no more.
+func (s *Server) all(signal syscall.Signal) error {
+	server := s.cmd.Process.Pid
+	errs := []error{s.cmd.Process.Signal(signal)}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	errs = append(errs, err)
+	for _, stat := range stats {
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PARENT …
+		before, after, _ := strings.Cut(string(data), ") ")
+		fields := strings.Fields(after)
+		if len(fields) < 2 || fields[1] != strconv.Itoa(server) {
+			continue
+		}
+		pid, _, _ := strings.Cut(before, " ")
+		child, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(child, signal)
+		}
+		if !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
