@@ -86,7 +86,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 // it, and only who has a live claim can take it off the page without harm to others.
 func (d *delivery) renewFirst(ctx context.Context) (Claim, error) {
 	renewed, err := d.renew(ctx, d.cl)
-	if _, lost := errors.AsType[*Lost](err); lost {
+	if _, lost := errors.AsType[*Lost](err); lost || notSaved(err) {
 		return Claim{}, err
 	}
 	if err != nil {
@@ -103,6 +103,9 @@ func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) 
 	case seen:
 		return d.finished(ctx, answer.Task)
 	case notLanded:
+		if notSaved(err) { // it stays owed as it is
+			return d.cl, err
+		}
 		d.failure = err
 		return Claim{}, errAgain
 	}

@@ -86,7 +86,7 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 		w.ClaimedBy = new(cl.Agent)
 	}
 	cl.State = Clearing
-	if err := c.save(ctx, cl); err != nil {
+	if err := v.save(ctx, cl); err != nil {
 		return false, err
 	}
 	if _, _, err := v.write(w.givingBack(cl, v.Task)); err != nil {
