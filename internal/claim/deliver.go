@@ -78,6 +78,12 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 	case d.policy.Over(v.Task, v.At): // an unsure reading will do: to renew harms nobody
 		v.Close()
 		return d.renewFirst(ctx)
+	case w.Status != nil && *w.Status == task.Open && d.arrives(d.cl) > 0:
+		d.cl.Due = d.store.Now().Add(d.arrives(d.cl))
+		if err := d.save(ctx, d.cl); err != nil {
+			return d.cl, err
+		}
+		return d.cl, errOwed
 	}
 	return d.write(ctx, v, w)
 }
