@@ -1,13 +1,16 @@
 package claimtest_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
 	"dibs/internal/detector"
 )
@@ -76,4 +79,77 @@ func TestTakeovers(t *testing.T) {
 			t.Logf("%d walks", walks)
 		})
 	}
+}
+
+// Ways of taking over that do not work. The explorer finds each out by the rule that nothing
+// is sent before it is saved, or after the epoch; and those with harm also by what comes of it.
+var takeoverMutants = map[string]struct {
+	deed   string
+	mutate func(*claimsim.DaemonOptions)
+	harm   bool
+}{
+	"no epoch":                           {"claim", noEpoch, true},
+	"sent before it is saved":            {"claim", sentBeforeSaved, true},
+	"finished without asking the ledger": {"release", notAsserted, false},
+	"renewed without asking the ledger":  {"renewal", notAsserted, false},
+	"marked without asking the ledger":   {"withdrawal", notAsserted, false},
+	"a clearing sent before it is saved": {"sweep", sentBeforeSaved, true},
+}
+
+func TestTakeoverMutants(t *testing.T) {
+	for name, m := range takeoverMutants {
+		for _, lenient := range []bool{false, true} {
+			if lenient && !m.harm {
+				continue
+			}
+			t.Run(fmt.Sprint(name, ", by its harm: ", lenient), func(t *testing.T) {
+				t.Parallel()
+				for _, o := range takeovers(m.deed) {
+					o.Mutate, o.Lenient = m.mutate, lenient
+					if _, wrong := takenOver(t, o); len(wrong) > 0 {
+						t.Logf("caught: %s", wrong[0])
+						return
+					}
+				}
+				t.Error("survived")
+			})
+		}
+	}
+}
+
+// noEpoch lets a former leader change the ledger.
+func noEpoch(d *claimsim.DaemonOptions) {
+	rest := d.Journal
+	d.Journal = func(l claim.Ledger) claim.Ledger { return rest(l.(*claimsim.Term).Ledger) }
+}
+
+// sentBeforeSaved saves what is to be written to a page only when it was sent.
+func sentBeforeSaved(d *claimsim.DaemonOptions) {
+	rest := d.Journal
+	d.Journal = func(l claim.Ledger) claim.Ledger { return hastyLedger{rest(l)} }
+}
+
+type hastyLedger struct{ claim.Ledger }
+
+func (l hastyLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	if c.State != claim.Writing && c.State != claim.Clearing {
+		return l.Ledger.Save(ctx, c, events...)
+	}
+	time.AfterFunc(500*time.Millisecond, func() { _ = l.Ledger.Save(context.WithoutCancel(ctx), c, events...) })
+	return nil
+}
+
+// notAsserted takes for granted that the ledger takes what is done.
+func notAsserted(d *claimsim.DaemonOptions) {
+	rest := d.Journal
+	d.Journal = func(l claim.Ledger) claim.Ledger { return trustingLedger{rest(l)} }
+}
+
+type trustingLedger struct{ claim.Ledger }
+
+func (l trustingLedger) Record(ctx context.Context, events ...claim.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	return l.Ledger.Record(ctx, events...)
 }
