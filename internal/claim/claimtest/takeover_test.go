@@ -120,7 +120,13 @@ func TestTakeoverMutants(t *testing.T) {
 // noEpoch lets a former leader change the ledger.
 func noEpoch(d *claimsim.DaemonOptions) {
 	rest := d.Journal
-	d.Journal = func(l claim.Ledger) claim.Ledger { return rest(l.(*claimsim.Term).Ledger) }
+	d.Journal = func(l claim.Ledger) claim.Ledger {
+		l = l.(*claimsim.Term).Ledger
+		if rest != nil {
+			l = rest(l)
+		}
+		return l
+	}
 }
 
 // sentBeforeSaved saves what is to be written to a page only when it was sent.
