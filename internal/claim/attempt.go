@@ -172,7 +172,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if lender, ok := a.lender(ctx, v.Task, a.cl.ID); ok {
 		a.cl.Own = lender.Own // the claim that this one follows has left its own there
 	}
-	if err := a.save(ctx, a.cl); err != nil {
+	if err := v.save(ctx, a.cl); err != nil {
 		return Claim{}, err
 	}
 	if ctx.Err() != nil {

@@ -49,23 +49,24 @@ type Config struct {
 // Claimer carries out the protocol for the agents of one daemon. Its methods
 // are safe for concurrent use; those that concern one task take turns.
 type Claimer struct {
-	store    Store
-	ledger   Ledger
-	arbiter  Arbiter // nil without a cluster
-	policy   Policy
-	blockers func(context.Context, task.Task) ([]task.ID, error)
-	knows    func(task.Task) bool
-	closed   func() error
-	observe  func(Reading)
-	wrote    func(time.Duration, error)
-	stored   func(Claim)
-	clocks   func() clock.Instant
-	log      *slog.Logger
-	book     *book
-	gate     *gate
-	locks    taskLocks
-	underway sync.Map                  // the ids of the attempts that are being made
-	latest   atomic.Pointer[time.Time] // see heard
+	store     Store
+	ledger    Ledger
+	arbiter   Arbiter // nil without a cluster
+	policy    Policy
+	blockers  func(context.Context, task.Task) ([]task.ID, error)
+	knows     func(task.Task) bool
+	closed    func() error
+	observe   func(Reading)
+	wrote     func(time.Duration, error)
+	stored    func(Claim)
+	clocks    func() clock.Instant
+	log       *slog.Logger
+	book      *book
+	gate      *gate
+	locks     taskLocks
+	underway  sync.Map                  // the ids of the attempts that are being made
+	inherited sync.Map                  // see arrives
+	latest    atomic.Pointer[time.Time] // see heard
 
 	stopped context.Context
 	stop    context.CancelFunc

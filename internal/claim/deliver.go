@@ -78,6 +78,12 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 	case d.policy.Over(v.Task, v.At): // an unsure reading will do: to renew harms nobody
 		v.Close()
 		return d.renewFirst(ctx)
+	case w.Status != nil && *w.Status == task.Open && d.arrives(d.cl) > 0:
+		d.cl.Due = d.store.Now().Add(d.arrives(d.cl))
+		if err := d.save(ctx, d.cl); err != nil {
+			return d.cl, err
+		}
+		return d.cl, errOwed
 	}
 	return d.write(ctx, v, w)
 }
@@ -86,7 +92,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 // it, and only who has a live claim can take it off the page without harm to others.
 func (d *delivery) renewFirst(ctx context.Context) (Claim, error) {
 	renewed, err := d.renew(ctx, d.cl)
-	if _, lost := errors.AsType[*Lost](err); lost {
+	if _, lost := errors.AsType[*Lost](err); lost || notSaved(err) {
 		return Claim{}, err
 	}
 	if err != nil {
@@ -103,6 +109,9 @@ func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) 
 	case seen:
 		return d.finished(ctx, answer.Task)
 	case notLanded:
+		if notSaved(err) { // it stays owed as it is
+			return d.cl, err
+		}
 		d.failure = err
 		return Claim{}, errAgain
 	}

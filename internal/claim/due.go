@@ -102,6 +102,9 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 
 // postpone puts the next step of a claim off after a failure.
 func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
+	if notSaved(cause) { // nor can this be
+		return cause
+	}
 	cl.Due = c.later(cl.Reserved, cause)
 	return errors.Join(cause, c.save(ctx, cl))
 }

@@ -82,7 +82,7 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 	}
 	// Until it is seen in its place, the claim stays under suspicion, and is
 	// looked at again; writing it twice does no harm.
-	err := c.save(ctx, cl)
+	err := v.save(ctx, cl)
 	if err != nil || s == suspect {
 		return cl, err
 	}

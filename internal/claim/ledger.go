@@ -46,7 +46,8 @@ type Ledger interface {
 	Save(ctx context.Context, c Claim, events ...Event) error
 
 	// Record stores events that change no claim. One that is on record already,
-	// by its id, is left as it is.
+	// by its id, is left as it is. Without events it stores nothing, and fails if nothing
+	// could be stored.
 	Record(ctx context.Context, events ...Event) error
 
 	// Tries returns the tries at a task, oldest first: those that events with TriedAgain

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Recover takes up, once at the start, what an earlier run of the daemon left:
@@ -15,6 +16,9 @@ func (c *Claimer) Recover(ctx context.Context) error {
 	}
 	for _, cl := range live {
 		c.keep(cl)
+		if cl.State == Finishing || cl.State == Clearing {
+			c.inherited.Store(cl.ID, time.Now().Add(c.policy.Request))
+		}
 	}
 	finishing := func(cl Claim) bool { return cl.State == Finishing }
 	return errors.Join(
@@ -24,6 +28,17 @@ func (c *Claimer) Recover(ctx context.Context) error {
 			return c.save(ctx, cl)
 		}),
 	)
+}
+
+// arrives is how long the write that frees the task of cl may yet be on its way from an earlier
+// run of the daemon, or from one that led before: were it repeated, the first could land on
+// the claim of whoever has the task by then.
+func (c *Claimer) arrives(cl Claim) time.Duration {
+	until, inherited := c.inherited.Load(cl.ID)
+	if !inherited {
+		return 0
+	}
+	return max(0, time.Until(until.(time.Time)))
 }
 
 // cutShort reports whether cl is an attempt that nobody is making any more: an

@@ -171,7 +171,7 @@ func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
 		Assigned: of.Assigned && of.Started.IsZero(), // and not used up by a claim that was granted
 		Sweep:    &Sweep{Reason: "the card showed this claim although it was over", Of: of.ID},
 	}
-	if err := c.save(ctx, cl); err != nil {
+	if err := v.save(ctx, cl); err != nil {
 		return err
 	}
 	_, f, err := v.write(voidMark(cl))

@@ -250,6 +250,8 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 	switch {
 	case f == seen:
 		return o.done(ctx, answer.Task)
+	case notSaved(err):
+		return task.Task{}, err
 	case f == notLanded && storeKind(err) != Unavailable:
 		d := o.unavailable(err)
 		d.Task, d.Page = v.Task, true

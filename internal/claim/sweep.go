@@ -114,7 +114,7 @@ func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, mar
 	}
 	now := c.store.Now()
 	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
-	if err := c.save(ctx, cl); err != nil {
+	if err := v.save(ctx, cl); err != nil {
 		return Claim{}, false, err
 	}
 	w := voidMark(cl)

@@ -24,6 +24,7 @@ type visit struct {
 	// elsewhere is set if another claim has the task, so that nothing may be written for the
 	// one for which this visit is made.
 	elsewhere *Elsewhere
+	saved     bool // the ledger stored the step that is to be written
 
 	took    time.Duration // from the read to the end of the write
 	failure error         // of the write's request; nil if it was answered with the page
@@ -185,11 +186,48 @@ var errNoEffect = errors.New("was acknowledged without taking effect")
 // errSlow is the error of a write that was not sent because the window was over.
 var errSlow = errors.New("the page was read more slowly")
 
-// write sends w, unless the window is over, and returns the page as the answer
-// showed it. The error is nil if the write is seen. A write is seen through even
-// if the caller goes away meanwhile.
+// save is Claimer.save for the step that is to be written.
+func (v *visit) save(ctx context.Context, cl Claim, events ...Event) error {
+	err := v.claimer.save(ctx, cl, events...)
+	v.saved = err == nil
+	return err
+}
+
+// unsaved is the error of a write that was not sent because the ledger stores nothing: its
+// file fails, or another daemon leads it by now.
+type unsaved struct{ error }
+
+func (u unsaved) Unwrap() error { return u.error }
+
+// notSaved reports whether that is what err says.
+func notSaved(err error) bool {
+	_, ok := errors.AsType[unsaved](err)
+	return ok
+}
+
+// assert makes sure, after the page was read and before it is written, that the ledger still
+// takes what is done here: whoever was deposed begins nothing. Where the step itself had
+// nothing to store, a transaction that stores nothing tells.
+func (v *visit) assert() error {
+	if v.saved {
+		return nil
+	}
+	if err := v.claimer.ledger.Record(context.WithoutCancel(v.permits)); err != nil {
+		return unsaved{fmt.Errorf("task %s: nothing was written to its page, as nothing can be journalled: %w", v.id, err)}
+	}
+	v.saved = true
+	return nil
+}
+
+// write sends w, unless the window is over or the ledger takes nothing, and returns the page
+// as the answer showed it. The error is nil if the write is seen. A write is seen through
+// even if the caller goes away meanwhile.
 func (v *visit) write(w Write) (Reading, fate, error) {
 	c := v.claimer
+	if err := v.assert(); err != nil {
+		v.leave()
+		return Reading{}, notLanded, err
+	}
 	if v.elsewhere != nil {
 		v.leave()
 		return Reading{}, notLanded, v.elsewhere.unwritten()

@@ -69,6 +69,10 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 // takeOff clears a voided claim from its page, and reports whether that is known
 // to be done; if not, it is tried again.
 func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error) {
+	if left := c.arrives(cl); left > 0 {
+		cl.Due = c.store.Now().Add(left)
+		return false, c.save(ctx, cl)
+	}
 	w := clearWrite(task.Open)
 	if v.Task.Status != task.InProgress {
 		w.Status = nil // somebody set it; only the claim is taken off
@@ -86,7 +90,7 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 		w.ClaimedBy = new(cl.Agent)
 	}
 	cl.State = Clearing
-	if err := c.save(ctx, cl); err != nil {
+	if err := v.save(ctx, cl); err != nil {
 		return false, err
 	}
 	if _, _, err := v.write(w.givingBack(cl, v.Task)); err != nil {

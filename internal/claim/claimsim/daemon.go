@@ -31,6 +31,9 @@ type DaemonOptions struct {
 	StoreOptions
 	// Policy is that of the function Policy if zero.
 	Policy claim.Policy
+	// Ledger is what other daemons have led before; nil for a new one. A daemon leads its
+	// ledger from its start until another one starts on it.
+	Ledger *Ledger
 	// Fault, if set, stands between the claimer and the store.
 	Fault Fault
 	// Journal, if set, stands between the claimer and the ledger.
@@ -74,7 +77,10 @@ func (r *Register) Daemon(o DaemonOptions) *Daemon {
 		o.Policy = Policy()
 	}
 	o.Policy.NoToken = r.NoToken
-	d := &Daemon{Store: r.Store(o.StoreOptions), Ledger: NewLedger(), register: r, options: o, mirror: newMirror(o)}
+	d := &Daemon{Store: r.Store(o.StoreOptions), Ledger: o.Ledger, register: r, options: o, mirror: newMirror(o)}
+	if d.Ledger == nil {
+		d.Ledger = NewLedger()
+	}
 	d.start()
 	return d
 }
@@ -84,7 +90,7 @@ func (d *Daemon) start() {
 	if d.options.Fault != nil {
 		store = d.options.Fault(store)
 	}
-	ledger := claim.Ledger(d.Ledger)
+	ledger := claim.Ledger(d.Ledger.Lead())
 	if d.options.Journal != nil {
 		ledger = d.options.Journal(ledger)
 	}
@@ -128,6 +134,16 @@ func (d *Daemon) Kill() {
 func (d *Daemon) Successor(ctx context.Context) (*Daemon, error) {
 	next := new(*d)
 	next.start()
+	return next, next.Recover(ctx)
+}
+
+// Heir starts another daemon, on a machine of its own, on the same ledger, which it leads
+// from then on. The one before may be at work all the same, and not know.
+func (d *Daemon) Heir(ctx context.Context) (*Daemon, error) {
+	o := d.options
+	o.Ledger = d.Ledger
+	o.Seed++
+	next := d.register.Daemon(o)
 	return next, next.Recover(ctx)
 }
 

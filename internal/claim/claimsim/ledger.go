@@ -25,6 +25,7 @@ type Ledger struct {
 	events   []claim.Event
 	tries    map[task.ID][]claim.Try
 	failure  error
+	epoch    int
 }
 
 var _ claim.Ledger = (*Ledger)(nil)
@@ -49,6 +50,9 @@ func (l *Ledger) Break(err error) {
 func (l *Ledger) fails(ctx context.Context) error {
 	if l.failure != nil {
 		return l.failure
+	}
+	if epoch, bound := ctx.Value(epochKey{}).(int); bound && epoch != l.epoch {
+		return ErrDeposed
 	}
 	return ctx.Err()
 }

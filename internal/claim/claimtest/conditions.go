@@ -32,6 +32,8 @@ type conditions struct {
 	// away, still and full say that there are outages, that daemons stand still for
 	// longer, and that ledgers fail.
 	away, still, full bool
+	// moves says that daemons are deposed, and others lead their ledgers on.
+	moves bool
 	// attempts is how often a task may be tried, 0 for any number of times; and reopens
 	// says that daemons reopen tasks.
 	attempts int
@@ -102,6 +104,7 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 			c.attempts = 1 + more.IntN(3)
 		}
 		c.reopens = more.IntN(2) == 0
+		c.moves = more.IntN(4) == 0
 	}
 	if c.stands && (o.Scene == Standing || one(2)) { // and nothing else
 		c.alone, c.tasks, c.busy, c.lag = true, 1, false, 0

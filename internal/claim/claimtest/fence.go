@@ -17,13 +17,19 @@ type fence struct {
 	race   *race
 	daemon int
 
+	own *sync.Map // the tokens that it wrote, whatever form they take
+
 	mu   sync.Mutex
-	own  map[string]bool       // the tokens that it wrote, whatever form they take
 	last map[task.ID]task.Task // what it read last
 }
 
 func newFence(r *race, daemon int) *fence {
-	return &fence{race: r, daemon: daemon, own: make(map[string]bool), last: make(map[task.ID]task.Task)}
+	return &fence{race: r, daemon: daemon, own: new(sync.Map), last: make(map[task.ID]task.Task)}
+}
+
+// another is the fence of another machine that leads on.
+func (f *fence) another() *fence {
+	return &fence{race: f.race, daemon: f.daemon, own: f.own, last: make(map[task.ID]task.Task)}
 }
 
 // fenced is a store that a fence watches.
@@ -62,14 +68,14 @@ func (f *fence) sends(id task.ID, w claim.Write) {
 	mark := kind == claimsim.Voidings && w.ClaimedAt != nil
 	t := f.last[id]
 	if kind == claimsim.Claims || kind == claimsim.Voidings {
-		defer func() { f.own[plain(*w.Token)] = true }()
+		defer f.own.Store(plain(*w.Token), nil)
 	}
 	if kind == claimsim.Claims || mark {
 		return
 	}
 	over := claim.ParseToken(t.Token).Void && f.finishes(id) // a claim that was given up lies over its own
 	reopens := f.race.reopens && kind == claimsim.Openings && f.nobodys(t)
-	if !f.own[plain(t.Token)] && !over && !reopens {
+	if _, own := f.own.Load(plain(t.Token)); !own && !over && !reopens {
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
 		f.race.wrong("daemon %d: sent a %s to a page that showed %q of %s, which is none of its own", f.daemon, kind, t.Token, t.ClaimedBy)

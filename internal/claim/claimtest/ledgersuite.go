@@ -256,7 +256,7 @@ func (t *ledgerTest) record() {
 		Started: ledgerTime, Finished: ledgerTime.Add(time.Hour), Summary: "much", Count: 3, Names: []string{"a", "b"},
 	}
 	f := claim.Event{ID: claim.NewEventID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
-	for _, events := range [][]claim.Event{{e}, {e, f}} { // what is on record stays as it is
+	for _, events := range [][]claim.Event{nil, {e}, {e, f}} { // what is on record stays as it is
 		if err := t.Record(t.ctx, events...); err != nil {
 			t.Fatal(err)
 		}

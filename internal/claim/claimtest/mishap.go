@@ -1,6 +1,8 @@
 package claimtest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -77,11 +79,45 @@ func (r *race) daemon(i int) *claimsim.Daemon {
 		})
 	}
 	f := newFence(r, i)
-	o.Fault = func(s claim.Store) claim.Store { return fenced{faults(s), f} }
+	o.Fault = func(s claim.Store) claim.Store { return fenced{faults(s), f.another()} }
 	if r.Mutate != nil {
 		r.Mutate(r.register, &o)
 	}
 	return r.register.Daemon(o)
+}
+
+// move has another daemon lead on after some time, while the one before stands still, or is
+// only cut off, and goes on where it was when it can.
+func (r *race) move(ctx context.Context, n *node, after, lasts time.Duration) {
+	if claimsim.Sleep(ctx, after) != nil {
+		return
+	}
+	former := n.Load()
+	former.Store.Halt(claimsim.Stopped, lasts)
+	if claimsim.Sleep(ctx, leaseTime) != nil {
+		return
+	}
+	defer former.Close()
+	for {
+		next, err := former.Heir(ctx)
+		if err == nil {
+			n.Store(next)
+			break
+		}
+		if !errors.Is(err, claimsim.ErrNotSaved) {
+			r.mu.Lock()
+			r.wrong("recovery: %v", err)
+			r.mu.Unlock()
+		}
+		if next.Kill(); claimsim.Sleep(ctx, time.Second) != nil {
+			return
+		}
+	}
+	for end := time.Now().Add(lasts + 30*time.Second); time.Now().Before(end) && claimsim.Sleep(ctx, 5*time.Second) == nil; {
+		_ = former.Sync(ctx)
+		_, _ = former.RunDue(ctx)
+		_ = former.SweepAll(ctx)
+	}
 }
 
 // standStill makes a daemon stand still now and then, if any does.

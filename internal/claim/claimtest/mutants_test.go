@@ -67,6 +67,7 @@ var mutants = map[string]mutant{
 	"finish past the lease, not renewed":      {daemon: finishNotRenewed, scene: claimtest.AtLeaseEnd, seed: 433},
 	"stale without the clock allowance":       {store: staleAtOnce, scene: claimtest.AtLeaseEnd, seed: 1343},
 	"written before it is journalled":         {daemon: notJournalled},
+	"a ledger without epochs":                 {daemon: noEpoch},
 }
 
 // The suite finds each mutant out. That it finds nothing wrong with the protocol

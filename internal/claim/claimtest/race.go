@@ -159,11 +159,17 @@ type node struct {
 func (r *race) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	var loops sync.WaitGroup
+	moves := rand.New(rand.NewPCG(r.Seed, 4000))
 	for i, n := range r.daemons {
 		d := n.Load()
 		phase := claimsim.UpTo(r.rand, claimsim.SyncInterval)
 		if killed := claimsim.UpTo(r.rand, raceTime); r.rand.IntN(3) == 0 {
 			loops.Go(func() { r.kill(ctx, n, killed) })
+		} else if at, lasts := claimsim.UpTo(moves, raceTime), claimsim.UpTo(moves, time.Minute); r.moves && moves.IntN(2) == 0 {
+			if moves.IntN(2) == 0 {
+				lasts = 0
+			}
+			loops.Go(func() { r.move(ctx, n, at, lasts) })
 		}
 		jump := claimsim.UpTo(r.rand, 2*raceTime)
 		skew := d.Store.Skew() + either(r.rand, 5*time.Minute) // so that no step is put off beyond the end

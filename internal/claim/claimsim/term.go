@@ -1,0 +1,57 @@
+package claimsim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// ErrDeposed is the error of every change that a former leader makes to a ledger.
+var ErrDeposed = &claim.JournalError{Err: errors.New("another daemon leads now, and only that one changes the journal")}
+
+// Term is a ledger as the leader of one epoch has it. Every transaction asserts the epoch:
+// once there is a later one, it fails with ErrDeposed, and changes nothing. What others may
+// know, it may still be asked.
+type Term struct {
+	*Ledger
+	epoch int
+}
+
+type epochKey struct{}
+
+// Lead begins an epoch: whoever led so far does not any more.
+func (l *Ledger) Lead() *Term {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch++
+	return &Term{l, l.epoch}
+}
+
+// Deposed reports whether the epoch is over.
+func (t *Term) Deposed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch != t.Ledger.epoch
+}
+
+// bound has what is done under ctx assert the epoch.
+func (t *Term) bound(ctx context.Context) context.Context {
+	return context.WithValue(ctx, epochKey{}, t.epoch)
+}
+
+// Reserve implements claim.Ledger.
+func (t *Term) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+	return t.Ledger.Reserve(t.bound(ctx), c, now, limit)
+}
+
+// Save implements claim.Ledger.
+func (t *Term) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	return t.Ledger.Save(t.bound(ctx), c, events...)
+}
+
+// Record implements claim.Ledger.
+func (t *Term) Record(ctx context.Context, events ...claim.Event) error {
+	return t.Ledger.Record(t.bound(ctx), events...)
+}

@@ -1,0 +1,483 @@
+package claimtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+// Takeover is a walk through one point at which another daemon takes over from the leader of
+// a ledger.
+type Takeover struct {
+	// Deed names what the leader is at, one of Deeds.
+	Deed string
+	// Point counts the points of the deed: before and after each reading and each
+	// transaction; and of a write, before it is sent, while it is on its way, and when it has
+	// taken effect and nobody has heard so.
+	Point int
+	Blow  Blow
+	// Edit has a person cancel the task between the blow and the takeover.
+	Edit   bool
+	Policy claim.Policy
+	// Lenient looks only at what comes of it, and not at whether each write was saved first.
+	Lenient bool
+	// Mutate, if set, changes what the daemons are made of.
+	Mutate func(*claimsim.DaemonOptions)
+}
+
+// Blow is what befalls the leader.
+type Blow struct {
+	// Killed ends it. Else it stands still in that way for that long, which may be no time:
+	// then it is deposed at work, as by a network that is cut.
+	Killed bool
+	What   claimsim.Halt
+	Lasts  time.Duration
+}
+
+func (b Blow) String() string {
+	if b.Killed {
+		return "killed"
+	}
+	return fmt.Sprintf("%s for %v", [...]string{"stopped", "suspended", "paused"}[b.What], b.Lasts)
+}
+
+// Blows are those of the explorer.
+var Blows = []Blow{
+	{Killed: true},
+	{Lasts: 70 * time.Second},
+	{},
+	{Lasts: 12 * time.Second},
+	{What: claimsim.Suspended, Lasts: 70 * time.Second},
+	{What: claimsim.Paused, Lasts: 70 * time.Second},
+}
+
+const (
+	// leaseTime is how long after its last sign of life a leader is deposed.
+	leaseTime = 8 * time.Second
+	// underWay is how long the write is on its way that the blow finds there.
+	underWay = 9900 * time.Millisecond
+	// aftermath is for how long agents come after a takeover.
+	aftermath = 100 * time.Second
+)
+
+// takeover is a walk that is being made.
+type takeover struct {
+	*race
+	Takeover
+	ledger  *claimsim.Ledger
+	leader  *claimsim.Daemon // until it is deposed
+	node    *node
+	sandman *agent
+
+	mu     sync.Mutex
+	armed  bool
+	passed int
+	next   claimsim.Delay // of the leader's next request
+	struck chan struct{}
+	dead   bool
+	edited time.Time // when the person did it
+	// deposed says that another leads, and late that the former leader has sent something
+	// since, which it had begun before.
+	deposed, late bool
+	flights       []flight
+}
+
+// Run makes the walk, and returns what came of it. struck is false, and nothing happened, if
+// the deed has no such point.
+func (o Takeover) Run(ctx context.Context) (_ Race, struck bool) {
+	deed := Deeds[o.Deed]
+	r := &race{
+		RaceOptions: RaceOptions{Policy: o.Policy}, conditions: conditions{tasks: 1, reopens: true},
+		rand: rand.New(rand.NewPCG(uint64(o.Point), 0)), began: time.Now(), books: newBooks(),
+	}
+	first := task.Task{ID: "11111111-1111-1111-1111-111111111111", Title: "Mend the roof", Status: task.Open}
+	if deed.first != nil {
+		deed.first(&first)
+	}
+	r.register, r.pages = claimsim.NewRegister(first), []task.ID{first.ID}
+	x := &takeover{race: r, Takeover: o, ledger: claimsim.NewLedger(), node: new(node), struck: make(chan struct{})}
+	r.daemons = []*node{x.node}
+	x.leader = x.daemon(true)
+	x.node.Store(x.leader)
+	x.sandman = x.agent(0, x.node)
+	x.sandman.name = "Sandman"
+	if deed.before != nil {
+		deed.before(x, ctx)
+	}
+
+	var parts sync.WaitGroup
+	done := make(chan struct{})
+	x.arm(true)
+	parts.Go(func() {
+		deed.act(x, ctx)
+		close(done)
+	})
+	select {
+	case <-x.struck:
+	case <-done:
+		x.leader.Close()
+		return Race{}, false
+	}
+	x.takeOver(ctx, &parts, done)
+	parts.Wait()
+	for waited := time.Duration(0); waited < settleTime && !r.quiet(ctx); waited += claimsim.SyncInterval {
+		x.tend(ctx, x.node.Load(), claimsim.SyncInterval, 0)
+	}
+	x.judge(ctx)
+	x.leader.Close()
+	x.node.Load().Close()
+	r.Pages = r.register.History(first.ID)
+	r.Events = append(r.Events, x.ledger.Events())
+	r.Operations = append(r.Operations, losses(x.ledger.Events(), r.began)...)
+	return r.Race, true
+}
+
+// takeOver has another daemon lead, and agents come to both. done is closed when the one whom
+// the former leader works for is answered.
+func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-chan struct{}) {
+	former := x.leader
+	parts.Go(func() { x.tend(ctx, former, aftermath, 5*time.Second) }) // it does not know
+	hypnos := x.agent(2, nil)
+	parts.Go(func() {
+		for range 20 {
+			time.Sleep(5 * time.Second)
+			hypnos.ask(claim.Request{}, func() (claim.Claim, error) {
+				return former.Claim(ctx, claim.Request{Agent: "Hypnos", Task: task.Task{ID: x.pages[0]}})
+			})
+		}
+	})
+	time.Sleep(leaseTime / 2)
+	if x.Edit {
+		x.edited = time.Now()
+		x.edit(x.pages[0], func(t *task.Task) bool { t.Status = task.Cancelled; return true })
+	}
+	time.Sleep(leaseTime / 2)
+	x.depose()
+	next := x.daemon(false)
+	if err := next.Recover(ctx); err != nil {
+		x.wrong("recovery: %v", err)
+	}
+	x.node.Store(next)
+	parts.Go(func() { x.tend(ctx, next, aftermath+time.Minute, time.Second) })
+	parts.Go(func() {
+		<-done
+		x.goOn(ctx)
+	})
+	oracle := x.agent(1, x.node)
+	oracle.name = "Oracle"
+	parts.Go(func() {
+		for grants := 0; time.Since(x.began) < aftermath && grants < 2; time.Sleep(time.Duration(1+3*grants) * 500 * time.Millisecond) {
+			c, ok := oracle.ask(claim.Request{}, func() (claim.Claim, error) {
+				return next.Claim(ctx, claim.Request{Agent: oracle.name, Task: task.Task{ID: x.pages[0]}})
+			})
+			if ok {
+				grants++
+				time.Sleep(30 * time.Second)
+				oracle.finish(ctx, c, claim.Finish{As: claim.EndReleased})
+			}
+		}
+	})
+}
+
+// goOn is what the agent does whose leader was deposed, at the next one.
+func (x *takeover) goOn(ctx context.Context) {
+	time.Sleep(time.Second)
+	live, _ := x.ledger.Live(ctx)
+	for _, c := range live {
+		switch {
+		case c.State == claim.Finishing && c.Finish != nil:
+			x.sandman.finish(ctx, c, *c.Finish)
+		case c.State == claim.Held && c.Agent == x.sandman.name:
+			time.Sleep(20 * time.Second)
+			_, _ = x.node.Load().Renew(ctx, c.ID)
+			x.sandman.finish(ctx, c, claim.Finish{As: claim.EndReleased})
+		}
+	}
+}
+
+// tend is what a daemon does by itself, for that long.
+func (x *takeover) tend(ctx context.Context, d *claimsim.Daemon, long, every time.Duration) {
+	every = max(every, time.Second)
+	synced := time.Time{}
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		_, _ = d.RunDue(ctx)
+		if time.Since(synced) >= claimsim.SyncInterval {
+			synced = time.Now()
+			_ = errors.Join(d.Sync(ctx), d.SweepAll(ctx))
+			x.check("sync")
+			x.checkPages()
+		}
+		time.Sleep(every)
+	}
+}
+
+// flight is a write on its way: when the page was read on which it rests, and when it arrives.
+type flight struct{ read, lands time.Time }
+
+// crossed reports whether the edit came in between the reading on which a write rests and
+// the write: then the edit is overwritten.
+func (x *takeover) crossed() bool {
+	return slices.ContainsFunc(x.flights, func(f flight) bool { return !x.edited.Before(f.read) && !x.edited.After(f.lands) })
+}
+
+// judge looks at what is left.
+func (x *takeover) judge(ctx context.Context) {
+	if !x.edited.IsZero() && !x.crossed() {
+		if t := x.register.Page(x.pages[0]); t.Status != task.Cancelled {
+			x.wrong("a person cancelled the task, and it is %s", t.Status)
+		}
+	}
+	if x.edited.IsZero() && !x.late && !x.Freed {
+		for _, e := range x.ledger.Events() {
+			if e.Kind == claim.KindLost || e.Kind == claim.KindOrphaned {
+				x.wrong("claim %s of %s was lost, and no person has touched the task: %s", e.Claim, e.Agent, e.Detail)
+			}
+		}
+	}
+	if t := x.register.Page(x.pages[0]); x.late && t.Status == task.InProgress && t.ClaimedBy == "" {
+		x.edit(t.ID, func(t *task.Task) bool { handOut(t); return true }) // which is for people to do
+	}
+	x.finalCheck(ctx)
+}
+
+// wrong notes what must not have happened.
+func (x *takeover) wrong(format string, args ...any) {
+	x.race.mu.Lock()
+	defer x.race.mu.Unlock()
+	x.Wrong = append(x.Wrong, fmt.Sprintf("after %v: ", time.Since(x.began))+fmt.Sprintf(format, args...))
+}
+
+// daemon starts a daemon on the ledger, the first or the next one.
+func (x *takeover) daemon(first bool) *claimsim.Daemon {
+	o := claimsim.DaemonOptions{Policy: x.Policy, Ledger: x.ledger}
+	o.Policy.Request = 10 * time.Second
+	o.Name = "b"
+	o.Latency = claimsim.Always(claimsim.Delay{Before: 100 * time.Millisecond, After: 100 * time.Millisecond})
+	d := &doors{takeover: x}
+	if first {
+		o.Name, d.struck = "a", true
+		o.Latency = x.latency
+	}
+	o.Fault = func(s claim.Store) claim.Store { return doorStore{s, d} }
+	o.Journal = func(l claim.Ledger) claim.Ledger { return doorLedger{l, d} }
+	if x.Mutate != nil {
+		x.Mutate(&o)
+	}
+	return x.register.Daemon(o)
+}
+
+// depose notes that another daemon leads from now on.
+func (x *takeover) depose() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deposed = true
+}
+
+func (x *takeover) isDeposed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.deposed
+}
+
+func (x *takeover) latency(*rand.Rand) claimsim.Delay {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	d := x.next
+	x.next = claimsim.Delay{}
+	d.Before, d.After = d.Before+100*time.Millisecond, d.After+100*time.Millisecond
+	return d
+}
+
+func (x *takeover) arm(armed bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.armed = armed
+}
+
+// here counts a point, and reports whether it is the one.
+func (x *takeover) here() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.armed {
+		return false
+	}
+	x.passed++
+	return x.passed == x.Point+1
+}
+
+// strike is the blow.
+func (x *takeover) strike() {
+	x.arm(false)
+	if x.Blow.Killed {
+		x.mu.Lock()
+		x.dead = true
+		x.mu.Unlock()
+		x.leader.Kill()
+	} else if x.Blow.Lasts > 0 {
+		x.leader.Store.Halt(x.Blow.What, x.Blow.Lasts)
+	}
+	close(x.struck)
+}
+
+// doors are where one daemon's requests and transactions pass.
+type doors struct {
+	*takeover
+	struck bool // it may be
+
+	saving sync.Mutex
+	read   time.Time // when it read the page last
+	saved  bool      // since then
+}
+
+var errStruck = errors.New("the daemon was killed")
+
+// pass is a point, at which the daemon may stand still, or end.
+func (d *doors) pass() error {
+	if !d.struck {
+		return nil
+	}
+	if d.here() {
+		d.strike()
+	}
+	return d.live()
+}
+
+// live waits until the daemon does not stand still; the error says that it was killed.
+func (d *doors) live() error {
+	if !d.struck {
+		return nil
+	}
+	d.leader.Store.GoOn()
+	d.takeover.mu.Lock()
+	defer d.takeover.mu.Unlock()
+	if d.dead {
+		return errStruck
+	}
+	return nil
+}
+
+// reads notes that the page was read.
+func (d *doors) reads(at time.Time) {
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	d.read, d.saved = at, false
+}
+
+// saves notes that something was saved.
+func (d *doors) saves() {
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	d.saved = true
+}
+
+// writes looks at a write when it is about to be sent.
+func (d *doors) writes(w claim.Write) {
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	if !d.saved && !d.Lenient {
+		d.wrong("%s sent a %s that it had not saved", d.name(), claimsim.KindOf(&w))
+	}
+	if d.struck && d.isDeposed() {
+		// Where all clocks stood still, nothing tells that it was for long.
+		if d.late = true; d.Blow.What != claimsim.Paused && !d.Lenient {
+			d.wrong("%s began a %s although it was deposed", d.name(), claimsim.KindOf(&w))
+		}
+	}
+}
+
+// sends looks at a write when it is sent.
+func (d *doors) sends(onItsWay bool) {
+	lands := time.Now().Add(100 * time.Millisecond)
+	if onItsWay {
+		lands = lands.Add(underWay)
+	}
+	d.saving.Lock()
+	defer d.saving.Unlock()
+	d.takeover.mu.Lock()
+	defer d.takeover.mu.Unlock()
+	d.flights = append(d.flights, flight{d.read, lands})
+	d.late = d.late || d.struck && d.deposed
+}
+
+func (d *doors) name() string {
+	if d.struck {
+		return "the former leader"
+	}
+	return "the next leader"
+}
+
+type doorStore struct {
+	claim.Store
+	*doors
+}
+
+func (s doorStore) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	if err := s.pass(); err != nil {
+		return claim.Reading{}, err
+	}
+	began := time.Now()
+	r, err := s.Store.Get(ctx, id)
+	s.reads(began)
+	return r, errors.Join(err, s.pass())
+}
+
+func (s doorStore) Write(ctx context.Context, id task.ID, w claim.Write) (claim.Reading, error) {
+	s.writes(w)
+	before, onItsWay := s.struck && s.here(), s.struck && s.here()
+	switch {
+	case before:
+		s.strike()
+	case onItsWay:
+		s.takeover.mu.Lock()
+		s.next.Before = underWay
+		s.takeover.mu.Unlock()
+		time.AfterFunc(200*time.Millisecond, s.strike)
+	}
+	if err := s.live(); err != nil {
+		return claim.Reading{}, err
+	}
+	s.sends(onItsWay)
+	r, err := s.Store.Write(ctx, id, w)
+	return r, errors.Join(err, s.pass())
+}
+
+type doorLedger struct {
+	claim.Ledger
+	*doors
+}
+
+// transact makes a transaction.
+func (l doorLedger) transact(do func() error) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	err := do()
+	if err == nil {
+		l.saves()
+	}
+	return errors.Join(err, l.pass())
+}
+
+func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (refusal *claim.Refusal, err error) {
+	err = l.transact(func() (err error) {
+		refusal, err = l.Ledger.Reserve(ctx, c, now, limit)
+		return err
+	})
+	return refusal, err
+}
+
+func (l doorLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+	return l.transact(func() error { return l.Ledger.Save(ctx, c, events...) })
+}
+
+func (l doorLedger) Record(ctx context.Context, events ...claim.Event) error {
+	return l.transact(func() error { return l.Ledger.Record(ctx, events...) })
+}
