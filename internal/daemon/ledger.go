@@ -40,7 +40,9 @@ func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) 
 }
 
 func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
-	defer l.stored()
+	if len(events) > 0 { // else it only shows that this daemon may still change the journal
+		defer l.stored()
+	}
 	err := l.Journal.Record(ctx, events...)
 	if err == nil {
 		l.metrics.Recorded(events...)

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/names"
+	"dibs/internal/pgtest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,6 +39,7 @@ func TestKeysOfUsers(t *testing.T) {
 
 // A user who makes up keys without end loses the oldest ones, and nobody else does.
 func TestKeysOfOneUserAreBounded(t *testing.T) {
+	pgtest.TakesLong(t)
 	j := newJournal(t)
 	answer := journal.Answer{Status: 200, Body: []byte("{}")}
 	begin := func(uid int, key string) *journal.Answer {
@@ -76,6 +78,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 
 // Of the names minted for one user those asked for last are kept, and those with claims.
 func TestNamesOfOneUserAreBounded(t *testing.T) {
+	pgtest.TakesLong(t)
 	j := newJournal(t)
 	other := mustMint(t, j, "a", func(m *names.Mint) { m.UID = 1001 })
 	holder, heard, silent := mustMint(t, j, "holds", nil), mustMint(t, j, "asks", nil), mustMint(t, j, "silent", nil)

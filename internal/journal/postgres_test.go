@@ -142,14 +142,14 @@ func TestPostgresIsReached(t *testing.T) {
 	}
 }
 
-// opens leads for a moment.
+// opens finds the database, and makes the journal's tables there if need be.
 func opens(t *testing.T, p journal.Postgres) error {
 	t.Helper()
-	j, err := lead(t, p)
+	database, err := journal.Dial(t.Context(), p)
 	if err != nil {
 		return err
 	}
-	return j.Close()
+	return database.Close()
 }
 
 // lead opens a journal as its first leader.

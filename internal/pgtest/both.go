@@ -40,6 +40,9 @@ func Both(m *testing.M, run func(*testing.M) int) int {
 	os.Setenv(env, server.URL())
 	defer os.Unsetenv(env)
 	fmt.Println("once more, with journals in PostgreSQL:")
+	if checks := flag.Lookup("rapid.checks"); checks != nil && checks.Value.String() == checks.DefValue {
+		checks.Value.Set("20") // each with a journal of its own, which takes a while to make
+	}
 	return max(code, run(m))
 }
 
@@ -47,6 +50,14 @@ func Both(m *testing.M, run func(*testing.M) int) int {
 func OnlySQLite(t testing.TB) {
 	if URL() != "" {
 		t.Skip("this is about SQLite's file")
+	}
+}
+
+// TakesLong skips a test that makes transactions by the thousand while journals are in
+// PostgreSQL, where each takes milliseconds.
+func TakesLong(t testing.TB) {
+	if URL() != "" {
+		t.Skip("this makes thousands of transactions")
 	}
 }
 
