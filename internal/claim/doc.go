@@ -222,4 +222,14 @@
 // its request is sent, so that after a crash Recover and RunDue pick up what is
 // owed: a claim that was written but not granted is withdrawn, a finish that
 // was accepted is delivered.
+//
+// # Taking over
+//
+// Another daemon may lead the ledger on: Recover does what it does after a crash. Each
+// transaction asserts the epoch of its leader, and nothing is sent to a page unless a
+// transaction succeeded since the page was read. So a leader that was deposed begins nothing,
+// grants nothing, and is told so by its ledger. What it had sent may still arrive, for as long
+// as Policy.Request says: a step that frees a task, of which the ledger says that it may have
+// been sent, is repeated only after that. A leader whose clocks stood still, or that stood still between the last
+// look at them and the sending, sends later than that: such a write is a late one, see above.
 package claim
