@@ -142,7 +142,7 @@ func (d *Daemon) Addr() net.Addr { return d.listen.Addr() }
 // Close gives up what Start took, in reverse order. Run calls it when it ends.
 func (d *Daemon) Close() error {
 	var err error
-	if w := d.works.Swap(nil); w != nil {
+	if w := d.works.Load(); w != nil {
 		err = w.cleanup.run()
 	}
 	return errors.Join(err, d.cleanup.run())
