@@ -24,6 +24,9 @@ type Cluster struct {
 	Members []Member `json:"members" nullable:"false" doc:"Those that are there, or were 15 seconds ago; none without a cluster"`
 	ClusterStatus
 
+	Epoch int64 `json:"epoch,omitempty" doc:"Of daemons that share a journal: how many have led so far"`
+	Since Time  `json:"since,omitzero" doc:"And since when the leader does"`
+
 	Adopted *bool `json:"adopted,omitempty" doc:"In the answer to a request to adopt etcd: it was not as this daemon left it, and is adopted now; false if nothing had to be adopted"`
 }
 

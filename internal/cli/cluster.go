@@ -15,8 +15,9 @@ func (a *app) clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Show the daemons that work as one with this one",
-		Long: "Show the daemons that work as one with this one: those that have the same etcd\n" +
-			"(cluster.etcd in the configuration) and the same tasks database.",
+		Long: "Show the daemons that work as one with this one: those that have their journal in the same\n" +
+			"PostgreSQL database (journal.postgres in the configuration), or the same etcd (cluster.etcd),\n" +
+			"and the same tasks database.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,8 +75,12 @@ func (a *app) adoptCommand() *cobra.Command {
 }
 
 func showCluster(w io.Writer, c api.Cluster, now time.Time) {
+	if c.Epoch > 0 {
+		showSharing(w, c, now)
+		return
+	}
 	if len(c.Etcd) == 0 {
-		row(w, "this daemon is in no cluster; see cluster.etcd in the configuration")
+		row(w, "this daemon is in no cluster; see journal.postgres in the configuration")
 		return
 	}
 	row(w, "etcd", clean(strings.Join(c.Etcd, ", ")))
@@ -114,5 +119,24 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 		for _, line := range m.Differs {
 			row(w, "", "differs: "+clean(line))
 		}
+	}
+}
+
+// showSharing shows daemons that share a journal.
+func showSharing(w io.Writer, c api.Cluster, now time.Time) {
+	if c.Leader == "" {
+		row(w, "leader", "none now: one of those that stand by leads in a moment")
+	} else {
+		row(w, "leader", fmt.Sprintf("%s since %s, epoch %d", clean(c.Leader), c.Since.Local().Format(time.DateTime), c.Epoch))
+	}
+	for _, m := range c.Members {
+		does := "stands by"
+		if m.Leader {
+			does = "leads"
+		}
+		if m.Self {
+			does += ", this one"
+		}
+		row(w, "member", fmt.Sprintf("%s, %s, seen %s", clean(m.Name), does, ago(m.SeenAt.Time, now)))
 	}
 }

@@ -239,7 +239,10 @@ type clusterDoor struct{ *works }
 
 // clusterOfBroker is the cluster in the terms of the broker; nil if there is none.
 func (d *works) clusterOfBroker() broker.Cluster {
-	if d.member == nil {
+	switch {
+	case d.shared != nil:
+		return d.shared
+	case d.member == nil:
 		return nil
 	}
 	return clusterDoor{d}

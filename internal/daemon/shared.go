@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"dibs/config"
+	"dibs/internal/api"
 	"dibs/internal/api/server"
+	"dibs/internal/broker"
 	"dibs/internal/journal"
 	members "dibs/internal/member"
 	"dibs/internal/task"
@@ -26,31 +29,37 @@ type shared struct {
 // share finds the database.
 func (d *Daemon) share(ctx context.Context) error {
 	c := d.live.Load()
-	if c.Cluster.Set() {
-		return errors.New("journal.postgres and cluster.etcd are two ways to share a board between machines: set one of them")
-	}
 	name, err := memberName(c)
 	if err != nil {
 		return err
 	}
-	if err := c.Databases.Named(); err != nil {
-		return err
-	}
-	board, err := task.ParseID(c.Databases.Tasks)
-	if err != nil {
-		return fmt.Errorf("databases.tasks: %w", err)
-	}
-	where, err := c.Journal.ReadPostgres(d.log)
+	where, err := Place(*c, d.log)
 	if err != nil {
 		return err
 	}
-	database, err := journal.Dial(ctx, journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)})
+	database, err := journal.Dial(ctx, where)
 	if err != nil {
 		return err
 	}
 	d.shared = &shared{database, members.New(database, name, d.log), server.TakeTurns(d.listen)}
 	d.cleanup = append(d.cleanup, database.Close, d.shared.turns.Close)
 	return nil
+}
+
+// Place says in which database a configuration has the journal lie, if it is to be shared.
+func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
+	if c.Cluster.Set() {
+		return journal.Postgres{}, errors.New("journal.postgres and cluster.etcd are two ways to share a board between machines: set one of them")
+	}
+	if err := c.Databases.Named(); err != nil {
+		return journal.Postgres{}, err
+	}
+	board, err := task.ParseID(c.Databases.Tasks)
+	if err != nil {
+		return journal.Postgres{}, fmt.Errorf("databases.tasks: %w", err)
+	}
+	where, err := c.Journal.ReadPostgres(log)
+	return journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)}, err
 }
 
 // memberName is what this daemon is called among those that share its journal.
@@ -125,21 +134,44 @@ func (d *Daemon) standBy(ctx context.Context, deposed bool) (term *members.Term,
 	defer answering.Wait()
 	defer lead(nil)
 	answering.Go(func() {
-		if err := server.StandBy(waiting, d.shared.turns.Turn(), d.log, d.why); err != nil {
+		if err := server.StandBy(waiting, d.shared.turns.Turn(), d.log, d.shared); err != nil {
 			lead(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
 		}
 	})
 	return d.shared.member.Lead(waiting, deposed)
 }
 
-// why says why a daemon that stands by does not lead.
-func (d *Daemon) why() string {
-	s := d.shared.member.Standing()
+// Why says why a daemon that stands by does not lead.
+func (s *shared) Why() string {
+	now := s.member.Standing()
 	switch {
-	case s.Away != nil:
-		return fmt.Sprintf("whether this daemon may lead cannot be asked: %v", s.Away)
-	case s.Leader != "":
-		return fmt.Sprintf("this daemon stands by: %s leads since %s (epoch %d): ask there, or wait until this one leads", s.Leader, s.Since.Local().Format(time.DateTime), s.Epoch)
+	case now.Away != nil:
+		return fmt.Sprintf("whether this daemon may lead cannot be asked: %v", now.Away)
+	case now.Leader != "":
+		return fmt.Sprintf("this daemon stands by: %s leads since %s (epoch %d): ask there, or wait until this one leads", now.Leader, now.Since.Local().Format(time.DateTime), now.Epoch)
 	}
 	return "this daemon stands by, and is about to lead: ask again"
+}
+
+// Members says who shares the journal. Its times are the database's.
+func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
+	all, err := s.member.All(ctx)
+	if err != nil {
+		return api.Cluster{}, err
+	}
+	out := api.Cluster{Members: []api.Member{}, Epoch: all.Epoch, Since: api.Time{Time: all.Since}}
+	out.Name = s.member.Name()
+	for _, m := range all.Members {
+		leads := m.Name == all.Leader && !all.Over
+		if leads {
+			out.Leader = m.Name
+		}
+		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
+	}
+	return out, nil
+}
+
+// Adopt is for a cluster with etcd.
+func (s *shared) Adopt(context.Context) (api.Cluster, error) {
+	return api.Cluster{}, &broker.InvalidError{Detail: "there is nothing to adopt: this daemon's journal is in PostgreSQL"}
 }

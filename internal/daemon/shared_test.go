@@ -70,6 +70,12 @@ func TestAnotherDaemonGoesOn(t *testing.T) {
 		a.leads()
 		b := w.daemon(sharing(s, "b"))
 		b.standsBy("a")
+		for _, n := range []*node{a, b} {
+			c, err := n.Cluster(w.Context())
+			if err != nil || c.Leader != "a" || c.Epoch != 1 || len(c.Members) != 2 || !c.Members[0].Leader || c.Members[1].Leader {
+				w.Errorf("the members: %+v, %v", c, err)
+			}
+		}
 		first := a.mustClaim("Sandman", "")
 		if _, err := a.Send(w.Context(), api.MessageRequest{From: "Sandman", To: "Oracle", Text: "hello"}, ""); err != nil {
 			w.Fatal(err)

@@ -23,7 +23,9 @@ func (e *examination) cluster(ctx context.Context) {
 		return
 	}
 	for _, file := range []string{c.PasswordFile, c.TLS.Key} {
-		e.clusterSecret(file)
+		if said := readable(file); said != "" {
+			e.warn("cluster.secrets", said, "chmod 600 "+file)
+		}
 	}
 	look := daemon.LookAtCluster(ctx, e.Config)
 	e.endpoints(look)
@@ -46,12 +48,13 @@ func (e *examination) cluster(ctx context.Context) {
 	}
 }
 
-// clusterSecret looks at the mode of a file that only the daemon's user should read. That it
-// cannot be read is said with etcd, which needs it.
-func (e *examination) clusterSecret(file string) {
+// readable says that a file which only the daemon's user should read is open to others; ""
+// if it is not. That it cannot be read is said with what needs it.
+func readable(file string) string {
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		e.warn("cluster.secrets", fmt.Sprintf("%s, which others may be able to read (mode %#o)", file, info.Mode().Perm()), "chmod 600 "+file)
+		return fmt.Sprintf("%s, which others may be able to read (mode %#o)", file, info.Mode().Perm())
 	}
+	return ""
 }
 
 // advised is what happened and what to do about it: what stands last, where the error says it.

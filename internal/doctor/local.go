@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -210,8 +211,12 @@ func (e *examination) outbox(o api.OutboxStatus) {
 	}
 }
 
-// journal looks at the journal's file, if no daemon has it.
+// journal looks at the journal: at its file if no daemon has it, and at its database always.
 func (e *examination) journal(ctx context.Context) {
+	if e.Config.Journal.Shared() {
+		e.sharedJournal(ctx)
+		return
+	}
 	if e.running {
 		if e.status != nil {
 			e.ok("journal", fmt.Sprintf("in use; the daemon found it whole when it started, %v ago", e.uptime()))
@@ -229,6 +234,33 @@ func (e *examination) journal(ctx context.Context) {
 		e.ok("journal", "whole: "+path)
 		e.left(found)
 	}
+}
+
+// sharedJournal looks at the database that the journal lies in.
+func (e *examination) sharedJournal(ctx context.Context) {
+	where, err := daemon.Place(e.Config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		e.failed("journal", err)
+		return
+	}
+	if said := readable(e.Config.Journal.PostgresFile); said != "" {
+		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
+	}
+	look, err := journal.LookAt(ctx, where)
+	if err != nil {
+		e.failed("journal", err)
+		return
+	}
+	said := fmt.Sprintf("the database answers in %v", shown(look.Took))
+	switch {
+	case !look.Made:
+		said += "; the tables are not there yet: the daemon makes them"
+	case look.Over:
+		said += "; nobody leads"
+	default:
+		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
+	}
+	e.ok("journal", said)
 }
 
 func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt) }

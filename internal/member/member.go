@@ -88,10 +88,24 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// try says that the member is there, and takes the lead if nobody has it.
 func (m *Member) try(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
+	if err := m.database.Introduce(ctx, m.name, []byte("{}")); err != nil {
+		return 0, err
+	}
 	return m.database.Lead(ctx, m.name)
+}
+
+// Name is what the member is called.
+func (m *Member) Name() string { return m.name }
+
+// All returns who shares the journal, and who leads.
+func (m *Member) All(ctx context.Context) (journal.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	return m.database.Members(ctx)
 }
 
 // note takes note of who leads, as far as that can be asked.
@@ -183,7 +197,10 @@ func (t *Term) Keep(ctx context.Context) {
 func (t *Term) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	return t.member.database.Renew(ctx, t.epoch)
+	if err := t.member.database.Renew(ctx, t.epoch); err != nil {
+		return err
+	}
+	return t.member.database.Introduce(ctx, t.member.name, []byte("{}"))
 }
 
 // Resign ends the term, so that another member leads at once.
