@@ -26,6 +26,10 @@ const (
 	// gives up on a request after a minute, and its queries have been seen two
 	// minutes behind.
 	doubt = 3 * time.Minute
+	// late is how long after it was noted that an entry is being sent it may still be sent:
+	// whoever stood still for longer may be taken for dead by another daemon, which looks
+	// the entry up, and sends it itself when it is in doubt no more.
+	late = time.Minute
 )
 
 // Drainer delivers what the outbox owes to one log. One run at a time; the other methods
@@ -117,9 +121,13 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 	if item.InDoubt {
 		return d.lookUp(ctx, item, entry)
 	}
-	d.sending(entry, d.now())
-	if err := d.outbox.MarkSending(ctx, item, d.now()); err != nil {
+	noted := d.now()
+	d.sending(entry, noted)
+	if err := d.outbox.MarkSending(ctx, item, noted); err != nil {
 		return false, err
+	}
+	if d.now().Sub(noted) > late {
+		return false, d.outbox.Retry(ctx, item, d.now(), nil)
 	}
 	err = d.writer.Create(ctx, entry)
 	// What was sent must be noted even if the daemon is stopping.
