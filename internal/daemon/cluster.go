@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,13 +36,9 @@ const (
 // clusterOf is what the configuration says of the cluster, for the workspace of that tasks
 // database.
 func clusterOf(c config.Cluster, workspace string) arbiter.Cluster {
-	name := c.Name
-	if name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unnamed"
-		}
-		name = host
+	name, err := memberName(c)
+	if err != nil {
+		name = "unnamed"
 	}
 	return arbiter.Cluster{
 		Endpoints: c.Etcd, Prefix: c.Prefix, Workspace: workspace, Name: name,

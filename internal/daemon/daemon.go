@@ -65,9 +65,9 @@ func (c *cleanup) run() error {
 
 // Start takes the socket and the state directory, which no other daemon may be
 // using, checks the databases, and begins to read the tasks. If Notion cannot be
-// reached, it goes on with what an earlier run knew. Of daemons that share a journal, one
-// that does not lead does all but the first when it does, in Run. The caller must call Run
-// or Close next. Errors are written for the person who starts the daemon.
+// reached, it goes on with what an earlier run knew. With a journal that others share it
+// takes these and finds the database; Run does the rest whenever this daemon leads. The
+// caller must call Run or Close next. Errors are written for the person who starts the daemon.
 func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 	d := &Daemon{
 		version: o.Version, started: time.Now(), log: o.Log, logLevel: o.LogLevel,

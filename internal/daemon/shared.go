@@ -21,15 +21,14 @@ import (
 // shared is what a daemon has whose journal lies in a database, which other daemons may
 // share: one of them leads, and does all the work; the others stand by.
 type shared struct {
-	database *journal.Database
-	member   *members.Member
-	turns    *server.Turns // of the socket: who stands by answers, and then who leads
+	member *members.Member
+	turns  *server.Turns // of the socket: who stands by answers, and then who leads
 }
 
 // share finds the database.
 func (d *Daemon) share(ctx context.Context) error {
 	c := d.live.Load()
-	name, err := memberName(c)
+	name, err := memberName(c.Cluster)
 	if err != nil {
 		return err
 	}
@@ -41,7 +40,7 @@ func (d *Daemon) share(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.shared = &shared{database, members.New(database, name, d.log), server.TakeTurns(d.listen)}
+	d.shared = &shared{members.New(database, name, d.log), server.TakeTurns(d.listen)}
 	d.cleanup = append(d.cleanup, database.Close, d.shared.turns.Close)
 	return nil
 }
@@ -62,10 +61,10 @@ func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
 	return journal.Postgres{URL: string(where), Schema: c.Journal.Schema, Board: string(board)}, err
 }
 
-// memberName is what this daemon is called among those that share its journal.
-func memberName(c *config.Config) (string, error) {
-	if c.Cluster.Name != "" {
-		return c.Cluster.Name, nil
+// memberName is what this daemon is called among those of other machines.
+func memberName(c config.Cluster) (string, error) {
+	if c.Name != "" {
+		return c.Name, nil
 	}
 	name, err := os.Hostname()
 	if err != nil {

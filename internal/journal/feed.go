@@ -367,8 +367,8 @@ func forget(ctx context.Context, tx *tx, id task.ID) error {
 }
 
 // PruneFeed removes what was told before that time, but for the last event, whose id must
-// not be used again, and what is remembered of tasks that left the mirror before it. It returns how many events that were, also
-// if it failed on the way.
+// not be used again, and what is remembered of tasks that left the mirror before it. It
+// returns how many events that were, also if it failed on the way.
 func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
 	// A feed is pruned from its beginning, so that what is left has no holes.
 	var first int64

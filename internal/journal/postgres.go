@@ -44,7 +44,7 @@ const (
 	greeting = 5 * time.Second
 )
 
-// Where what is said of members differs from what it is for an SQLite file.
+// What to do about what befalls a leader.
 const (
 	adviceDeposed = "another member goes on with it; ask again"
 	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"

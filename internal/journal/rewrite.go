@@ -41,9 +41,9 @@ var (
 	words = regexp.MustCompile(`'(?:[^']|'')*'|[A-Za-z_][A-Za-z0-9_]*|\?\d*|\s+|.`)
 	// beforeTable is after which words the name of a table stands.
 	beforeTable = map[string]bool{"FROM": true, "JOIN": true, "INTO": true, "UPDATE": true}
+	tableNames  = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
 	// tables is the names of all tables.
-	tableNames = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
-	tables     = func() (names []string) {
+	tables = func() (names []string) {
 		for _, found := range tableNames.FindAllStringSubmatch(sqliteSchema, -1) {
 			names = append(names, found[1])
 		}

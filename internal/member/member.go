@@ -2,8 +2,8 @@
 // leads, and does the work, or one that stands by until it may.
 //
 // Who leads is decided in the database, by its clock: a term is over unless it is renewed,
-// which a leader does every two seconds. The journal refuses whatever a former leader would save, so nothing
-// depends on a leader that notices in time that it leads no more; it only has to start again.
+// which a leader does every two seconds. The journal refuses whatever a former leader would
+// save. So a leader need not notice in time that it leads no more: it only has to start again.
 package member
 
 import (
