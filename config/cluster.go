@@ -19,6 +19,11 @@ type Cluster struct {
 	// Name is what this member is called; empty means as its machine is.
 	Name string     `key:"name"`
 	TLS  ClusterTLS `key:"tls"`
+	// Listen is where the other members reach this one, such as :7331; empty for a free port at
+	// the address by which this machine reaches PostgreSQL. Advertise is what they are told
+	// to call instead.
+	Listen    string `key:"listen"`
+	Advertise string `key:"advertise"`
 	// Username and PasswordFile, a file that holds nothing but the password, are for an etcd
 	// that asks for them.
 	Username     string `key:"username"`
@@ -41,10 +46,16 @@ const mostName = 64
 
 // validate complains about the settings of a cluster. Without one they do not matter.
 func (c Cluster) validate() []error {
-	if !c.Set() {
-		return nil
-	}
 	var errs []error
+	for _, a := range []struct{ key, address string }{{"listen", c.Listen}, {"advertise", c.Advertise}} {
+		host, port, err := net.SplitHostPort(a.address)
+		if n, perr := strconv.ParseUint(port, 10, 16); a.address != "" && (err != nil || perr != nil || a.key == "advertise" && (host == "" || n == 0)) {
+			errs = append(errs, fmt.Errorf("cluster.%s: %q: want host:port, such as 10.0.0.1:7331", a.key, a.address))
+		}
+	}
+	if !c.Set() {
+		return errs
+	}
 	if !strings.HasPrefix(c.Prefix, "/") || strings.TrimRight(c.Prefix, "/") == "" || strings.ContainsAny(c.Prefix, " \t\r\n") {
 		errs = append(errs, fmt.Errorf("cluster.prefix: %q: want a slash and a name, such as /dibs", c.Prefix))
 	}

@@ -18,7 +18,7 @@ import (
 
 // Keeper is what keeps a claim alive.
 type Keeper struct {
-	// Process is a process of this machine; zero for a connection.
+	// Process is a process; zero for a connection.
 	Process Process
 	// Grace is how long the claim is kept after its last keeper is gone, for another
 	// to take the keeper's place.
@@ -44,8 +44,8 @@ type Claims interface {
 type Config struct {
 	Storage Storage
 	Claims  Claims
-	// Lives reports whether a process is alive, and still the one that was named.
-	Lives func(Process) bool
+	// Life tells whether a process is alive, and still the one that was named.
+	Life func(Process) Life
 	// Ended, if set, is told of claims that were given back.
 	Ended func(claim.Claim)
 	Log   *slog.Logger
@@ -153,8 +153,8 @@ func (w *Watch) Orphaned(id claim.ID) bool {
 	if !ok || !c.granted || len(c.stored) == 0 {
 		return false
 	}
-	lives, _, _ := w.looked(c)
-	return !lives
+	life, _, _ := w.looked(c)
+	return life == Gone
 }
 
 // change changes who keeps a claim, and stores it.
@@ -258,10 +258,12 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 	if !ok || !c.granted {
 		return false, false, ""
 	}
-	lives, grace, who := w.looked(c)
-	if lives {
+	life, grace, who := w.looked(c)
+	if life != Gone {
 		c.left = time.Time{}
-		return false, !now.Before(c.beat), ""
+		// For one that is not heard of no signs are given: should its machine be gone, the
+		// claim ends with its lease.
+		return false, life == Living && !now.Before(c.beat), ""
 	}
 	if c.left.IsZero() {
 		c.left, c.grace, c.why = now, grace, fmt.Sprintf("%s, which kept the claim alive, is gone", who)
@@ -269,22 +271,27 @@ func (w *Watch) standing(id claim.ID, now time.Time) (over, beat bool, why strin
 	return now.Sub(c.left) >= c.grace, false, c.why
 }
 
-// looked looks at the keepers of a claim: whether one lives, the longest grace, and who is
-// gone. w.mu is held.
-func (w *Watch) looked(c *kept) (lives bool, grace time.Duration, who string) {
-	lives, who = c.connections > 0, "nobody"
+// looked looks at the keepers of a claim: how the one is that is best, the longest grace, and
+// who is gone. w.mu is held.
+func (w *Watch) looked(c *kept) (best Life, grace time.Duration, who string) {
+	best, who = Gone, "nobody"
+	if c.connections > 0 {
+		best = Living
+	}
 	for _, k := range c.stored {
 		grace = max(grace, k.Grace)
-		switch {
-		case k.Process == (Process{}):
+		if k.Process == (Process{}) {
 			who = "the connection"
-		case w.config.Lives(k.Process):
-			lives = true
-		default:
+			continue
+		}
+		switch life := w.config.Life(k.Process); {
+		case life == Gone:
 			who = fmt.Sprintf("process %d", k.Process.ID)
+		case best != Living:
+			best = life
 		}
 	}
-	return lives, grace, who
+	return best, grace, who
 }
 
 func (w *Watch) beaten(id claim.ID, next time.Time) {

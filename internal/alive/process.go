@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Process is a process of this machine. Its number alone does not say which one it is:
+// Process is a process of a machine. Its number alone does not say which one it is:
 // numbers are used again.
 type Process struct {
 	ID int
@@ -13,7 +13,20 @@ type Process struct {
 	Began string
 	// UID is the user that it runs as.
 	UID int
+	// Member is the member of a cluster on whose machine it runs; empty without a cluster,
+	// for this machine.
+	Member string `json:",omitempty"`
 }
+
+// Life is whether a process is alive, as far as is known.
+type Life int
+
+// Unheard is the life of one on a machine that cannot be asked just now.
+const (
+	Unheard Life = iota
+	Living
+	Gone
+)
 
 // ErrNoProcess says that there is no process of that number.
 var ErrNoProcess = errors.New("no such process")
@@ -27,11 +40,12 @@ func Of(id int) (Process, error) {
 	return processOf(id)
 }
 
-// Lives reports whether p is alive. One of which that cannot be known counts as alive.
-func Lives(p Process) bool {
+// LifeOf tells whether a process of this machine is alive. One of which that cannot be known
+// counts as alive.
+func LifeOf(p Process) Life {
 	now, err := processOf(p.ID)
-	if err != nil {
-		return !errors.Is(err, ErrNoProcess)
+	if err != nil && !errors.Is(err, ErrNoProcess) || err == nil && now.Began == p.Began {
+		return Living
 	}
-	return now.Began == p.Began
+	return Gone
 }

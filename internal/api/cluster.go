@@ -34,6 +34,7 @@ type Cluster struct {
 type Member struct {
 	Name              string   `json:"name"`
 	Leader            bool     `json:"leader" doc:"It reads the board for all"`
+	Address           string   `json:"address,omitempty" doc:"Where it listens for the other members"`
 	SeenAt            Time     `json:"seen_at,omitzero" doc:"When it said so last; it says so once a minute at least"`
 	RequestsPerMinute int      `json:"requests_per_minute" doc:"How many requests it sent to Notion in the last minute"`
 	Share             int      `json:"share,omitempty" doc:"How many requests it may send in a minute, of those that all members may send together"`

@@ -45,6 +45,14 @@ func (b *Broker) configured() []Agent {
 	return b.agents
 }
 
+// agentsOf returns the agents that a member's configuration lists, or this one's.
+func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
+	if member == "" {
+		return b.configured(), true
+	}
+	return b.agentsAt(member)
+}
+
 // SetAgents changes Config.Agents. Claims that are held stay held.
 func (b *Broker) SetAgents(agents []Agent) {
 	b.mu.Lock()
@@ -52,13 +60,22 @@ func (b *Broker) SetAgents(agents []Agent) {
 	b.agents = agents
 }
 
-// Authorize says whether the user uid may go by the name agent. An unknown
-// user, -1, may use only names that are open to everybody.
-func (b *Broker) Authorize(agent string, uid int) error {
+// Caller is who asks: a user, -1 if unknown, of the machine of a member, empty for this one.
+type Caller struct {
+	UID    int
+	Member string
+}
+
+// Authorize says whether a caller may go by the name agent, as the configuration of the member
+// says at which it came in. An unknown user may use only names that are open to everybody.
+func (b *Broker) Authorize(agent string, who Caller) error {
 	if err := task.ValidateAgent(agent); err != nil {
 		return &InvalidError{Detail: err.Error()}
 	}
-	agents := b.configured()
+	agents, known := b.agentsOf(who.Member)
+	if !known {
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("which names the users of %s may go by is not known yet: ask again, or see dibs cluster", who.Member)}
+	}
 	if len(agents) == 0 {
 		return nil
 	}
@@ -66,8 +83,8 @@ func (b *Broker) Authorize(agent string, uid int) error {
 	switch {
 	case !listed:
 		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("%q is not among the agents of this daemon; use one of those configured, or add it to `agents`", agent)}
-	case len(a.UIDs) > 0 && !slices.Contains(a.UIDs, uid):
-		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("user %d may not go by the name %q; its `uids` in the configuration say who may", uid, agent)}
+	case len(a.UIDs) > 0 && !slices.Contains(a.UIDs, who.UID):
+		return &ForbiddenError{Agent: agent, Detail: fmt.Sprintf("user %d may not go by the name %q; its `uids` in the configuration say who may", who.UID, agent)}
 	}
 	return nil
 }

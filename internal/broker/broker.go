@@ -69,6 +69,9 @@ type Config struct {
 	Back func() <-chan struct{}
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
+	// AgentsAt returns those that are allowed at a member of a cluster, and false for one of
+	// which that is not known; nil without a cluster.
+	AgentsAt func(member string) ([]Agent, bool)
 	// Names are where minted names are kept.
 	Names  Names
 	Naming Naming
@@ -135,11 +138,12 @@ type Broker struct {
 	closed    chan struct{}
 	close     func()
 
-	mu     sync.Mutex
-	picked map[task.ID]bool // chosen by a `next` that is under way
-	agents []Agent
-	naming Naming
-	fields []string
+	mu       sync.Mutex
+	picked   map[task.ID]bool // chosen by a `next` that is under way
+	agents   []Agent
+	agentsAt func(member string) ([]Agent, bool)
+	naming   Naming
+	fields   []string
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -148,7 +152,7 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, elsewhere: c.Elsewhere, report: c.Report, log: c.Log,
+		agents: c.Agents, agentsAt: c.AgentsAt, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, elsewhere: c.Elsewhere, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: newOthers(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}

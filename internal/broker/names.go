@@ -41,16 +41,16 @@ const refresh = time.Minute
 // Mint returns the name of a session of that user: the one that it has, or else a new one
 // that no agent here has and that is on no task. Without a session the name is always a
 // new one. The error is a *ForbiddenError if `agents` keeps the user from such a name.
-func (b *Broker) Mint(ctx context.Context, uid int, session string) (name string, minted bool, err error) {
+func (b *Broker) Mint(ctx context.Context, who Caller, session string) (name string, minted bool, err error) {
 	b.mu.Lock()
 	naming := b.naming
 	b.mu.Unlock()
-	usable := func(name string) bool { return b.Authorize(name, uid) == nil }
+	usable := func(name string) bool { return b.Authorize(name, who) == nil }
 	now := time.Now()
-	m := names.Mint{Prefix: naming.Prefix, UID: uid, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
+	m := names.Mint{Prefix: naming.Prefix, UID: who.UID, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
 	known := false
 	if session != "" {
-		has, used, err := b.names.SessionName(ctx, uid, session, m.Gone)
+		has, used, err := b.names.SessionName(ctx, who.UID, session, m.Gone)
 		if err != nil {
 			return "", false, err
 		}
@@ -59,7 +59,7 @@ func (b *Broker) Mint(ctx context.Context, uid int, session string) (name string
 		}
 	}
 	if !known {
-		if err := b.mintable(m); err != nil {
+		if err := b.mintable(m, who); err != nil {
 			return "", false, err
 		}
 	}
@@ -71,9 +71,9 @@ func (b *Broker) Mint(ctx context.Context, uid int, session string) (name string
 }
 
 // mintable says why a user may go by none of the names that could be minted.
-func (b *Broker) mintable(m names.Mint) error {
+func (b *Broker) mintable(m names.Mint, who Caller) error {
 	name := m.Next()
-	agents := b.configured()
+	agents, _ := b.agentsOf(who.Member)
 	if m.Usable(name) {
 		return nil
 	}
@@ -110,7 +110,7 @@ type Identity struct {
 }
 
 // Identify says how an agent stands. It takes nothing from its inbox.
-func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity, error) {
+func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identity, error) {
 	if err := task.ValidateAgent(agent); err != nil {
 		return Identity{}, &InvalidError{Detail: err.Error()}
 	}
@@ -123,7 +123,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 		return Identity{}, err
 	}
 	id := Identity{
-		Agent: agent, UID: uid, Forbidden: b.Authorize(agent, uid), Claims: b.claimer.Claims(agent), Elsewhere: b.heldElsewhere(agent),
+		Agent: agent, UID: who.UID, Forbidden: b.Authorize(agent, who), Claims: b.claimer.Claims(agent), Elsewhere: b.heldElsewhere(agent),
 		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting,
 	}
 	for _, l := range losses {
@@ -148,18 +148,18 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 
 // IdentifySession says how the agent stands whose name a session of that user has. The
 // session keeps the name no longer for it. The error is ErrNoName if it has none.
-func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (Identity, error) {
+func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (Identity, error) {
 	b.mu.Lock()
 	keep := b.naming.Keep
 	b.mu.Unlock()
-	name, _, err := b.names.SessionName(ctx, uid, session, time.Now().Add(-keep))
+	name, _, err := b.names.SessionName(ctx, who.UID, session, time.Now().Add(-keep))
 	if err != nil {
 		return Identity{}, err
 	}
 	if name == "" {
 		return Identity{}, ErrNoName
 	}
-	return b.Identify(ctx, name, uid)
+	return b.Identify(ctx, name, who)
 }
 
 // ErrNoName is the error for a session that has no name.

@@ -28,7 +28,7 @@ func (d *works) keptInbox(ctx context.Context, l *ledger) (broker.Inbox, error) 
 		Keep: func() time.Duration { return d.live.Load().Events.Keep }, Visibility: d.config.Inbox.Visibility,
 		Lives: func(name string) bool {
 			var p alive.Process
-			return json.Unmarshal([]byte(name), &p) != nil || alive.Lives(p)
+			return json.Unmarshal([]byte(name), &p) != nil || alive.LifeOf(p) != alive.Gone
 		},
 		News: func() { d.broker.Told() }, Offered: func() { wake(d.offers) }, Owes: d.inboxTold, Log: d.log,
 	})

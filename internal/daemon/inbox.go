@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/alive"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
@@ -231,7 +230,7 @@ func (l ledger) Send(ctx context.Context, message claim.Event, triggers ...inbox
 // inboxOf is the configuration of the inbox in the terms of the broker.
 func (d *works) inboxOf(kept broker.Inbox) broker.InboxConfig {
 	return broker.InboxConfig{
-		Inbox: kept, Listen: d.ears.listen, Lives: alive.Lives,
+		Inbox: kept, Listen: d.ears.listen, Lives: d.lives,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
 		Told: d.inboxTold, Due: d.offerDue,
 	}

@@ -90,7 +90,7 @@ func (d *works) reload(before, c config.Config) error {
 }
 
 // listed returns the users that may go by the agents' names, each once.
-func (d *works) listed() []int {
+func (d *Daemon) listed() []int {
 	var uids []int
 	for _, a := range d.live.Load().Agents {
 		uids = append(uids, a.UIDs...)

@@ -19,8 +19,8 @@ import (
 // in the journal, for the next run.
 const drainTime = 10 * time.Second
 
-// run is Daemon.Run for those that lead, on a listener, which it closes. Once over is closed,
-// which is nil for a journal of its own, it ends without waiting for anything: what it knows
+// run is Daemon.Run for those that lead, on a listener, which it closes; without one somebody
+// else has the server answer. Once over is closed, which is nil for a journal of its own, it ends without waiting for anything: what it knows
 // may not be so any more, and nothing of it can be saved.
 func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct{}) (err error) {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -42,6 +42,9 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(func() { d.warnLoop(work) })
 	loops.Go(func() { d.alive.Run(work) })
 	loops.Go(func() { d.reserved.Run(work) })
+	if d.shared != nil {
+		loops.Go(func() { d.shared.machines.Run(work) })
+	}
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
@@ -60,7 +63,9 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(schedule.run["prune"])
 
 	served := make(chan error, 1)
-	go func() { served <- d.server.Serve(listen) }()
+	if listen != nil {
+		go func() { served <- d.server.Serve(listen) }()
+	}
 	if d.scrapes != nil {
 		loops.Go(func() {
 			if err := d.server.ServeMetrics(d.scrapes); err != nil {

@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -18,14 +21,22 @@ import (
 	"dibs/internal/task"
 )
 
+// doorDrain is how long a stopping daemon that does not lead waits for what it has handed on.
+const doorDrain = 3 * time.Second
+
 // shared is what a daemon has whose journal lies in a database, which other daemons may
-// share: one of them leads, and does all the work; the others stand by.
+// share: one of them leads, and does all the work; the others are doors to it.
 type shared struct {
-	member *members.Member
-	turns  *server.Turns // of the socket: who stands by answers, and then who leads
+	daemon   *Daemon
+	member   *members.Member
+	machines *server.Machines
+	door     *server.Door
+	front    *server.Front // for callers of this machine
+	peers    *server.Peers // for the other members
+	listen   net.Listener  // where these come in
 }
 
-// share finds the database.
+// share finds the database, and the other members.
 func (d *Daemon) share(ctx context.Context) error {
 	c := d.live.Load()
 	name, err := memberName(c.Cluster)
@@ -40,9 +51,96 @@ func (d *Daemon) share(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.shared = &shared{members.New(database, name, d.log), server.TakeTurns(d.listen)}
-	d.cleanup = append(d.cleanup, database.Close, d.shared.turns.Close)
+	d.cleanup = append(d.cleanup, database.Close)
+	s := &shared{daemon: d}
+	s.member, err = members.New(ctx, members.Config{
+		Database: database, Name: name, Dir: c.StateDir, Log: d.log,
+		Agents: func() []members.Name { return namesAt(*d.live.Load()) },
+	})
+	if err != nil {
+		return err
+	}
+	if s.listen, err = s.member.Listen(ctx, c.Cluster.Listen, c.Cluster.Advertise); err != nil {
+		return err
+	}
+	s.machines = server.NewMachines(name, s.dial)
+	s.door = server.NewDoor(s, d.log)
+	s.front = server.NewFront(s, server.FrontOptions{Member: name, Listed: d.listed, Log: d.log})
+	s.peers = server.NewPeers(server.PeersOptions{Who: s.who, Leading: s.leading, Why: func() string { return s.Way().Why }, Log: d.log})
+	d.shared = s
 	return nil
+}
+
+// dial calls a member.
+func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
+	p, known := s.member.Peer(name)
+	if !known {
+		return nil, fmt.Errorf("no member is called %s", name)
+	}
+	return s.member.Dial(ctx, p)
+}
+
+// who returns what the member is called that has made a connection.
+func (s *shared) who(c *tls.ConnectionState) (string, error) {
+	p, err := s.member.Caller(c)
+	return p.Name, err
+}
+
+// leading returns what answers while this daemon leads, and nil while it does not.
+func (s *shared) leading() http.Handler {
+	if w := s.daemon.works.Load(); w != nil {
+		return w.server
+	}
+	return nil
+}
+
+// ServeHTTP answers callers of this machine.
+func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if leading := s.leading(); leading != nil {
+		leading.ServeHTTP(w, r)
+		return
+	}
+	s.door.ServeHTTP(w, r)
+}
+
+// Way says how the leader is reached.
+func (s *shared) Way() server.Way {
+	now, changed := s.member.Standing()
+	way := server.Way{
+		Leader: now.Leader.Name, Epoch: now.Epoch, Changed: changed, Lost: now.Away != nil,
+		Dial: func(ctx context.Context) (net.Conn, error) { return s.member.Dial(ctx, now.Leader) },
+		Why:  "no member leads at the moment: ask again",
+	}
+	if now.Leader.Name != "" {
+		way.Why = fmt.Sprintf("%s leads since %s (epoch %d)", now.Leader.Name, now.Since.Local().Format(time.DateTime), now.Epoch)
+	}
+	if now.Away != nil {
+		way.Why += fmt.Sprintf(", as far as is known: %v", now.Away)
+	}
+	return way
+}
+
+// namesAt are the names that users of this machine may go by, in the terms of members.
+func namesAt(c config.Config) []members.Name {
+	var out []members.Name
+	for _, a := range c.Agents {
+		out = append(out, members.Name{Name: a.Name, UIDs: a.UIDs})
+	}
+	return out
+}
+
+// agentsAt returns the names that users of a member's machine may go by, in the terms of the
+// broker, and false if the member has not said so.
+func (s *shared) agentsAt(name string) ([]broker.Agent, bool) {
+	if name == s.member.Name() {
+		return agentsOf(*s.daemon.live.Load()), true
+	}
+	p, known := s.member.Peer(name)
+	var out []broker.Agent
+	for _, a := range p.Agents {
+		out = append(out, broker.Agent{Name: a.Name, UIDs: a.UIDs})
+	}
+	return out, known
 }
 
 // Place says in which database a configuration has the journal lie, if it is to be shared.
@@ -73,22 +171,51 @@ func memberName(c config.Cluster) (string, error) {
 	return name, nil
 }
 
-// takeTurns stands by and leads in turn until ctx ends. It returns nil after an orderly stop.
+// takeTurns answers callers and members until ctx ends, and meanwhile stands by and leads in
+// turn. It returns nil after an orderly stop.
 func (d *Daemon) takeTurns(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	var serving sync.WaitGroup
+	serving.Go(func() { d.shared.member.Run(there) })
+	serving.Go(func() {
+		if err := d.shared.front.Serve(d.listen); err != nil {
+			fail(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
+		}
+	})
+	serving.Go(func() {
+		if err := d.shared.peers.Serve(d.shared.listen); err != nil {
+			fail(fmt.Errorf("other members cannot come in any more: %w: start dibs serve again", err))
+		}
+	})
+	err := d.turns(ctx)
+	stopping, cancel := context.WithTimeout(there, doorDrain)
+	defer cancel()
+	// What was handed on is answered while others can still come in.
+	d.shared.front.Shutdown(stopping)
+	d.shared.peers.Shutdown(stopping)
+	leave()
+	serving.Wait()
+	return err
+}
+
+func (d *Daemon) turns(ctx context.Context) error {
 	for deposed := false; ; deposed = true {
 		err := d.turn(ctx, deposed)
-		if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
+		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
+			continue
+		}
+		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause)) {
 			return nil
 		}
-		if !errors.Is(err, journal.ErrDeposed) {
-			return err
-		}
+		return err
 	}
 }
 
 // turn stands by until the daemon leads, and then leads until ctx ends or its term does.
 func (d *Daemon) turn(ctx context.Context, deposed bool) error {
-	term, err := d.standBy(ctx, deposed)
+	term, err := d.shared.member.Lead(ctx, deposed)
 	if err != nil {
 		return err
 	}
@@ -107,7 +234,7 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	if err == nil {
 		d.log.Info("this daemon leads", "epoch", term.Epoch())
 		d.works.Store(w)
-		err = w.run(ctx, d.shared.turns.Turn(), term.Over())
+		err = w.run(ctx, nil, term.Over())
 		d.works.Store(nil)
 		err = errors.Join(err, w.cleanup.run())
 	}
@@ -126,32 +253,6 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	return err
 }
 
-// standBy answers on the socket why this daemon does not lead, until it does.
-func (d *Daemon) standBy(ctx context.Context, deposed bool) (term *members.Term, err error) {
-	waiting, lead := context.WithCancelCause(ctx)
-	var answering sync.WaitGroup
-	defer answering.Wait()
-	defer lead(nil)
-	answering.Go(func() {
-		if err := server.StandBy(waiting, d.shared.turns.Turn(), d.log, d.shared); err != nil {
-			lead(fmt.Errorf("the socket failed: %w: start dibs serve again", err))
-		}
-	})
-	return d.shared.member.Lead(waiting, deposed)
-}
-
-// Why says why a daemon that stands by does not lead.
-func (s *shared) Why() string {
-	now := s.member.Standing()
-	switch {
-	case now.Away != nil:
-		return fmt.Sprintf("whether this daemon may lead cannot be asked: %v", now.Away)
-	case now.Leader != "":
-		return fmt.Sprintf("this daemon stands by: %s leads since %s (epoch %d): ask there, or wait until this one leads", now.Leader, now.Since.Local().Format(time.DateTime), now.Epoch)
-	}
-	return "this daemon stands by, and is about to lead: ask again"
-}
-
 // Members says who shares the journal. Its times are the database's.
 func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 	all, err := s.member.All(ctx)
@@ -165,7 +266,7 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 		if leads {
 			out.Leader = m.Name
 		}
-		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
+		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, Address: members.AddressIn(m.Body), SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
 	}
 	return out, nil
 }

@@ -223,14 +223,14 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		return err
 	}
 	d.alive, err = alive.New(ctx, alive.Config{
-		Storage: d.journal, Claims: d.claimer, Lives: alive.Lives, Log: d.log,
+		Storage: d.journal, Claims: d.claimer, Life: d.life, Log: d.log,
 		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
 	})
 	if err != nil {
 		return err
 	}
 	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
-		Storage: led, Claim: d.claimer.Find, Lives: alive.Lives, Now: d.notion.Now, Log: d.log,
+		Storage: led, Claim: d.claimer.Find, Lives: d.lives, Now: d.notion.Now, Log: d.log,
 		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
 	})
 	if err != nil {
@@ -239,12 +239,12 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed, Elsewhere: d.elsewhere(),
+		Listed: d.listed, Machines: d.machines(), Elsewhere: d.elsewhere(),
 	})
 	return nil
 }

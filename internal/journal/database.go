@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Database is a PostgreSQL database in which members share a journal. One of them leads, for
@@ -137,11 +139,31 @@ func (d *Database) Resign(ctx context.Context, epoch int64) error {
 }
 
 // Introduce says that a member is there, and what the others need to know of it, as JSON.
-func (d *Database) Introduce(ctx context.Context, name string, body []byte) error {
+// Those that have not done so for as long as gone are forgotten.
+func (d *Database) Introduce(ctx context.Context, name string, body []byte, gone time.Duration) error {
 	_, err := d.db.ExecContext(ctx, d.in(`
-		INSERT INTO %s.members (name, body, seen) VALUES ($1, $2, clock_timestamp())
-		    ON CONFLICT (name) DO UPDATE SET body = excluded.body, seen = excluded.seen`), name, string(body))
+		WITH forgotten AS (DELETE FROM %s.members WHERE seen < clock_timestamp() - $3 * interval '1 ms' AND name <> $1)
+		INSERT INTO %[1]s.members (name, body, seen) VALUES ($1, $2, clock_timestamp())
+		    ON CONFLICT (name) DO UPDATE SET body = excluded.body, seen = excluded.seen`), name, string(body), gone.Milliseconds())
 	return d.failed(err, "announcing this member")
+}
+
+// LocalAddress returns the address of this machine that the database sees, without a port.
+func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
+	defer func() { err = d.failed(err, "asking the database") }()
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	host = "127.0.0.1" // over a socket the database is on this machine
+	err = conn.Raw(func(driver any) error {
+		if at, ok := driver.(*stdlib.Conn).Conn().PgConn().Conn().LocalAddr().(*net.TCPAddr); ok {
+			host = at.AddrPort().Addr().Unmap().String()
+		}
+		return nil
+	})
+	return host, err
 }
 
 // Member is what is known of a member.

@@ -145,7 +145,7 @@ func TestOneLeads(t *testing.T) {
 			t.Fatalf("nobody leads after epoch %d", last)
 		}
 		last++
-		if err := all[winner].Introduce(t.Context(), fmt.Sprint("m", winner), []byte(`{"at":"x"}`)); err != nil {
+		if err := all[winner].Introduce(t.Context(), fmt.Sprint("m", winner), []byte(`{"at":"x"}`), time.Hour); err != nil {
 			t.Error(err)
 		}
 		s, err := all[(winner+1)%members].Members(t.Context())

@@ -1,14 +1,19 @@
 // Package member is what a daemon is to the others that share its journal: the one that
-// leads, and does the work, or one that stands by until it may.
+// leads, and does the work, or a door to it.
 //
 // Who leads is decided in the database, by its clock: a term is over unless it is renewed,
 // which a leader does every two seconds. The journal refuses whatever a former leader would
 // save. So a leader need not notice in time that it leads no more: it only has to start again.
+//
+// Members speak with each other over TLS. Each publishes its certificate in the database, and
+// believes those that it finds there: who may write the database is a member, and nobody else.
 package member
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,61 +22,195 @@ import (
 )
 
 const (
-	// beat is how often a leader renews its term, and how long that may take.
+	// beat is how often a leader renews its term, and how long that may take. It is also how
+	// often members say that they are there.
 	beat = 2 * time.Second
-	// watch is how often the others look whether it is over.
+	// watch is how often they look who leads.
 	watch = time.Second
+	// unseen is for how long a member has not said that it is there whose name is free.
+	unseen = 5 * beat
+	// gone is for how long it is remembered.
+	gone = 7 * 24 * time.Hour
 )
 
 // Member is one of the daemons that share a journal. It is safe for concurrent use.
 type Member struct {
 	database *journal.Database
 	name     string
+	key      tls.Certificate
+	agents   func() []Name
 	log      *slog.Logger
 
 	mu       sync.Mutex
+	address  string
 	standing Standing
+	peers    map[string]Peer
+	changed  chan struct{} // closed when another leads, or the database is away or back
 }
 
-// Standing is how a member stands that does not lead, as far as is known.
+// Standing is who leads, as far as is known.
 type Standing struct {
-	// Leader leads since Since, by the database's clock; empty if nobody does, or that is not
-	// known.
-	Leader string
+	// Leader leads since Since, by the database's clock; its name is empty if nobody does, or
+	// nobody is known to.
+	Leader Peer
 	Epoch  int64
 	Since  time.Time
-	// Away is why the database could not be asked, nil if it could.
+	// Away is why the database could not be asked just now, nil if it could: then the rest is
+	// as it was before.
 	Away error
 }
 
-// New returns a member of that name.
-func New(database *journal.Database, name string, log *slog.Logger) *Member {
-	return &Member{database: database, name: name, log: log}
+// Config is what a Member is made of.
+type Config struct {
+	Database *journal.Database
+	// Name is what it is called: no other member may be called so.
+	Name string
+	// Dir is where it keeps its key.
+	Dir string
+	// Agents returns the names that users of this machine may go by.
+	Agents func() []Name
+	Log    *slog.Logger
 }
 
-// Standing returns how the member stands while it waits for the lead.
-func (m *Member) Standing() Standing {
+// New returns a member. The error may be that another one has its name.
+func New(ctx context.Context, c Config) (*Member, error) {
+	key, err := keyOf(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{
+		database: c.Database, name: c.Name, key: key, agents: c.Agents, log: c.Log,
+		peers: make(map[string]Peer), changed: make(chan struct{}),
+	}
+	now, err := c.Database.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range now.Members {
+		if other.Name == c.Name && now.Now.Sub(other.Seen) < unseen && !(Peer{Card: readCard(other.Body)}).shows(key.Leaf) {
+			return nil, fmt.Errorf("another member is called %s, and was there %v ago: give this one a name of its own with cluster.name", c.Name, now.Now.Sub(other.Seen).Round(time.Second))
+		}
+	}
+	m.take(now)
+	return m, nil
+}
+
+// Name is what the member is called.
+func (m *Member) Name() string { return m.name }
+
+// Run says that the member is there, and looks who leads, until ctx ends.
+func (m *Member) Run(ctx context.Context) {
+	for said := (time.Time{}); ctx.Err() == nil; {
+		if err := m.say(ctx, &said); ctx.Err() == nil {
+			m.note(err)
+		}
+		pause(ctx, watch)
+	}
+}
+
+func (m *Member) say(ctx context.Context, said *time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	if time.Since(*said) >= beat {
+		if err := m.introduce(ctx); err != nil {
+			return err
+		}
+		*said = time.Now()
+	}
+	return m.look(ctx)
+}
+
+func (m *Member) introduce(ctx context.Context) error {
+	m.mu.Lock()
+	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw}
+	m.mu.Unlock()
+	card.Agents = m.agents()
+	body, err := json.Marshal(card)
+	if err != nil {
+		return err
+	}
+	return m.database.Introduce(ctx, m.name, body, gone)
+}
+
+// look looks who is there, and who leads.
+func (m *Member) look(ctx context.Context) error {
+	now, err := m.database.Members(ctx)
+	if err == nil {
+		m.take(now)
+	}
+	return err
+}
+
+// take takes note of who is there, and who leads.
+func (m *Member) take(now journal.Standing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.standing
+	m.peers = make(map[string]Peer)
+	for _, p := range now.Members {
+		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
+	}
+	before := m.standing
+	next := Standing{Epoch: now.Epoch, Since: now.Since, Away: before.Away}
+	if !now.Over {
+		next.Leader = m.peers[now.Leader]
+		next.Leader.Name = now.Leader
+	}
+	m.stand(next)
+}
+
+// note takes note of whether the database can be asked.
+func (m *Member) note(away error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if away != nil && m.standing.Away == nil {
+		m.log.Warn("who leads cannot be asked; it is tried again", "error", away)
+	}
+	next := m.standing
+	next.Away = away
+	m.stand(next)
+}
+
+// stand changes the standing. m.mu is held.
+func (m *Member) stand(next Standing) {
+	before := m.standing
+	m.standing = next
+	led := next.Epoch != before.Epoch || next.Leader.Name != before.Leader.Name || next.Leader.Address != before.Leader.Address
+	if led && next.Leader.Name != "" && next.Leader.Name != m.name {
+		m.log.Info("another daemon leads", "leader", next.Leader.Name, "address", next.Leader.Address, "epoch", next.Epoch)
+	}
+	if led || (next.Away == nil) != (before.Away == nil) {
+		close(m.changed)
+		m.changed = make(chan struct{})
+	}
+}
+
+// Standing returns who leads, and a channel that is closed when that changes.
+func (m *Member) Standing() (now Standing, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.standing, m.changed
+}
+
+// Peer returns a member of that name.
+func (m *Member) Peer(name string) (Peer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.peers[name]
+	return p, ok
 }
 
 // Lead waits until the member leads, and returns its term. The error is that of ctx. A member
 // that was deposed lets the others try first: something had kept it from renewing its term.
 func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
-	for {
-		if deposed {
-			m.note(ctx, nil)
-			deposed = false
-			if err := pause(ctx, beat); err != nil {
-				return nil, err
-			}
+	if deposed {
+		if err := pause(ctx, beat); err != nil {
+			return nil, err
 		}
-		epoch, err := m.try(ctx)
-		if epoch > 0 {
+	}
+	for {
+		if epoch, err := m.try(ctx); err == nil && epoch > 0 {
 			return &Term{member: m, epoch: epoch, over: make(chan struct{})}, nil
 		}
-		m.note(ctx, err)
 		if err := pause(ctx, watch); err != nil {
 			return nil, err
 		}
@@ -88,125 +227,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// try says that the member is there, and takes the lead if nobody has it.
+// try takes the lead if nobody has it.
 func (m *Member) try(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	if err := m.database.Introduce(ctx, m.name, []byte("{}")); err != nil {
-		return 0, err
-	}
 	return m.database.Lead(ctx, m.name)
 }
-
-// Name is what the member is called.
-func (m *Member) Name() string { return m.name }
 
 // All returns who shares the journal, and who leads.
 func (m *Member) All(ctx context.Context) (journal.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
 	return m.database.Members(ctx)
-}
-
-// note takes note of who leads, as far as that can be asked.
-func (m *Member) note(ctx context.Context, err error) {
-	asking, cancel := context.WithTimeout(ctx, beat)
-	defer cancel()
-	now := Standing{Away: err}
-	if err == nil {
-		found, ferr := m.database.Members(asking)
-		if now.Away = ferr; ferr == nil && !found.Over {
-			now.Leader, now.Epoch, now.Since = found.Leader, found.Epoch, found.Since
-		}
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	m.mu.Lock()
-	before := m.standing
-	m.standing = now
-	m.mu.Unlock()
-	switch {
-	case now.Away != nil && before.Away == nil:
-		m.log.Warn("whether this daemon may lead cannot be asked; it is tried again", "error", now.Away)
-	case now.Away == nil && now.Leader != before.Leader && now.Leader != "":
-		m.log.Info("standing by: another daemon leads", "leader", now.Leader, "epoch", now.Epoch)
-	}
-}
-
-// Term is the time for which a member leads.
-type Term struct {
-	member *Member
-	epoch  int64
-	once   sync.Once
-	over   chan struct{}
-}
-
-// Epoch counts the terms of all members.
-func (t *Term) Epoch() int64 { return t.epoch }
-
-// Open opens the journal of the term, which is over with it.
-func (t *Term) Open(ctx context.Context) (*journal.Journal, error) {
-	j, err := t.member.database.Open(ctx, t.epoch)
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		select {
-		case <-j.Over():
-			t.member.log.Error("this daemon leads no more: the journal takes nothing from it", "epoch", t.epoch)
-			t.end()
-		case <-t.over:
-		}
-	}()
-	return j, nil
-}
-
-// Over is closed once the member leads no more.
-func (t *Term) Over() <-chan struct{} { return t.over }
-
-func (t *Term) end() { t.once.Do(func() { close(t.over) }) }
-
-// Keep renews the term until ctx ends or the term is over. While the database is away nobody
-// can take the lead, and nothing can be saved: whether the term is over is known when it is back.
-func (t *Term) Keep(ctx context.Context) {
-	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.over:
-			return
-		case <-time.After(beat):
-		}
-		err := t.renew(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, journal.ErrDeposed):
-			t.member.log.Error("this daemon leads no more: its term is over", "epoch", t.epoch)
-			t.end()
-			return
-		case err != nil && !failed:
-			t.member.log.Warn("the term could not be renewed; it is tried again", "epoch", t.epoch, "error", err)
-		}
-		failed = err != nil
-	}
-}
-
-func (t *Term) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beat)
-	defer cancel()
-	if err := t.member.database.Renew(ctx, t.epoch); err != nil {
-		return err
-	}
-	return t.member.database.Introduce(ctx, t.member.name, []byte("{}"))
-}
-
-// Resign ends the term, so that another member leads at once.
-func (t *Term) Resign(ctx context.Context) error {
-	t.end()
-	ctx, cancel := context.WithTimeout(ctx, beat)
-	defer cancel()
-	return t.member.database.Resign(ctx, t.epoch)
 }

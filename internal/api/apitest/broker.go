@@ -240,18 +240,18 @@ type Minted struct {
 	New  bool
 }
 
-func (b *Broker) Mint(ctx context.Context, uid int, session string) (string, bool, error) {
-	m, err := answer[Minted](ctx, b, "Mint", uid, session)
+func (b *Broker) Mint(ctx context.Context, who broker.Caller, session string) (string, bool, error) {
+	m, err := answer[Minted](ctx, b, "Mint", who, session)
 	return m.Name, m.New, err
 }
 
-func (b *Broker) Identify(ctx context.Context, agent string, uid int) (broker.Identity, error) {
-	return answer[broker.Identity](ctx, b, "Identify", agent, uid)
+func (b *Broker) Identify(ctx context.Context, agent string, who broker.Caller) (broker.Identity, error) {
+	return answer[broker.Identity](ctx, b, "Identify", agent, who)
 }
 
 // IdentifySession implements server.Broker.
-func (b *Broker) IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error) {
-	return answer[broker.Identity](ctx, b, "IdentifySession", session, uid)
+func (b *Broker) IdentifySession(ctx context.Context, session string, who broker.Caller) (broker.Identity, error) {
+	return answer[broker.Identity](ctx, b, "IdentifySession", session, who)
 }
 
 func (b *Broker) History(ctx context.Context, hours, points int) (broker.History, error) {
@@ -297,8 +297,8 @@ func (b *Broker) Comment(ctx context.Context, r broker.Remark) (broker.Said, err
 	return answer[broker.Said](ctx, b, "Comment", r)
 }
 
-func (b *Broker) Authorize(agent string, uid int) error {
-	_, err := answer[any](context.Background(), b, "Authorize", agent, uid)
+func (b *Broker) Authorize(agent string, who broker.Caller) error {
+	_, err := answer[any](context.Background(), b, "Authorize", agent, who)
 	return err
 }
 

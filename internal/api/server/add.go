@@ -59,7 +59,7 @@ func (s *Server) add(ctx context.Context, in *struct {
 	Body api.AddRequest
 }) (*addedOutput, error) {
 	if in.Body.Agent != "" {
-		if err := s.broker.Authorize(in.Body.Agent, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}

@@ -30,7 +30,7 @@ func (s *Server) aliveRoutes(o operations) {
 
 // keeperOf reads which process is to keep a claim alive, which has to be one of the
 // caller's.
-func keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
+func (s *Server) keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
 	keeper := alive.Keeper{Grace: time.Duration(k.GraceSeconds * float64(time.Second))}
 	switch {
 	case k.PID == 0 && k.GraceSeconds != 0:
@@ -39,7 +39,7 @@ func keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, error) {
 		return keeper, nil
 	}
 	var err error
-	keeper.Process, err = ownProcess(ctx, k.PID)
+	keeper.Process, err = s.ownProcess(ctx, k.PID)
 	return keeper, err
 }
 

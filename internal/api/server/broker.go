@@ -131,13 +131,13 @@ type Broker interface {
 
 	// Mint returns the name of a user's session, a new one if it has none or session is
 	// empty. It fails with *broker.ForbiddenError.
-	Mint(ctx context.Context, uid int, session string) (name string, minted bool, err error)
+	Mint(ctx context.Context, who broker.Caller, session string) (name string, minted bool, err error)
 
 	// Identify says how an agent stands, and whether the user may go by its name. It
 	// fails with *broker.InvalidError.
-	Identify(ctx context.Context, agent string, uid int) (broker.Identity, error)
+	Identify(ctx context.Context, agent string, who broker.Caller) (broker.Identity, error)
 	// IdentifySession says so of the agent whose name a session has.
-	IdentifySession(ctx context.Context, session string, uid int) (broker.Identity, error)
+	IdentifySession(ctx context.Context, session string, who broker.Caller) (broker.Identity, error)
 
 	// History returns what happened in the last hours, in at most that many steps.
 	History(ctx context.Context, hours, points int) (broker.History, error)
@@ -146,8 +146,8 @@ type Broker interface {
 	Agents(ctx context.Context, days int) ([]broker.Doing, error)
 
 	// Authorize reports, as *broker.ForbiddenError or *broker.InvalidError, that
-	// the user may not act as agent. uid is -1 where it is not known.
-	Authorize(agent string, uid int) error
+	// the caller may not act as agent.
+	Authorize(agent string, who broker.Caller) error
 }
 
 // Keys is the durable memory of idempotency keys.

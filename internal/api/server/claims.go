@@ -51,7 +51,7 @@ func (s *Server) claimRoutes(o operations) {
 
 	add(o, changeBy(o, "renew", "Begin the lease anew"), func(ctx context.Context, in *changeInput[api.RenewRequest]) (*claimOutput, error) {
 		body := orZero(in.Body)
-		keeper, err := keeperOf(ctx, body.Keeper)
+		keeper, err := s.keeperOf(ctx, body.Keeper)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func changeBy(o operations, verb, summary string) huma.Operation {
 }
 
 func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error) {
-	if err := s.broker.Authorize(in.Body.Agent, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
 		return nil, err
 	}
 	request := broker.Request{
@@ -126,7 +126,7 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 		request.Except = append(request.Except, id)
 	}
 	var err error
-	if request.Keeper, err = keeperOf(ctx, in.Body.Keeper); err != nil {
+	if request.Keeper, err = s.keeperOf(ctx, in.Body.Keeper); err != nil {
 		return nil, err
 	}
 	if in.Key != "" {
@@ -190,7 +190,7 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 		return nil, err
 	}
 	if agent != "" {
-		if err := s.broker.Authorize(agent, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(agent, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 		return nil, err
 	}
 	if found.Agent != agent {
-		if err := s.broker.Authorize(found.Agent, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(found.Agent, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/claim"
 )
 
@@ -125,7 +126,7 @@ func (s *Server) shared(r *http.Request, pattern, key string) (q SharedRequest, 
 	if name, of := strings.CutPrefix(r.URL.Path, "/v1/agents/"); of {
 		q.Agent, _, _ = strings.Cut(name, "/")
 	}
-	if q.Agent != "" && s.broker.Authorize(q.Agent, q.UID) != nil {
+	if q.Agent != "" && s.broker.Authorize(q.Agent, broker.Caller{UID: q.UID}) != nil {
 		return q, false, nil // which it will be told
 	}
 	return q, true, nil

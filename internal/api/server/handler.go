@@ -15,8 +15,8 @@ import (
 	"dibs/internal/api"
 )
 
-// handler puts the layers that a request passes together: the outermost first.
-func (s *Server) handler(o Options) http.Handler {
+// layers puts the layers that a request passes together: the outermost first.
+func (s *Server) layers(o Options) http.Handler {
 	mux := http.NewServeMux()
 	s.routes(mux, o.Version)
 	if o.Metrics != nil {

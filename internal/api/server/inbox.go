@@ -91,7 +91,7 @@ func (s *Server) poll(ctx context.Context, in *struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated poll with the same key gets what it took, but what was acknowledged or taken by another one since"`
 	Body *api.PollRequest
 }) (*triggersOutput, error) {
-	if err := s.broker.Authorize(in.Name, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(in.Name, asks(ctx)); err != nil {
 		return nil, err
 	}
 	body := orZero(in.Body)
@@ -107,7 +107,7 @@ func (s *Server) poll(ctx context.Context, in *struct {
 	}
 	if body.PID != 0 {
 		var err error
-		if p.Process, err = ownProcess(ctx, body.PID); err != nil {
+		if p.Process, err = s.ownProcess(ctx, body.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -118,13 +118,17 @@ func (s *Server) poll(ctx context.Context, in *struct {
 	return &triggersOutput{api.Triggers{Triggers: each(triggers, s.triggerOf)}}, nil
 }
 
-// ownProcess is a process of this machine, which has to be one of the caller's.
-func ownProcess(ctx context.Context, pid int) (alive.Process, error) {
+// ownProcess is a process of the machine at which the caller came in, which has to be one of
+// the caller's.
+func (s *Server) ownProcess(ctx context.Context, pid int) (alive.Process, error) {
 	if !sameMachine(ctx) {
 		return alive.Process{}, api.NewProblem(api.CodeOtherMachine,
 			fmt.Sprintf("process %d is on another machine than the daemon, or in another container, where it cannot be watched: leave --pid out, and renew, or use dibs run", pid))
 	}
-	p, err := alive.Of(pid)
+	p, err := s.machines.Find(ctx, guest(ctx).Member, pid)
+	if unheard, ok := errors.AsType[*UnheardError](err); ok {
+		return p, unheard.problem()
+	}
 	if err != nil {
 		return p, invalid("body.pid", fmt.Errorf("a process of this machine is wanted: %w", err))
 	}
@@ -135,7 +139,7 @@ func ownProcess(ctx context.Context, pid int) (alive.Process, error) {
 }
 
 func (s *Server) ack(ctx context.Context, name string, ids []string) (*ackedOutput, error) {
-	if err := s.broker.Authorize(name, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(name, asks(ctx)); err != nil {
 		return nil, err
 	}
 	unknown, err := s.broker.Ack(ctx, name, ids)
@@ -173,7 +177,7 @@ func (s *Server) ackAny(ctx context.Context, in *struct {
 		of[name] = append(of[name], id)
 	}
 	for _, name := range names {
-		if err := s.broker.Authorize(name, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(name, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +196,7 @@ func (s *Server) message(ctx context.Context, in *struct {
 	Body api.MessageRequest
 }) (*messageOutput, error) {
 	if in.Body.From != "" {
-		if err := s.broker.Authorize(in.Body.From, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(in.Body.From, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}
@@ -256,7 +260,7 @@ func (s *Server) decline(ctx context.Context, in *handInput[api.DeclineRequest])
 
 // handed reads which task is meant, and checks that the caller may act as the agent.
 func (s *Server) handed(ctx context.Context, id, agent string) (task.ID, error) {
-	if err := s.broker.Authorize(agent, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(agent, asks(ctx)); err != nil {
 		return "", err
 	}
 	return s.named(ctx, "path.id", id)

@@ -33,7 +33,7 @@ func (s *Server) mint(ctx context.Context, in *struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same name"`
 	Body *api.MintRequest
 }) (*mintedOutput, error) {
-	name, minted, err := s.broker.Mint(ctx, caller(ctx), orZero(in.Body).Session)
+	name, minted, err := s.broker.Mint(ctx, asks(ctx), orZero(in.Body).Session)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) agent(ctx context.Context, in *struct {
 	if in.Name == task.AutoAgent && in.Session != "" {
 		identify, of = s.broker.IdentifySession, in.Session
 	}
-	id, err := identify(ctx, of, caller(ctx))
+	id, err := identify(ctx, of, asks(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"os/user"
 	"strconv"
 
 	"dibs/internal/api"
 	"dibs/internal/api/peer"
+	"dibs/internal/broker"
 	"dibs/internal/task"
 )
 
@@ -20,30 +22,62 @@ func peerOf(c net.Conn) peer.Peer {
 	return peer.Of(c)
 }
 
-type callerKey struct{}
-
-// withCaller notes in the context of a connection's requests who calls.
-func withCaller(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, callerKey{}, peerOf(c))
+// Guest is who makes a request, as the kernel says of the process that connected. A door tells
+// the leader so.
+type Guest struct {
+	peer.Peer
+	// User is what the user is called; empty if it has no name.
+	User string `json:"user,omitempty"`
+	// Own is set for root, and for the user that the daemon runs as.
+	Own bool `json:"own,omitempty"`
+	// Member is the member of a cluster at which it came in; empty without a cluster.
+	Member string `json:"-"`
 }
 
+type guestKey struct{}
+
+// welcome notes in the context of a connection's requests who calls.
+func welcome(ctx context.Context, c net.Conn, member string) context.Context {
+	g := Guest{Peer: peerOf(c), Member: member}
+	g.Own = g.UID == 0 || g.UID == os.Getuid()
+	if g.UID != peer.Unknown.UID {
+		if u, err := user.LookupId(strconv.Itoa(g.UID)); err == nil {
+			g.User = u.Username
+		}
+	}
+	return context.WithValue(ctx, guestKey{}, g)
+}
+
+// guest returns who makes a request.
+func guest(ctx context.Context) Guest { return ctx.Value(guestKey{}).(Guest) }
+
 // caller returns the user whose request it is, or -1.
-func caller(ctx context.Context) int { return ctx.Value(callerKey{}).(peer.Peer).UID }
+func caller(ctx context.Context) int { return guest(ctx).UID }
+
+// asks returns who makes a request, in the terms of the broker.
+func asks(ctx context.Context) broker.Caller {
+	g := guest(ctx)
+	return broker.Caller{UID: g.UID, Member: g.Member}
+}
 
 // signature is who signs what is done in the name of agent: nobody else if there is one,
 // and else the user whose request it is, as the kernel says, whatever the caller says.
 func signature(ctx context.Context, agent string) string {
-	uid := caller(ctx)
-	switch {
-	case agent != "":
+	if agent != "" {
 		return ""
-	case uid == peer.Unknown.UID:
-		return task.UserSignature("unknown")
 	}
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
-		return task.UserSignature(u.Username)
+	g := guest(ctx)
+	name := g.User
+	switch {
+	case g.UID == peer.Unknown.UID:
+		name = "unknown"
+	case name == "":
+		name = strconv.Itoa(g.UID)
 	}
-	return task.UserSignature(strconv.Itoa(uid))
+	if g.Member != "" {
+		name += "@" + g.Member
+	}
+	return task.UserSignature(name)
 }
 
 type saysKey struct{}
@@ -58,10 +92,11 @@ func withProcess(r *http.Request) *http.Request {
 }
 
 // sameMachine reports whether the numbers of processes mean the same to the caller as they do
-// here. They do not if the caller has another number than the process that connected has here:
-// the socket is forwarded from another machine, or the caller is in a container.
+// to the daemon at whose socket it came in. They do not if the caller has another number than
+// the process that connected has there: the socket is forwarded from another machine, or the
+// caller is in a container.
 func sameMachine(ctx context.Context) bool {
 	says, said := ctx.Value(saysKey{}).(int)
-	is := ctx.Value(callerKey{}).(peer.Peer).PID
+	is := guest(ctx).PID
 	return !said || is < 0 || says == is
 }

@@ -28,7 +28,7 @@ func (s *Server) reopenRoutes(o operations) {
 func (s *Server) reopen(ctx context.Context, in *reopenInput) (*reopenedOutput, error) {
 	body := orZero(in.Body)
 	if body.Agent != "" {
-		if err := s.broker.Authorize(body.Agent, caller(ctx)); err != nil {
+		if err := s.broker.Authorize(body.Agent, asks(ctx)); err != nil {
 			return nil, err
 		}
 	}

@@ -45,13 +45,13 @@ func (s *Server) reserve(ctx context.Context, in *struct {
 	Body api.ReserveRequest
 }) (*reservedOutput, error) {
 	body := in.Body
-	if err := s.broker.Authorize(body.Agent, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(body.Agent, asks(ctx)); err != nil {
 		return nil, err
 	}
 	var process alive.Process
 	if body.PID != 0 {
 		var err error
-		if process, err = ownProcess(ctx, body.PID); err != nil {
+		if process, err = s.ownProcess(ctx, body.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Server) unreserve(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.broker.Authorize(r.Agent, caller(ctx)); err != nil {
+	if err := s.broker.Authorize(r.Agent, asks(ctx)); err != nil {
 		return nil, err
 	}
 	if r, err = s.broker.Unreserve(ctx, in.ID, in.Agent); err != nil {

@@ -4,11 +4,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"dibs/internal/allowance"
@@ -28,7 +30,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last four are required.
+// Options are what a server needs. All fields but the last five are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
@@ -36,6 +38,8 @@ type Options struct {
 	Version string // of the program, for the API's description
 	// Elsewhere, if set, is what other members of a cluster know of requests.
 	Elsewhere Elsewhere
+	// Machines, if set, knows the processes of other members' machines.
+	Machines *Machines
 	// Metrics, if set, answers GET /metrics.
 	Metrics http.Handler
 	// Answered, if set, is told of every answer. The route is the pattern that the
@@ -53,13 +57,20 @@ type Server struct {
 	// elsewhere is nil without a cluster.
 	elsewhere Elsewhere
 	log       *slog.Logger
-	listed    func() []int
+	machines  *Machines
 	flights   flights
 	owing     *allowance.Allowance // see owing
-	http      http.Server
+	handler   http.Handler
+	front     *Front      // unused where another one has ServeHTTP answer
 	scrapes   http.Server // see ServeMetrics
-	// stop ends the requests that are being worked on.
-	stop context.CancelCauseFunc
+
+	// base ends with stop, and with it the requests that are being worked on.
+	base     context.Context
+	stop     context.CancelCauseFunc
+	mu       sync.Mutex
+	stopping bool
+	requests sync.WaitGroup
+	idle     chan struct{} // closed once there are no more of them
 }
 
 var errStopping = errors.New("the daemon is stopping: ask again once it runs")
@@ -71,66 +82,84 @@ func New(o Options) *Server {
 		keys:      o.Keys,
 		elsewhere: o.Elsewhere,
 		log:       o.Log,
-		listed:    o.Listed,
+		machines:  cmp.Or(o.Machines, NewMachines("", nil)),
+		idle:      make(chan struct{}),
 		owing:     allowance.New(owingBurst, owingEvery),
 	}
-	base, stop := context.WithCancelCause(context.Background())
-	s.stop = stop
-	errorLog := slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn)
-	s.http = http.Server{
-		Handler:           s.handler(o),
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		// There is no write timeout here, because a request for a claim may wait for
-		// api.MaxWait; observedWriter has one for what is written.
-		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: withCaller,
-		ErrorLog:    errorLog,
-	}
-	s.scrapes = http.Server{
-		Handler:           addressed(onlyMetrics(o.Metrics)),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          errorLog,
-	}
+	s.base, s.stop = context.WithCancelCause(context.Background())
+	s.handler = s.layers(o)
+	s.front = NewFront(s, FrontOptions{Listed: o.Listed, Log: o.Log})
+	s.scrapes = plain(addressed(onlyMetrics(o.Metrics)), o.Log)
+	s.scrapes.ReadTimeout, s.scrapes.WriteTimeout = bodyTimeout, writeTimeout
 	return s
 }
 
 // Serve answers requests on the listener, which it closes, until Shutdown.
-func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(limit(l, s.log, s.listed)); !errors.Is(err, http.ErrServerClosed) {
-		return err
+func (s *Server) Serve(l net.Listener) error { return s.front.Serve(l) }
+
+// ServeHTTP answers a request of a Front, or of a member that a caller asked.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.base, func() { cancel(context.Cause(s.base)) })()
+	if !s.takes() {
+		cancel(errStopping)
+		writeProblem(w, s.problem(ctx, errStopping))
+		return
 	}
-	return nil
+	defer s.requests.Done()
+	s.handler.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// takes counts a request that is being worked on, unless there are to be no more.
+func (s *Server) takes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopping {
+		s.requests.Add(1)
+	}
+	return !s.stopping
 }
 
 // ServeMetrics answers GET /metrics, and nothing else, on the listener, which it
 // closes, until Shutdown. It is for listeners that anybody on this machine can
 // reach.
 func (s *Server) ServeMetrics(l net.Listener) error {
-	if err := s.scrapes.Serve(limit(l, s.log, nil)); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return ended(s.scrapes.Serve(limit(l, s.log, nil)))
 }
 
 // Shutdown stops accepting requests and lets those that are being worked on
 // finish until ctx ends. What is unanswered then is answered with a problem.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.scrapes.Close()
-	err := s.http.Shutdown(ctx)
-	s.stop(errStopping)
-	if err == nil {
-		return nil
+	s.mu.Lock()
+	if !s.stopping {
+		s.stopping = true
+		go func() {
+			s.requests.Wait()
+			close(s.idle)
+		}()
 	}
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
-	if s.http.Shutdown(flush) != nil {
-		s.http.Close()
+	s.mu.Unlock()
+	err := s.front.Shutdown(ctx)
+	if err == nil {
+		err = s.wait(ctx)
+	}
+	s.stop(errStopping)
+	if err != nil {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		s.wait(flush)
 	}
 	return err
+}
+
+// wait waits until no request is worked on, or ctx ends.
+func (s *Server) wait(ctx context.Context) error {
+	select {
+	case <-s.idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

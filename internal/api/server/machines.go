@@ -1,0 +1,240 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+const (
+	// machinesLook is how often members are asked for the processes of their machines, and how
+	// long they may take.
+	machinesLook = time.Second
+	// machinesFresh is for how long an answer counts.
+	machinesFresh = 5 * time.Second
+	// machinesForget is for how long processes are looked at of which nobody wants to know.
+	machinesForget = time.Minute
+)
+
+// Machines tells of processes: of those of this machine, and of those of other members'
+// machines, which it asks there. It is safe for concurrent use.
+type Machines struct {
+	own  string
+	dial func(ctx context.Context, member string) (net.Conn, error)
+
+	mu      sync.Mutex
+	members map[string]*machine
+}
+
+// machine is another member's.
+type machine struct {
+	http http.Client
+	seen map[alive.Process]*sight
+}
+
+// sight is what is known of a process.
+type sight struct {
+	life   alive.Life
+	told   time.Time // by its member
+	wanted time.Time // by whoever looks after it
+}
+
+// NewMachines makes what tells of processes: own is this member, empty without a cluster, and
+// dial calls another one.
+func NewMachines(own string, dial func(ctx context.Context, member string) (net.Conn, error)) *Machines {
+	return &Machines{own: own, dial: dial, members: make(map[string]*machine)}
+}
+
+// UnheardError says that a member could not be asked.
+type UnheardError struct {
+	Member string
+	Err    error
+}
+
+func (e *UnheardError) Error() string {
+	return fmt.Sprintf("whether the process lives could not be asked at %s: %v: ask again, or leave --pid out, and renew", e.Member, e.Err)
+}
+
+func (e *UnheardError) Unwrap() error { return e.Err }
+
+func (e *UnheardError) problem() *api.Problem {
+	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(e))
+	p.RetryIn(doorRetry)
+	return p
+}
+
+// Find returns a process of a member's machine. The error is alive.ErrNoProcess, that it cannot
+// be known there, or an *UnheardError.
+func (m *Machines) Find(ctx context.Context, member string, pid int) (alive.Process, error) {
+	if member == m.own {
+		p, err := alive.Of(pid)
+		p.Member = member
+		return p, err
+	}
+	found, err := m.ask(ctx, member, []int{pid})
+	switch {
+	case err != nil:
+		return alive.Process{}, &UnheardError{member, err}
+	case len(found) == 0:
+		return alive.Process{}, fmt.Errorf("%d: %w", pid, alive.ErrNoProcess)
+	case found[0].Unknown != "":
+		return alive.Process{}, errors.New(found[0].Unknown)
+	}
+	return alive.Process{ID: pid, Began: found[0].Began, UID: found[0].UID, Member: member}, nil
+}
+
+// Life tells whether a process is alive, at once: of another machine, as its member last said.
+func (m *Machines) Life(p alive.Process) alive.Life {
+	if p.Member == m.own || p.Member == "" {
+		return alive.LifeOf(p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.member(p.Member)
+	s := of.seen[p]
+	if s == nil {
+		s = new(sight)
+		of.seen[p] = s
+	}
+	s.wanted = time.Now()
+	if time.Since(s.told) > machinesFresh {
+		return alive.Unheard
+	}
+	return s.life
+}
+
+// member returns what is known of a member. m.mu is held.
+func (m *Machines) member(name string) *machine {
+	if m.members[name] == nil {
+		m.members[name] = &machine{seen: make(map[alive.Process]*sight), http: http.Client{Transport: &http.Transport{
+			DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return m.dial(ctx, name) },
+			DisableCompression: true, IdleConnTimeout: idleTimeout,
+		}}}
+	}
+	return m.members[name]
+}
+
+// Run asks the members for those processes that somebody wants to know of, until ctx ends.
+func (m *Machines) Run(ctx context.Context) {
+	tick := time.NewTicker(machinesLook)
+	defer tick.Stop()
+	for {
+		var asking sync.WaitGroup
+		for name, pids := range m.wanted() {
+			asking.Go(func() { m.look(ctx, name, pids) })
+		}
+		asking.Wait()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			m.close()
+			return
+		}
+	}
+}
+
+// wanted returns the processes to ask for, by member.
+func (m *Machines) wanted() map[string][]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[string][]int)
+	for name, of := range m.members {
+		maps.DeleteFunc(of.seen, func(_ alive.Process, s *sight) bool { return time.Since(s.wanted) > machinesForget })
+		for p := range of.seen {
+			out[name] = append(out[name], p.ID)
+		}
+	}
+	return out
+}
+
+// look asks one member.
+func (m *Machines) look(ctx context.Context, member string, pids []int) {
+	found, err := m.ask(ctx, member, pids)
+	if err != nil {
+		return // it is heard of no more after a while
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for p, s := range m.member(member).seen {
+		if !slices.Contains(pids, p.ID) {
+			continue
+		}
+		s.life, s.told = alive.Gone, time.Now()
+		if slices.ContainsFunc(found, func(f api.Process) bool { return f.PID == p.ID && (f.Began == p.Began || f.Unknown != "") }) {
+			s.life = alive.Living
+		}
+	}
+}
+
+// ask asks a member which of those processes are alive.
+func (m *Machines) ask(ctx context.Context, member string, pids []int) ([]api.Process, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*machinesLook)
+	defer cancel()
+	m.mu.Lock()
+	asking := &m.member(member).http
+	m.mu.Unlock()
+	body, err := json.Marshal(api.ProcessesRequest{PIDs: pids})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://dibs"+api.ProcessesPath, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := asking.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	var out api.Processes
+	data, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it answered %s", answer.Status)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	return out.Processes, err
+}
+
+func (m *Machines) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, of := range m.members {
+		of.http.CloseIdleConnections()
+	}
+}
+
+// processes answers a member that asks which processes of this machine are alive.
+func processes(w http.ResponseWriter, r *http.Request) {
+	var asked api.ProcessesRequest
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		writeProblem(w, api.NewProblem(api.CodeInvalidRequest, fmt.Sprintf("the body: %v", err)))
+		return
+	}
+	out := api.Processes{Processes: []api.Process{}}
+	for _, pid := range asked.PIDs {
+		found, err := alive.Of(pid)
+		switch {
+		case err == nil:
+			out.Processes = append(out.Processes, api.Process{PID: pid, Began: found.Began, UID: found.UID})
+		case !errors.Is(err, alive.ErrNoProcess):
+			out.Processes = append(out.Processes, api.Process{PID: pid, UID: -1, Unknown: saying(err)})
+		}
+	}
+	writeJSON(w, http.StatusOK, out)
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// Peers is where the other members come in: doors, with what was asked of them, and the leader,
+// which asks for processes of this machine.
+type Peers struct{ http http.Server }
+
+// PeersOptions are what Peers are made of.
+type PeersOptions struct {
+	// Who returns what the member is called that made a connection.
+	Who func(*tls.ConnectionState) (name string, err error)
+	// Leading returns what answers while this member leads; nil while it does not.
+	Leading func() http.Handler
+	// Why says why it does not, in one line.
+	Why func() string
+	Log *slog.Logger
+}
+
+// NewPeers makes what answers other members.
+func NewPeers(o PeersOptions) *Peers {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		leading := o.Leading()
+		if leading == nil {
+			w.Header().Set(standbyHeader, "1")
+			p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), o.Why())
+			p.RetryIn(doorRetry)
+			writeProblem(w, p)
+			return
+		}
+		who, err := o.Who(r.TLS)
+		var g Guest
+		if err == nil {
+			err = json.Unmarshal([]byte(r.Header.Get(guestHeader)), &g)
+		}
+		if err != nil {
+			writeProblem(w, api.NewProblem(api.CodeInvalidRequest, fmt.Sprintf("who asks is not known: %v", err)))
+			return
+		}
+		g.Member = who
+		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
+	})
+	p := &Peers{plain(mux, o.Log)}
+	p.http.MaxHeaderBytes += maxHeader                                    // for what the door adds
+	p.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
+	return p
+}
+
+// Serve answers on a listener of TLS connections, which it closes, until Shutdown.
+func (p *Peers) Serve(l net.Listener) error { return ended(p.http.Serve(l)) }
+
+// Shutdown lets nobody in any more, and waits until all are answered, or ctx ends; then it
+// breaks off what is left.
+func (p *Peers) Shutdown(ctx context.Context) error {
+	if err := p.http.Shutdown(ctx); err != nil {
+		return p.http.Close()
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package member
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// dialing is how long a member may take to answer a call.
+const dialing = 2 * time.Second
+
+// Listen listens for the other members at an address, such as :7331; empty for a free port
+// where the database reaches this machine. advertise is what they are told to call, if it is
+// another address. Who does not show a certificate that is in the database is turned away.
+func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Listener, error) {
+	own, err := m.database.LocalAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if address == "" {
+		address = net.JoinHostPort(own, "0")
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.listen: %w: name an address of this machine, such as :7331", err)
+	}
+	if advertise == "" {
+		advertise = l.Addr().String()
+		if at, err := netip.ParseAddrPort(advertise); err == nil && at.Addr().IsUnspecified() {
+			advertise = net.JoinHostPort(own, fmt.Sprint(at.Port()))
+		}
+	}
+	m.mu.Lock()
+	m.address = advertise
+	m.mu.Unlock()
+	return tls.NewListener(l, m.tls(func(c *x509.Certificate) error {
+		_, err := m.whose(c)
+		return err
+	})), nil
+}
+
+// Dial calls a member, and makes sure that it is who answers.
+func (m *Member) Dial(ctx context.Context, p Peer) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialing)
+	defer cancel()
+	d := tls.Dialer{
+		NetDialer: &net.Dialer{
+			// A machine that is gone says nothing: ask it whether it is there.
+			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+			Control:         giveUp,
+		},
+		Config: m.tls(func(c *x509.Certificate) error {
+			if !p.shows(c) {
+				return fmt.Errorf("what answers at %s is not %s: its certificate is not the one in the database", p.Address, p.Name)
+			}
+			return nil
+		}),
+	}
+	return d.DialContext(ctx, "tcp", p.Address)
+}
+
+// Caller returns which member has made a connection that Listen accepted.
+func (m *Member) Caller(c *tls.ConnectionState) (Peer, error) {
+	if c == nil || len(c.PeerCertificates) == 0 {
+		return Peer{}, errors.New("no member: it shows no certificate")
+	}
+	return m.whose(c.PeerCertificates[0])
+}
+
+// tls is how members speak with each other, if accept takes the other's certificate.
+func (m *Member) tls(accept func(*x509.Certificate) error) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{m.key},
+		ClientAuth:             tls.RequireAnyClientCert,
+		InsecureSkipVerify:     true, // nobody has signed it: VerifyConnection looks
+		SessionTicketsDisabled: true, // so that it looks each time
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if len(c.PeerCertificates) == 0 {
+				return errors.New("the other side shows no certificate")
+			}
+			return accept(c.PeerCertificates[0])
+		},
+	}
+}
+
+// whose returns the member that has published a certificate. For one that nobody is known to
+// have, the database is asked.
+func (m *Member) whose(c *x509.Certificate) (Peer, error) {
+	if p, ok := m.find(c); ok {
+		return p, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), beat)
+	defer cancel()
+	if err := m.look(ctx); err != nil {
+		return Peer{}, fmt.Errorf("whose certificate this is cannot be asked: %w", err)
+	}
+	if p, ok := m.find(c); ok {
+		return p, nil
+	}
+	return Peer{}, errors.New("no member has this certificate: those of members are in the database")
+}
+
+func (m *Member) find(c *x509.Certificate) (Peer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if p.shows(c) {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}
