@@ -24,14 +24,15 @@ import (
 // world is a machine with processes, a store of keepers and the claims of a daemon.
 type world struct {
 	*testing.T
-	mu     sync.Mutex // guards all below
-	stored map[claim.ID][]alive.Keeper
-	claims map[claim.ID]*claim.Claim
-	dead   map[int]bool
-	beats  []time.Duration // since the start
-	ended  []string
-	began  time.Time
-	fails  error
+	mu      sync.Mutex // guards all below
+	stored  map[claim.ID][]alive.Keeper
+	claims  map[claim.ID]*claim.Claim
+	dead    map[int]bool
+	unheard bool            // whether a process is dead cannot be asked
+	beats   []time.Duration // since the start
+	ended   []string
+	began   time.Time
+	fails   error
 }
 
 func (w *world) Keepers(context.Context) (map[claim.ID][]alive.Keeper, error) {
@@ -95,7 +96,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 // watch starts a watch, and returns how to stop it.
 func (w *world) watch() (*alive.Watch, func()) {
 	watch, err := alive.New(w.Context(), alive.Config{
-		Storage: w, Claims: w, Lives: w.lives,
+		Storage: w, Claims: w, Life: w.life,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	})
 	if err != nil {
@@ -113,10 +114,16 @@ func (w *world) watch() (*alive.Watch, func()) {
 	}
 }
 
-func (w *world) lives(p alive.Process) bool {
+func (w *world) life(p alive.Process) alive.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.dead[p.ID]
+	switch {
+	case w.unheard:
+		return alive.Unheard
+	case w.dead[p.ID]:
+		return alive.Gone
+	}
+	return alive.Living
 }
 
 // with changes the world.
@@ -171,6 +178,29 @@ func TestAProcessKeepsItsClaim(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		w.wantEnds(w.ends()...) // once
+	})
+}
+
+// A process on a machine that says nothing keeps its claim no longer than its lease, and loses
+// it no sooner.
+func TestAnUnheardMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		watch, stop := w.watch()
+		defer stop()
+		w.keep(watch, alive.Keeper{Process: process(7)})
+		time.Sleep(45 * time.Second)
+		w.with(func() { w.unheard, w.dead[7] = true, true })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(w.beats) != 2 {
+			t.Errorf("signs of life: %v, want those of the first 45 seconds", w.beats)
+		}
+		w.wantEnds()
+		w.with(func() { w.unheard = false })
+		time.Sleep(time.Second)
+		if ended := w.ends(); len(ended) != 1 {
+			t.Errorf("ended: %v, want it given back once it is known", ended)
+		}
 	})
 }
 
@@ -308,12 +338,12 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("of 0: %v", err)
 	}
 	me, err := alive.Of(os.Getpid())
-	if err != nil || me.UID != os.Getuid() || !alive.Lives(me) {
-		t.Fatalf("this process: %+v, %v, lives: %v", me, err, alive.Lives(me))
+	if err != nil || me.UID != os.Getuid() || alive.LifeOf(me) != alive.Living {
+		t.Fatalf("this process: %+v, %v, lives: %v", me, err, alive.LifeOf(me))
 	}
 	other := me
 	other.Began += " and later"
-	if alive.Lives(other) {
+	if alive.LifeOf(other) == alive.Living {
 		t.Error("another process of that number passes for this one")
 	}
 	cmd := exec.Command("sleep", "1000")
@@ -321,14 +351,14 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	child, err := alive.Of(cmd.Process.Pid)
-	if err != nil || !alive.Lives(child) {
+	if err != nil || alive.LifeOf(child) != alive.Living {
 		t.Errorf("a child: %+v, %v", child, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if alive.Lives(child) {
+	if alive.LifeOf(child) == alive.Living {
 		t.Error("a process that was killed lives")
 	}
 }

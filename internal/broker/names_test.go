@@ -45,7 +45,7 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 		Now:    time.Now,
 	})
 	for _, session := range []string{"", "a"} {
-		if name, minted, err := b.Mint(t.Context(), 1000, session); name != "agent-FREE" || !minted || err != nil {
+		if name, minted, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); name != "agent-FREE" || !minted || err != nil {
 			t.Errorf("session %q: minted %q, %v, %v; want agent-FREE", session, name, minted, err)
 		}
 	}

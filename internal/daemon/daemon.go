@@ -18,6 +18,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api/server"
 	"dibs/internal/journal"
+	members "dibs/internal/member"
 )
 
 // Options is what a daemon is started with.
@@ -28,7 +29,9 @@ type Options struct {
 	Transport http.RoundTripper
 	// Listener is where agents come in; nil for the configured socket.
 	Listener net.Listener
-	Log      *slog.Logger
+	// Network is how the members of a cluster reach each other; nil for the machine's.
+	Network members.Network
+	Log     *slog.Logger
 	// LogLevel, if set, is the level of Log, which a reload changes.
 	LogLevel *slog.LevelVar
 }
@@ -95,7 +98,7 @@ func Start(ctx context.Context, o Options) (_ *Daemon, err error) {
 		d.log.Warn("other users of this machine can open the socket, and claim under any name: list agents, with their uids")
 	}
 	if o.Config.Journal.Shared() {
-		return d, d.share(ctx)
+		return d, d.share(ctx, o.Network)
 	}
 	w, err := d.begin(ctx, func(ctx context.Context) (*journal.Journal, error) {
 		return journal.Open(ctx, filepath.Join(o.Config.StateDir, journal.FileName))

@@ -37,7 +37,7 @@ type shared struct {
 }
 
 // share finds the database, and the other members.
-func (d *Daemon) share(ctx context.Context) error {
+func (d *Daemon) share(ctx context.Context, network members.Network) error {
 	c := d.live.Load()
 	name, err := memberName(c.Cluster)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Daemon) share(ctx context.Context) error {
 	d.cleanup = append(d.cleanup, database.Close)
 	s := &shared{daemon: d}
 	s.member, err = members.New(ctx, members.Config{
-		Database: database, Name: name, Dir: c.StateDir, Log: d.log,
+		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log,
 		Agents: func() []members.Name { return namesAt(*d.live.Load()) },
 	})
 	if err != nil {

@@ -44,6 +44,8 @@ type world struct {
 	tasks  string // the id of the tasks database
 	// tap, if set, makes what daemons listen on.
 	tap func(net.Listener) net.Listener
+	// wires is the network between daemons that share a journal.
+	wires wires
 }
 
 // inWorld runs a test in a world with an empty board and a server that
@@ -156,7 +158,7 @@ func (w *world) options(change func(*config.Config)) daemon.Options {
 		change(&c)
 	}
 	return daemon.Options{
-		Config: c, Version: "test", Transport: w.notion.Client().Transport,
+		Config: c, Version: "test", Transport: w.notion.Client().Transport, Network: &w.wires,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	}
 }

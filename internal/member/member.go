@@ -38,6 +38,7 @@ type Member struct {
 	database *journal.Database
 	name     string
 	key      tls.Certificate
+	network  Network
 	agents   func() []Name
 	log      *slog.Logger
 
@@ -69,7 +70,9 @@ type Config struct {
 	Dir string
 	// Agents returns the names that users of this machine may go by.
 	Agents func() []Name
-	Log    *slog.Logger
+	// Network is how members reach each other; nil for the machine's.
+	Network Network
+	Log     *slog.Logger
 }
 
 // New returns a member. The error may be that another one has its name.
@@ -79,8 +82,11 @@ func New(ctx context.Context, c Config) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{
-		database: c.Database, name: c.Name, key: key, agents: c.Agents, log: c.Log,
+		database: c.Database, name: c.Name, key: key, network: c.Network, agents: c.Agents, log: c.Log,
 		peers: make(map[string]Peer), changed: make(chan struct{}),
+	}
+	if m.network == nil {
+		m.network = tcp{}
 	}
 	now, err := c.Database.Members(ctx)
 	if err != nil {

@@ -14,6 +14,32 @@ import (
 // dialing is how long a member may take to answer a call.
 const dialing = 2 * time.Second
 
+// Network is how members reach each other.
+type Network interface {
+	Listen(ctx context.Context, address string) (net.Listener, error)
+	Dial(ctx context.Context, address string) (net.Conn, error)
+}
+
+// tcp is the network of the machine.
+type tcp struct{}
+
+func (tcp) Listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cluster.listen: %w: name an address of this machine, such as :7331", err)
+	}
+	return l, nil
+}
+
+func (tcp) Dial(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{
+		// A machine that is gone says nothing: ask it whether it is there.
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
+		Control:         giveUp,
+	}
+	return d.DialContext(ctx, "tcp", address)
+}
+
 // Listen listens for the other members at an address, such as :7331; empty for a free port
 // where the database reaches this machine. advertise is what they are told to call, if it is
 // another address. Who does not show a certificate that is in the database is turned away.
@@ -25,9 +51,9 @@ func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Lis
 	if address == "" {
 		address = net.JoinHostPort(own, "0")
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	l, err := m.network.Listen(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("cluster.listen: %w: name an address of this machine, such as :7331", err)
+		return nil, err
 	}
 	if advertise == "" {
 		advertise = l.Addr().String()
@@ -48,20 +74,21 @@ func (m *Member) Listen(ctx context.Context, address, advertise string) (net.Lis
 func (m *Member) Dial(ctx context.Context, p Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialing)
 	defer cancel()
-	d := tls.Dialer{
-		NetDialer: &net.Dialer{
-			// A machine that is gone says nothing: ask it whether it is there.
-			KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
-			Control:         giveUp,
-		},
-		Config: m.tls(func(c *x509.Certificate) error {
-			if !p.shows(c) {
-				return fmt.Errorf("what answers at %s is not %s: its certificate is not the one in the database", p.Address, p.Name)
-			}
-			return nil
-		}),
+	conn, err := m.network.Dial(ctx, p.Address)
+	if err != nil {
+		return nil, err
 	}
-	return d.DialContext(ctx, "tcp", p.Address)
+	secure := tls.Client(conn, m.tls(func(c *x509.Certificate) error {
+		if !p.shows(c) {
+			return fmt.Errorf("what answers at %s is not %s: its certificate is not the one in the database", p.Address, p.Name)
+		}
+		return nil
+	}))
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // Caller returns which member has made a connection that Listen accepted.

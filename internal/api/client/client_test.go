@@ -50,7 +50,7 @@ var (
 // TestMethods calls every method, with a real server before a strict broker.
 func TestMethods(t *testing.T) {
 	mine := broker.Ref{Claim: string(claimID), Agent: "Sandman"}
-	authorized := apitest.Call{Method: "Authorize", Args: []any{"Sandman", -1}}
+	authorized := apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}}
 	lookup := apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID), Agent: "Sandman"}}, Result: brokers}
 	finish := func(f claim.Finish) []apitest.Call {
 		return []apitest.Call{authorized, lookup, {Method: "Finish", Args: []any{mine, f}, Result: brokers}}
@@ -206,7 +206,7 @@ func TestProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := daemon(t)
 		b.Expect(
-			apitest.Call{Method: "Authorize", Args: []any{"Sandman", -1}},
+			apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}},
 			apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
 				Code: claim.CodeHeld, Holder: "Oracle", ExpiresAt: noon, Detail: "held by Oracle",
 			}},

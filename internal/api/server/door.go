@@ -153,9 +153,13 @@ func (d *Door) problem(ctx context.Context, err error) *api.Problem {
 
 // RoundTrip has whoever leads answer a request.
 func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := bodyOf(r)
-	if err != nil {
-		return nil, err
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body.Close()
 	}
 	var giveUp <-chan time.Time // from the first time that it went wrong
 	for {

@@ -61,8 +61,8 @@ func TestElsewhere(t *testing.T) {
 		{"worked on there", busy, []apitest.Call{allowed("Sandman")}, 503, "notion_unavailable", []string{"begin " + one}, false},
 		{"not to be known", away, []apitest.Call{allowed("Sandman")}, 503, "arbiter_unavailable", []string{"begin " + one}, false},
 		{"of an agent that the user is not", finished, []apitest.Call{
-			{Method: "Authorize", Args: []any{"Sandman", -1}, Err: &broker.ForbiddenError{Detail: "not you"}},
-			{Method: "Authorize", Args: []any{"Sandman", -1}, Err: &broker.ForbiddenError{Detail: "not you"}},
+			{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}},
+			{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}},
 		}, 403, "forbidden_agent", nil, false},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {

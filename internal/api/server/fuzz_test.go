@@ -149,7 +149,7 @@ type easygoing struct {
 	wrong         func(format string, args ...any)
 }
 
-func (b *easygoing) Authorize(string, int) error { return nil }
+func (b *easygoing) Authorize(string, broker.Caller) error { return nil }
 
 func (b *easygoing) Local(t time.Time) time.Time { return t }
 

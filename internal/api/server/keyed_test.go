@@ -45,7 +45,7 @@ func TestRepeated(t *testing.T) {
 		{name: "failed", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), errors.New("disk full"))}, status: 500, again: true},
 		{
 			name: "forbidden", path: "/v1/claims", body: claimBody,
-			calls:  []apitest.Call{{Method: "Authorize", Args: []any{"Sandman", -1}, Err: &broker.ForbiddenError{Detail: "not you"}}},
+			calls:  []apitest.Call{{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}}},
 			status: 403, again: true,
 		},
 		{name: "invalid", path: "/v1/claims", body: `{"agent":"Sandman","taks":"x"}`, status: 422, again: true},

@@ -178,7 +178,7 @@ func TestCaller(t *testing.T) {
 		uid = -1
 	}
 	f.broker.Expect(
-		apitest.Call{Method: "Authorize", Args: []any{"Sandman", uid}},
+		apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: uid}}},
 		apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()},
 	)
 	dial := func(ctx context.Context) (net.Conn, error) {

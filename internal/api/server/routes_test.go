@@ -167,36 +167,36 @@ func TestRoutes(t *testing.T) {
 		},
 		{
 			name: "mint", method: "POST", path: "/v1/agents", body: `{"session":"a"}`,
-			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, "a"}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{broker.Caller{UID: -1}, "a"}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
 			status: 201, want: `{"agent":"agent-7K9X","minted":true}`,
 		},
 		{
 			name: "mint again", method: "POST", path: "/v1/agents", body: `{"session":"a"}`,
-			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, "a"}, Result: apitest.Minted{Name: "agent-7K9X"}}},
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{broker.Caller{UID: -1}, "a"}, Result: apitest.Minted{Name: "agent-7K9X"}}},
 			status: 200, want: `{"agent":"agent-7K9X","minted":false}`,
 		},
 		{
 			name: "mint without a body", method: "POST", path: "/v1/agents",
-			calls:  []apitest.Call{{Method: "Mint", Args: []any{-1, ""}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
+			calls:  []apitest.Call{{Method: "Mint", Args: []any{broker.Caller{UID: -1}, ""}, Result: apitest.Minted{Name: "agent-7K9X", New: true}}},
 			status: 201, want: `{"agent":"agent-7K9X","minted":true}`,
 		},
 		{
 			name: "agent", method: "GET", path: "/v1/agents/Sandman",
-			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", -1}, Result: broker.Identity{
+			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", broker.Caller{UID: -1}}, Result: broker.Identity{
 				Agent: "Sandman", UID: 1000, Claims: []claim.Claim{held()}, Limit: 2, Waiting: 3,
 			}}},
 			status: 200, want: `{"agent":"Sandman","uid":1000,"allowed":true,"claims":[` + heldJSON + `],"max_per_agent":2,"inbox":3}`,
 		},
 		{
 			name: "agent that the caller may not be", method: "GET", path: "/v1/agents/Sandman",
-			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", -1}, Result: broker.Identity{
+			calls: []apitest.Call{{Method: "Identify", Args: []any{"Sandman", broker.Caller{UID: -1}}, Result: broker.Identity{
 				Agent: "Sandman", UID: -1, Forbidden: &broker.ForbiddenError{Agent: "Sandman", Detail: "not\nyou"},
 			}}},
 			status: 200, want: `{"agent":"Sandman","allowed":false,"reason":"not; you","claims":[],"max_per_agent":0,"inbox":0}`,
 		},
 		{
 			name: "agent of a session", method: "GET", path: "/v1/agents/auto?session=a",
-			calls: []apitest.Call{{Method: "IdentifySession", Args: []any{"a", -1}, Result: broker.Identity{
+			calls: []apitest.Call{{Method: "IdentifySession", Args: []any{"a", broker.Caller{UID: -1}}, Result: broker.Identity{
 				Agent: "agent-7K9X", UID: 1000, Lost: []claim.Claim{ended},
 			}}},
 			status: 200, want: `{"agent":"agent-7K9X","uid":1000,"allowed":true,"claims":[],"max_per_agent":0,"lost":[` + endedJSON + `],"inbox":0}`,

@@ -185,7 +185,7 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 }
 
 func allowed(agent string) apitest.Call {
-	return apitest.Call{Method: "Authorize", Args: []any{agent, -1}}
+	return apitest.Call{Method: "Authorize", Args: []any{agent, broker.Caller{UID: -1}}}
 }
 
 func found(ref broker.Ref) apitest.Call {

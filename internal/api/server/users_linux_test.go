@@ -91,7 +91,7 @@ func TestSocketGroup(t *testing.T) {
 	})
 	// The kernel says who calls; what the caller says does not matter.
 	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
-	f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
+	f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
 	usertest.As(t, member, group, func() {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
 		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
@@ -112,9 +112,9 @@ func TestClaimOfAnotherUser(t *testing.T) {
 			ref := broker.Ref{Claim: string(claimID)}
 			if body != "" {
 				ref.Agent = "Oracle"
-				f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Oracle", member}})
+				f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Oracle", broker.Caller{UID: member}}})
 			}
-			f.broker.Expect(found(ref), apitest.Call{Method: "Authorize", Args: []any{"Sandman", member}, Err: forbidden})
+			f.broker.Expect(found(ref), apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
 			usertest.As(t, member, group, func() {
 				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
 				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {

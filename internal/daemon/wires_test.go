@@ -1,0 +1,67 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"dibs/internal/api/apitest"
+)
+
+// wires is the network between members, in a bubble.
+type wires struct {
+	mu   sync.Mutex
+	at   map[string]*apitest.Pipe
+	cut  map[string]bool // addresses that nobody reaches
+	open map[string][]net.Conn
+}
+
+// plug is an address of it, which is free again once it is closed.
+type plug struct {
+	*apitest.Pipe
+	address string
+}
+
+func (p plug) Addr() net.Addr  { return p }
+func (p plug) Network() string { return "wires" }
+func (p plug) String() string  { return p.address }
+
+// Listen implements member.Network.
+func (w *wires) Listen(_ context.Context, address string) (net.Listener, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at, w.cut, w.open = make(map[string]*apitest.Pipe), make(map[string]bool), make(map[string][]net.Conn)
+	}
+	w.at[address] = apitest.NewPipe()
+	return plug{w.at[address], address}, nil
+}
+
+// Dial implements member.Network.
+func (w *wires) Dial(ctx context.Context, address string) (net.Conn, error) {
+	w.mu.Lock()
+	to, cut := w.at[address], w.cut[address]
+	w.mu.Unlock()
+	if to == nil || cut {
+		return nil, errors.New("no way to " + address)
+	}
+	conn, err := to.Dial(ctx)
+	if err == nil {
+		w.mu.Lock()
+		w.open[address] = append(w.open[address], conn)
+		w.mu.Unlock()
+	}
+	return conn, err
+}
+
+// sever cuts an address off, and breaks what is connected to it.
+func (w *wires) sever(address string, cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[address] = cut
+	for _, conn := range w.open[address] {
+		conn.Close()
+	}
+	w.open[address] = nil
+}
