@@ -179,8 +179,7 @@ func New(c Config) *Broker {
 	return b
 }
 
-// Close ends all waiting: whoever waits for a task gets the denial of its last try, and
-// whoever waits for events gets ErrStopping.
+// Close ends all waiting: whoever waits gets ErrStopping.
 func (b *Broker) Close() { b.close() }
 
 // Changed takes note of tasks that have changed in the mirror, and wakes those who wait

@@ -75,7 +75,7 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim
 		case <-back:
 		case <-time.After(pause):
 		case <-b.closed:
-			return cl, err
+			return claim.Claim{}, ErrStopping
 		case <-ctx.Done():
 			return claim.Claim{}, context.Cause(ctx)
 		}

@@ -34,7 +34,8 @@ const (
 // only, see Peers.
 const guestHeader = "Dibs-Guest"
 
-// standbyHeader marks the answer of a member that does not lead: nothing was done.
+// standbyHeader marks the answer of a member that does not lead, or leads no more: it is for
+// another one to answer, who knows by the key what was done already.
 const standbyHeader = "Dibs-Standby"
 
 // Way is the way to the leader.

@@ -34,7 +34,11 @@ func problemHeader(p *api.Problem) http.Header {
 	if p.Status != http.StatusServiceUnavailable && p.Status != http.StatusTooManyRequests || p.RetryAfter == 0 {
 		return nil
 	}
-	return http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}
+	h := http.Header{"Retry-After": {strconv.Itoa(p.RetryAfter)}}
+	if p.Code == api.CodeStopping {
+		h.Set(standbyHeader, "1")
+	}
+	return h
 }
 
 // problem says in the language of the socket what an error of the broker means.
