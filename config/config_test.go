@@ -184,6 +184,8 @@ func TestEnvironment(t *testing.T) {
 		"cluster.etcd":                           "https://10.0.0.1:2379, https://10.0.0.2:2379",
 		"cluster.prefix":                         "/team",
 		"cluster.name":                           "north",
+		"cluster.listen":                         "10.0.0.1:7331",
+		"cluster.advertise":                      "gate.example:7331",
 		"cluster.tls.ca":                         "/etc/ca.pem",
 		"cluster.tls.cert":                       "/etc/cert.pem",
 		"cluster.tls.key":                        "/etc/key.pem",
@@ -249,7 +251,7 @@ func TestEnvironment(t *testing.T) {
 		Cluster: config.Cluster{
 			Etcd: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}, Prefix: "/team", Name: "north",
 			TLS:      config.ClusterTLS{CA: "/etc/ca.pem", Cert: "/etc/cert.pem", Key: "/etc/key.pem"},
-			Username: "dibs", PasswordFile: "/run/password",
+			Username: "dibs", PasswordFile: "/run/password", Listen: "10.0.0.1:7331", Advertise: "gate.example:7331",
 		},
 		Inbox:       config.Inbox{Visibility: 10 * time.Minute, Comments: 2 * time.Minute, Offer: 5 * time.Minute},
 		Sync:        config.Sync{Interval: time.Minute, KeepFinished: 48 * time.Hour},

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"internal/task":                {},
 	"internal/ownfile":             {},
 	"internal/usertest":            {},
-	"internal/member":              {"internal/journal"},
+	"internal/member":              {"internal/journal", "internal/ownfile"},
 	"internal/pgtest":              {},
 	"internal/ramdisk":             {},
 	"internal/detector":            {},
