@@ -256,7 +256,6 @@ func Default() Config {
 			MaxLifetime: 24 * time.Hour,
 		},
 		Inbox:    Inbox{Visibility: 30 * time.Minute, Comments: time.Minute, Offer: 10 * time.Minute},
-		Cluster:  Cluster{Prefix: "/dibs"},
 		Sync:     Sync{Interval: 15 * time.Second, KeepFinished: 24 * time.Hour},
 		Schedule: Schedule{Sweep: "@every 1m", FullSync: "@every 1h"},
 		Events:   Events{Keep: 7 * 24 * time.Hour},

@@ -51,6 +51,10 @@ func unknownVariables(fields []field) []error {
 		if !ours || value == "" || slices.Contains(known, name) {
 			continue
 		}
+		if slices.ContainsFunc(former, func(key string) bool { return name == (field{key: key}).variables()[0] }) {
+			errs = append(errs, fmt.Errorf("%s in the environment %s", name, instead))
+			continue
+		}
 		near := nearest(rest, bare)
 		if near != "" {
 			near = prefix + near

@@ -58,8 +58,7 @@ func (f field) variable() string {
 // isPath reports whether the key's value is a path of the file system.
 func (f field) isPath() bool {
 	switch f.key {
-	case "notion.token_file", "journal.postgres_file", "socket", "state_dir",
-		"cluster.tls.ca", "cluster.tls.cert", "cluster.tls.key", "cluster.password_file":
+	case "notion.token_file", "journal.postgres_file", "socket", "state_dir":
 		return true
 	}
 	return false

@@ -29,7 +29,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Tasks.validate()...)
 	errs = append(errs, validateAgents(c.Agents)...)
 	errs = append(errs, c.Names.validate()...)
-	errs = append(errs, c.Claim.validate(c.Cluster.Set())...)
+	errs = append(errs, c.Claim.validate(c.Journal.Shared())...)
 	errs = append(errs, c.Cluster.validate()...)
 	errs = append(errs, c.validateTimeout()...)
 	errs = append(errs, c.Inbox.validate()...)
@@ -276,7 +276,7 @@ const clockAllowance = 10 * time.Second
 // validateTimeout checks that a request is over before another may take its task.
 func (c Config) validateTimeout() []error {
 	settle := c.Claim.Settle
-	if c.Cluster.Set() || c.Journal.Shared() {
+	if c.Journal.Shared() {
 		settle = 0 // which nobody waits for there
 	}
 	longest := c.Claim.WriteWindow + settle + clockAllowance
@@ -287,7 +287,7 @@ func (c Config) validateTimeout() []error {
 		c.Notion.Timeout, clockAllowance, longest)}
 }
 
-func (c Claim) validate(cluster bool) []error {
+func (c Claim) validate(shared bool) []error {
 	var errs []error
 	if c.Timeout < time.Minute || c.Timeout%time.Minute != 0 {
 		errs = append(errs, fmt.Errorf("claim.timeout: %v: want whole minutes, at least 1m: Notion keeps dates to the minute", c.Timeout))
@@ -298,7 +298,7 @@ func (c Claim) validate(cluster bool) []error {
 	errs = append(errs, positive("claim.write_window", c.WriteWindow)...)
 	if c.Settle < 0 {
 		errs = append(errs, fmt.Errorf("claim.settle: want 0 (with claim.exclusive only) or more, got %v", c.Settle))
-	} else if c.Settle <= c.WriteWindow && !c.Exclusive && !cluster {
+	} else if c.Settle <= c.WriteWindow && !c.Exclusive && !shared {
 		errs = append(errs, fmt.Errorf("claim.settle: %v must be longer than claim.write_window, %v: else a rival who read before this daemon wrote may write after it verified, and both think they won; "+
 			"if this daemon is the only claimer, set claim.exclusive: true", c.Settle, c.WriteWindow))
 	}

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -108,18 +109,6 @@ func TestMistakes(t *testing.T) {
 		{name: "offer", file: "inbox: {offer: -1m}", want: []string{"inbox.offer: -1m0s is too short"}},
 		{name: "journal", file: "journal: {keep: 23h}", want: []string{"journal.keep: 23h0m0s is too short"}},
 		{name: "events", file: "events: {keep: 59m}", want: []string{"events.keep: 59m0s is too short"}},
-		{name: "etcd without a scheme", file: "cluster: {etcd: ['10.0.0.1:2379']}", want: []string{`cluster.etcd: "10.0.0.1:2379" is not an address of etcd`}},
-		{name: "etcd without a port", file: "cluster: {etcd: ['http://etcd']}", want: []string{`cluster.etcd: "http://etcd" has no port`}},
-		{name: "etcd without a host", file: "cluster: {etcd: ['http://:2379']}", want: []string{`cluster.etcd: "http://:2379" has no host`}},
-		{name: "etcd at no port", file: "cluster: {etcd: ['http://etcd:99999']}", want: []string{`cluster.etcd: "http://etcd:99999" has a port that is none`}},
-		{name: "etcd with a password", file: "cluster: {etcd: ['http://dibs:hush@etcd:2379']}", want: []string{"cluster.etcd: ", "cluster.password_file"}, wantNot: "hush"},
-		{name: "etcd with a path", file: "cluster: {etcd: ['http://etcd:2379/v3']}", want: []string{"has something behind host and port"}},
-		{name: "etcd twice", file: "cluster: {etcd: ['http://etcd:2379', 'http://etcd:2379']}", want: []string{"cluster.etcd: http://etcd:2379 is listed twice"}},
-		{name: "etcd twice, once with a slash", file: "cluster: {etcd: ['http://etcd:2379', 'http://etcd:2379/']}", want: []string{"cluster.etcd: http://etcd:2379/ is listed twice"}},
-		{name: "etcd unencrypted", file: "cluster: {etcd: ['http://etcd:2379'], tls: {ca: ca.pem}}", want: []string{"is not encrypted, although cluster.tls is set"}},
-		{name: "cluster prefix", file: "cluster: {etcd: [http://10.0.0.1:2379], prefix: dibs}", want: []string{`cluster.prefix: "dibs": want a slash and a name`}},
-		{name: "certificate without key", file: "cluster: {etcd: [https://10.0.0.1:2379], tls: {cert: c.pem}}", want: []string{"cluster.tls: cert and key go together"}},
-		{name: "user without password", file: "cluster: {etcd: ['http://etcd:2379'], username: dibs}", want: []string{"cluster.username and cluster.password_file go together"}},
 		{name: "sync interval", file: "sync: {interval: 999ms}", want: []string{"sync.interval: 999ms is too short"}},
 		{name: "schedule", file: "schedule: {sweep: hourly}", want: []string{`schedule.sweep: "hourly" is not a schedule`}},
 		{name: "no schedule", file: "schedule: {full_sync: ''}", want: []string{`schedule.full_sync: "" is not a schedule`}},
@@ -149,12 +138,18 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestClusterThatIsNone leaves the settings of a cluster unread without an etcd.
-func TestClusterThatIsNone(t *testing.T) {
+// TestFormerKeys has a configuration of the time of etcd told what to write instead.
+func TestFormerKeys(t *testing.T) {
 	clean(t)
-	file := write(t, "cluster: {prefix: dibs, username: dibs, tls: {cert: c.pem}}")
-	if _, err := config.Load(config.Options{File: file}); err != nil {
-		t.Error(err)
+	t.Setenv("DIBS_CLUSTER_PASSWORD_FILE", "/run/hush")
+	_, err := load(t, "cluster: {etcd: ['http://dibs:hush@10.0.0.1:2379'], prefix: /dibs, tls: {ca: c.pem}}")
+	for _, key := range []string{"cluster.etcd is", "cluster.prefix is", "cluster.tls.ca is", "DIBS_CLUSTER_PASSWORD_FILE in the environment is"} {
+		if err == nil || !strings.Contains(err.Error(), key+" no longer read") || !strings.Contains(err.Error(), "set journal.postgres") {
+			t.Errorf("Load = %v\nwant it to say of %s what to write instead", err, key)
+		}
+	}
+	if strings.Contains(fmt.Sprint(err), "hush") {
+		t.Errorf("Load = %v, which tells a secret", err)
 	}
 }
 

@@ -22,7 +22,6 @@ type Agent struct {
 	Reason  string `json:"reason,omitempty" doc:"Why not"`
 
 	Claims      []Claim `json:"claims" nullable:"false" doc:"What the agent holds through this daemon, or is done with and Notion has yet to be told"`
-	Elsewhere   []Claim `json:"elsewhere,omitempty" doc:"The same through other members of the cluster, as far as is known here"`
 	MaxPerAgent int     `json:"max_per_agent" doc:"How many tasks it may have at a time, in the whole cluster; 0 is any number"`
 	Lost        []Claim `json:"lost,omitempty" doc:"What was taken from it, newest first, until any answer has told it so: one to a request of the agent about the claim, or a trigger"`
 	Inbox       int     `json:"inbox" doc:"How many triggers a poll would get"`

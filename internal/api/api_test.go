@@ -25,7 +25,6 @@ func TestCodes(t *testing.T) {
 		api.Code(claim.CodeLimitReached):        {409, 3},
 		api.Code(claim.CodeNotFound):            {404, 3},
 		api.Code(claim.CodeNotionUnavailable):   {503, 6},
-		api.Code(claim.CodeArbiterUnavailable):  {503, 6},
 		api.Code(claim.CodeJournalUnavailable):  {503, 6},
 		api.CodeNotionRefused:                   {502, 6},
 		api.CodeClaimLost:                       {409, 4},

@@ -71,7 +71,6 @@ var meanings = map[Code]meaning{
 	Code(claim.CodeNotFound):            {http.StatusNotFound, ExitNotClaimed, "No such task"},
 	Code(claim.CodeNotionUnavailable):   {http.StatusServiceUnavailable, ExitNotion, "Notion cannot be reached"},
 
-	Code(claim.CodeArbiterUnavailable): {http.StatusServiceUnavailable, ExitNotion, "The cluster's etcd cannot be used"},
 	Code(claim.CodeJournalUnavailable): {http.StatusServiceUnavailable, ExitNotion, "The journal cannot be used"},
 
 	CodeNotionRefused:      {http.StatusBadGateway, ExitNotion, "Notion refused the request"},
@@ -105,7 +104,7 @@ func (c Code) Status() int { return meanings[c].status }
 // long: what the daemon depends on is away.
 func (c Code) Passes() bool {
 	switch claim.Code(c) {
-	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable, claim.CodeJournalUnavailable:
+	case claim.CodeNotionUnavailable, claim.CodeJournalUnavailable:
 		return true
 	}
 	return false

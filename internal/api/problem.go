@@ -15,7 +15,6 @@ type Problem struct {
 	Code   Code   `json:"code" doc:"What went wrong, for programs"`
 
 	Holder     string   `json:"holder,omitempty" doc:"Who has the task"`
-	Member     string   `json:"member,omitempty" doc:"In a cluster, through which member the holder has it, if that is another one than the daemon that answers"`
 	ExpiresAt  Time     `json:"expires_at,omitzero" doc:"When the holder's lease ends"`
 	RetryAfter int      `json:"retry_after,omitempty" doc:"Seconds to wait before trying again"`
 	Task       *TaskRef `json:"task,omitempty" doc:"The task that was asked for"`

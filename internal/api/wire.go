@@ -30,7 +30,6 @@ type Claim struct {
 	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 
 	Fence    int64  `json:"fence,omitempty" doc:"In a cluster, a number that is greater than that of every earlier claim of the task"`
-	Member   string `json:"member,omitempty" doc:"In a cluster, the member through which it was made, if that is another one than the daemon that answers: it is renewed and finished there"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
 
@@ -51,8 +50,7 @@ type Owed struct {
 
 // Claims answers a question for claims.
 type Claims struct {
-	Claims    []Claim `json:"claims" nullable:"false" doc:"Those that are held through this daemon"`
-	Elsewhere []Claim `json:"elsewhere,omitempty" doc:"Those that are held through other members of the cluster, as far as is known here"`
+	Claims []Claim `json:"claims" nullable:"false" doc:"Those that are held through this daemon"`
 }
 
 // Task is a task as the daemon's copy of the database has it.

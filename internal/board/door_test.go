@@ -233,18 +233,18 @@ func TestClusterIsShown(t *testing.T) {
 	daemon := http.NewServeMux()
 	daemon.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(api.Status{Cluster: &api.ClusterStatus{Name: "north", Etcd: []string{"http://etcd-1:2379"}}})
+		json.NewEncoder(w).Encode(api.Status{Cluster: &api.ClusterStatus{Name: "north", Leader: "north"}})
 	})
 	daemon.HandleFunc("GET /v1/cluster", func(w http.ResponseWriter, _ *http.Request) {
 		if asked++; asked > 1 {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(503)
-			json.NewEncoder(w).Encode(api.Problem{Status: 503, Code: "arbiter_unavailable", Detail: "etcd cannot be reached"})
+			json.NewEncoder(w).Encode(api.Problem{Status: 503, Code: "journal_unavailable", Detail: "the database cannot be reached"})
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(api.Cluster{Members: []api.Member{
-			{Name: "north", Leader: true, Self: true, RequestsPerMinute: 12, Share: 90}, {Name: "<b>south", RequestsPerMinute: 3},
+			{Name: "north", Leader: true, Self: true, Address: "10.0.0.1:7331"}, {Name: "<b>south", Address: "10.0.0.2:7331"},
 		}})
 	})
 	server := httptest.NewServer(daemon)
@@ -257,7 +257,7 @@ func TestClusterIsShown(t *testing.T) {
 	v := &visitor{t: t, server: pages}
 	v.enter(b)
 	_, body := v.ask("GET", "/health")
-	for _, want := range []string{"http://etcd-1:2379", "<strong>north</strong> leader (this daemon)", "12 of 90 requests a minute", "&lt;b&gt;south", "3 requests a minute"} {
+	for _, want := range []string{"<dt>Leader</dt><dd>north since", "<strong>north</strong> leader (this daemon)", "10.0.0.1:7331, seen", "&lt;b&gt;south", "10.0.0.2:7331"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q", want)
 		}

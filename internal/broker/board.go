@@ -17,13 +17,12 @@ import (
 // when it was made, and what it asks the mirror and the claimer for as of now.
 type board struct {
 	Mirror
-	standing  mirror.Standing
-	tasks     iter.Seq[task.Task] // of one moment, in the order in which they are offered
-	claimer   *claim.Claimer
-	now       time.Time
-	policy    claim.Policy
-	offers    map[task.ID]inbox.Offer // loaded with load
-	elsewhere Elsewhere
+	standing mirror.Standing
+	tasks    iter.Seq[task.Task] // of one moment, in the order in which they are offered
+	claimer  *claim.Claimer
+	now      time.Time
+	policy   claim.Policy
+	offers   map[task.ID]inbox.Offer // loaded with load
 }
 
 // load reads what the views of tasks show beside the mirror and the claims.
@@ -44,7 +43,7 @@ func (b *Broker) board() *board {
 
 // present is the board for questions about single tasks only.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), elsewhere: b.elsewhere}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy()}
 }
 
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
@@ -55,14 +54,10 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 	})
 }
 
-// occupied returns the claim, of this daemon or of another one of its cluster, that keeps a
-// task from everybody else, if there is one. A claim that has gone stale does not keep anybody
-// from it. One that is Ended does: what became of its task is not known here yet.
+// occupied returns the claim that keeps a task from everybody else, if there is one. A claim
+// that has gone stale does not keep anybody from it.
 func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
 	c, taken := bd.claimer.On(id)
-	if !taken {
-		c, taken = bd.elsewhere.On(id)
-	}
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }
 
@@ -79,7 +74,7 @@ func (bd *board) ready(t task.Task, agent string) bool {
 func (bd *board) judge(t task.Task) ready.Verdict {
 	v := ready.Verdict{For: claim.Assignee(t)}
 	if c, taken := bd.occupied(t.ID); taken {
-		if c.State == claim.Held || c.State == claim.Ended {
+		if c.State == claim.Held {
 			v.Again = c.StaleAt
 		}
 		return v
@@ -92,21 +87,8 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 	return v
 }
 
-// current is t as it is known to be: another member may have claimed it since its page was
-// read.
-func (bd *board) current(t task.Task) task.Task {
-	if _, here := bd.claimer.On(t.ID); here {
-		return t
-	}
-	if c, there := bd.elsewhere.On(t.ID); there {
-		return claimed(t, c)
-	}
-	return t
-}
-
 // view is t as the agent sees it, or anybody if that is empty.
 func (bd *board) view(t task.Task, agent string) View {
-	t = bd.current(t)
 	v := View{Task: t, Ready: bd.ready(t, agent), WaitsFor: bd.waitsFor(t)}
 	v.WaitingFor = bd.known(v.WaitsFor)
 	if !v.Ready {
@@ -117,8 +99,6 @@ func (bd *board) view(t task.Task, agent string) View {
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
 		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
-	} else if c, taken := bd.elsewhere.On(t.ID); !ok && taken && c.State == claim.Held {
-		v.LeaseUntil = c.ExpiresAt()
 	} else if !ok {
 		v.AssignedTo = claim.Assignee(t)
 		if o, offered := bd.offers[t.ID]; offered && o.To == v.AssignedTo {
@@ -139,10 +119,10 @@ func (b *Broker) offered(agent string, f task.Filter) (assigned, open ready.List
 	return assigned, open
 }
 
-// atLimit reports whether the agent has as many tasks as it may, in the whole cluster.
+// atLimit reports whether the agent has as many tasks as it may.
 func (b *Broker) atLimit(agent string, bd *board) bool {
 	limit := b.limit(agent, bd.policy)
-	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent))+len(bd.elsewhere.Of(agent)) >= limit
+	return agent != "" && limit > 0 && len(bd.claimer.Claims(agent)) >= limit
 }
 
 // Task returns one task of the mirror, or ErrNoTask.

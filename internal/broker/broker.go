@@ -90,8 +90,6 @@ type Config struct {
 	Creations Creations
 	// Cluster is the cluster that the daemon is a member of; nil for none.
 	Cluster Cluster
-	// Elsewhere is what was claimed at its other members; nil for nothing.
-	Elsewhere Elsewhere
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
@@ -121,7 +119,6 @@ type Broker struct {
 	pages     Pages
 	creations Creations
 	cluster   Cluster
-	elsewhere Elsewhere
 	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
@@ -152,15 +149,12 @@ func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
 		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, agentsAt: c.AgentsAt, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, elsewhere: c.Elsewhere, report: c.Report, log: c.Log,
+		agents: c.Agents, agentsAt: c.AgentsAt, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
 		picked: make(map[task.ID]bool), others: newOthers(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 	if b.back == nil {
 		b.back = func() <-chan struct{} { return nil }
-	}
-	if b.elsewhere == nil {
-		b.elsewhere = nowhere{}
 	}
 	if b.comments == nil {
 		b.comments = noComments{}

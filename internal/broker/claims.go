@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,6 @@ func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
 		return claim.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	if denied, ok := errors.AsType[*claim.Denied](err); ok {
-		b.complete(denied)
-	}
 	return cl, b.summed(err, r.Agent, f)
 }
 
@@ -84,9 +80,6 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim
 
 // passing reports whether a denial may be over soon, so that waiting makes sense.
 func passing(d *claim.Denied, next bool) bool {
-	if d.Repeated {
-		return false
-	}
 	switch d.Code {
 	case claim.CodeNotFound, claim.CodeLimitReached:
 		return false
@@ -153,7 +146,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Claim{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Key: r.Key, Keep: r.Key != "", Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: r.Key != "", Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {
@@ -238,13 +231,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		return b.only(ctx, r.Agent)
 	}
 	if id, ok := claim.ParseID(r.Claim); ok {
-		cl, err := b.claimer.Find(ctx, id)
-		if errors.Is(err, claim.ErrUnknownClaim) {
-			if c, other := b.madeElsewhere(id); other {
-				return claim.Claim{}, elsewhereError(c)
-			}
-		}
-		return cl, err
+		return b.claimer.Find(ctx, id)
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
@@ -277,36 +264,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		}
 	}
 	t, _ := b.mirror.Task(id)
-	if c, other := b.elsewhere.On(id); other && owns(c) && meant(c) {
-		c.Task = b.taskOf(c)
-		return claim.Claim{}, elsewhereError(c)
-	}
 	return claim.Claim{}, &noClaimError{t, r.Agent}
-}
-
-// elsewhereError is the denial of what was asked of a claim of another member of the cluster:
-// only that one can do it.
-func elsewhereError(c claim.Claim) *claim.Denied {
-	where := "another daemon"
-	if c.Member != "" {
-		where = "member " + c.Member
-	}
-	return &claim.Denied{
-		Code: claim.CodeHeld, Task: c.Task, Holder: c.Agent, Member: c.Member, ExpiresAt: c.ExpiresAt(), Local: true,
-		Detail: fmt.Sprintf("%s has claimed “%s” through %s of the cluster: renew and finish it there", c.Agent, cmp.Or(c.Task.Title, string(c.Task.ID)), where),
-	}
-}
-
-// onlyElsewhere is the denial of what was asked of the only claim of an agent that has none
-// through this daemon, and has those at other members of the cluster: at the first of them, of
-// several.
-func onlyElsewhere(agent string, claims []claim.Claim) *claim.Denied {
-	d := elsewhereError(claims[0])
-	if len(claims) > 1 {
-		d.Task, d.ExpiresAt = task.Task{}, time.Time{}
-		d.Detail = fmt.Sprintf("%s holds no claim through this daemon, but at other members of the cluster: %s; renew and finish it there", agent, claim.TasksOf(claims))
-	}
-	return d
 }
 
 // noClaimError says that there is no claim on a task: none of the agent's, if there is one.

@@ -6,12 +6,11 @@ import (
 	"dibs/internal/api"
 )
 
-// Cluster is the cluster that a daemon is a member of. Its times are Notion's.
+// Cluster is the daemons that share a journal with this one.
 type Cluster interface {
-	// Members returns who is in it.
+	// Members returns who they are.
 	Members(context.Context) (api.Cluster, error)
-	// Adopt makes etcd as it is now the one that the daemon belongs to, and returns who is in
-	// it then, and whether that had to be. The error is a *claim.ArbiterError if etcd cannot be used all the same.
+	// Adopt takes the journal as it is now for the right one.
 	Adopt(context.Context) (api.Cluster, error)
 }
 
@@ -23,11 +22,11 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	return b.cluster.Members(ctx)
 }
 
-// AdoptCluster makes an etcd that was emptied or restored the one that the daemon belongs to,
-// for good. The error is an *InvalidError if there is no cluster.
+// AdoptCluster takes the journal as it is now for the right one. The error is an
+// *InvalidError if no others share it.
 func (b *Broker) AdoptCluster(ctx context.Context) (api.Cluster, error) {
 	if b.cluster == nil {
-		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set cluster.etcd in its configuration, and restart it"}
+		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set journal.postgres in its configuration, and restart it"}
 	}
 	return b.cluster.Adopt(ctx)
 }

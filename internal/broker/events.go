@@ -44,9 +44,6 @@ var ErrStopping = errors.New("the daemon is stopping")
 // Told wakes those who wait for events: there is a new one.
 func (b *Broker) Told() {
 	b.told.fire()
-	if b.inbox.Told != nil {
-		b.inbox.Told()
-	}
 }
 
 // Events returns the first events that f selects, in the order of their ids. If there is

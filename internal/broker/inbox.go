@@ -48,11 +48,6 @@ type InboxConfig struct {
 	Lives func(alive.Process) bool
 	// Visibility and Offer are those of the configuration.
 	Visibility, Offer time.Duration
-	// Told, if set, is called when something may have been stored for agents.
-	Told func()
-	// Due, if set, says when an offer that nobody has answered is to be taken back, and
-	// whether here; else that is at its end.
-	Due func(inbox.Offer) (at time.Time, here bool)
 }
 
 // Poll asks for an agent's triggers.
@@ -95,18 +90,6 @@ func (b *Broker) Poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	for first := true; ; {
 		more := b.told.next()
 		got, pause, err := b.take(ctx, take, first)
-		if later, ok := errors.AsType[*claim.ArbiterError](err); ok && time.Until(deadline) > 0 {
-			// It may be back in time.
-			select {
-			case <-more:
-			case <-time.After(min(time.Until(deadline), later.RetryAfter)):
-			case <-b.closed:
-				return nil, ErrStopping
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-			continue
-		}
 		if err != nil || len(got) > 0 {
 			return got, err
 		}

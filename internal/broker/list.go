@@ -90,7 +90,6 @@ func (b *Broker) readyTasks(bd *board, f api.TaskFilter, filter task.Filter, lim
 // matching returns all tasks that f selects, ready or not.
 func (bd *board) matching(f api.TaskFilter, filter task.Filter) (out []task.Task) {
 	for t := range bd.tasks {
-		t = bd.current(t)
 		if t.Trashed || f.Status != "" && t.Status != f.Status || f.Agent != "" && t.ClaimedBy != f.Agent || !filter.Match(t) {
 			continue
 		}
@@ -108,7 +107,6 @@ func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
 	}
 	var rest []task.Task
 	for t := range bd.tasks {
-		t = bd.current(t)
 		if !t.Trashed && !t.Status.Finished() && !listed[t.ID] && (f.Status == "" || t.Status == f.Status) {
 			rest = append(rest, t)
 		}

@@ -33,9 +33,6 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 	case len(held) == 1:
 		return held[0], nil
 	case len(held) == 0:
-		if elsewhere := b.heldElsewhere(agent); len(elsewhere) > 0 {
-			return claim.Claim{}, onlyElsewhere(agent, elsewhere)
-		}
 		i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Last })
 	}
 	if i < 0 {

@@ -103,7 +103,6 @@ type Identity struct {
 	// Forbidden says why the user may not go by the name; nil if that is allowed.
 	Forbidden error
 	Claims    []claim.Claim // that it holds through this daemon, oldest first
-	Elsewhere []claim.Claim // and through other members of the cluster, see Holdings
 	Limit     int           // how many tasks it may have at a time in all, 0 for any number
 	Waiting   int           // how many triggers a poll would get
 	Lost      []claim.Claim // what was taken from it, newest first, as far as it was not told
@@ -123,7 +122,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identi
 		return Identity{}, err
 	}
 	id := Identity{
-		Agent: agent, UID: who.UID, Forbidden: b.Authorize(agent, who), Claims: b.claimer.Claims(agent), Elsewhere: b.heldElsewhere(agent),
+		Agent: agent, UID: who.UID, Forbidden: b.Authorize(agent, who), Claims: b.claimer.Claims(agent),
 		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting,
 	}
 	for _, l := range losses {
@@ -134,12 +133,9 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identi
 	return id, nil
 }
 
-// waiting is how many triggers a poll of the agent would get; none if that cannot be asked.
+// waiting is how many triggers a poll of the agent would get.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
-	if _, away := errors.AsType[*claim.ArbiterError](err); away {
-		return 0, nil // as far as is known
-	}
 	if waiting.Available && b.available(agent) > 0 {
 		waiting.Count++
 	}

@@ -51,11 +51,11 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 		cl, err := b.attempt(ctx, r, t, unwanted)
 		c.done()
 		var denied *claim.Denied
-		if !errors.As(err, &denied) || denied.Repeated {
+		if !errors.As(err, &denied) {
 			return cl, err
 		}
 		switch denied.Code {
-		case claim.CodeLimitReached, claim.CodeArbiterUnavailable:
+		case claim.CodeLimitReached:
 			return cl, err
 		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
 			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {

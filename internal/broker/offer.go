@@ -116,25 +116,15 @@ func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
 	return inbox.Offer{}, err
 }
 
-// lookAgainAt is when an offer that is due elsewhere is looked at again.
-const lookAgainAt = time.Minute
-
 // TakeBackOffers opens the tasks to all whose offers nobody has answered in time. It
 // returns when the next offer ends; zero if there is none.
 func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error) {
 	offers, err := b.inbox.Inbox.Offers(ctx)
 	errs := []error{err}
 	for _, o := range offers {
-		at, here := o.Until, true
-		if b.inbox.Due != nil {
-			at, here = b.inbox.Due(o)
-		}
-		if !here && !b.now().Before(at) {
-			at = b.now().Add(lookAgainAt) // it may be due here then
-		}
-		if b.now().Before(at) {
-			if next.IsZero() || at.Before(next) {
-				next = at
+		if b.now().Before(o.Until) {
+			if next.IsZero() || o.Until.Before(next) {
+				next = o.Until
 			}
 			continue
 		}

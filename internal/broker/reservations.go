@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
@@ -16,8 +14,8 @@ type Reservations interface {
 	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
 	Find(ctx context.Context, id string) (reserve.Reservation, error)
 	List(ctx context.Context, agent string) []reserve.Reservation
-	Compared(ctx context.Context, agent string) []reserve.Reservation
-	Check(ctx context.Context, agent string, targets []reserve.Target) error
+	Compared(ctx context.Context, agent, member string) []reserve.Reservation
+	Check(ctx context.Context, agent, member string, targets []reserve.Target) error
 	Claimed(claim.Claim)
 }
 
@@ -34,21 +32,12 @@ func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (reserv
 	}
 	made, err := b.reserved.Reserve(ctx, r)
 	b.tell(ctx, err)
-	return made, undecided("nothing is reserved", err)
-}
-
-// undecided says what is not done for want of an arbiter, if that is what err says.
-func undecided(what string, err error) error {
-	if failed, ok := errors.AsType[*claim.ArbiterError](err); ok {
-		return &claim.ArbiterError{RetryAfter: failed.RetryAfter, Err: fmt.Errorf("%s without the cluster's etcd: %w", what, failed.Err)}
-	}
-	return err
+	return made, err
 }
 
 // Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
 func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
-	r, err := b.reserved.Unreserve(ctx, id, agent)
-	return r, undecided("what was reserved at another member is not given back", err)
+	return b.reserved.Unreserve(ctx, id, agent)
 }
 
 // Reservation returns one that is there.
@@ -61,12 +50,13 @@ func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reser
 	return b.reserved.List(ctx, agent)
 }
 
-// ComparedReservations is Reservations with what a reserve.Set is made of.
-func (b *Broker) ComparedReservations(ctx context.Context, agent string) []reserve.Reservation {
-	return b.reserved.Compared(ctx, agent)
+// ComparedReservations is Reservations with what a reserve.Set is made of at a member.
+func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) []reserve.Reservation {
+	return b.reserved.Compared(ctx, agent, member)
 }
 
-// CheckReserved reports as *reserve.Taken what of the targets an agent may not touch.
-func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
-	return b.reserved.Check(ctx, agent, targets)
+// CheckReserved reports as *reserve.Taken what of the targets, on the machine of a member, an
+// agent may not touch.
+func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error {
+	return b.reserved.Check(ctx, agent, member, targets)
 }

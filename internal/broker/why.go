@@ -18,7 +18,7 @@ func (bd *board) known(ids []task.ID) []task.Task {
 		if !ok {
 			t = task.Task{ID: id, Status: task.Unknown}
 		}
-		out = append(out, bd.current(t))
+		out = append(out, t)
 	}
 	return out
 }
@@ -26,13 +26,10 @@ func (bd *board) known(ids []task.ID) []task.Task {
 // why says why a claim could not get a task that is not ready.
 func (bd *board) why(t task.Task, v View, agent string) (claim.Code, string) {
 	if c, taken := bd.occupied(t.ID); taken {
-		if c.State == claim.Ended {
-			return claim.CodeHeld, c.Agent + " has just had it, and what became of it is not read yet"
-		}
 		if c.State == claim.Finishing {
-			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told" + c.At()
+			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told"
 		}
-		return claim.CodeHeld, c.Agent + " has it" + c.At()
+		return claim.CodeHeld, c.Agent + " has it"
 	}
 	d := claim.Decide(t, agent, v.WaitsFor, bd.now, bd.policy)
 	switch d.Code {

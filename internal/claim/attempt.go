@@ -26,9 +26,6 @@ type Request struct {
 	// Keep keeps a granted claim although the caller went away before the
 	// answer, because a retry of its request can still ask for it.
 	Keep bool
-	// Key is the idempotency key of the request, if it has one: in a cluster one request gets
-	// one claim, whichever daemon it is repeated at.
-	Key string
 	// Quiet leaves it to the caller to record that somebody else was found to hold the
 	// task, or to be done with it, see PassedOver.
 	Quiet bool
@@ -63,7 +60,7 @@ type attempt struct {
 func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	now := c.store.Now()
 	cl := Claim{
-		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved, Key: r.Key,
+		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
 	c.underway.Store(cl.ID, nil)
@@ -72,7 +69,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	if r.Limit != nil {
 		limit = *r.Limit
 	}
-	refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
+	fence, refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if denied, ok := errors.AsType[*Denied](err); ok {
 		return Claim{}, denied
 	}
@@ -82,6 +79,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	if refusal != nil {
 		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
+	cl.Fence = fence
 	c.keep(cl)
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, note: r.Note}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
@@ -110,10 +108,8 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if err := a.closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
 	}
-	v, err := a.visitHeld(ctx, &a.cl, gatePatience)
+	v, err := a.visit(ctx, a.cl.Task.ID, gatePatience)
 	switch {
-	case arbiterFailed(err) != nil:
-		return a.deny(ctx, *arbiterFailed(err).Deny(a.cl), false)
 	case errors.Is(err, errCrowded):
 		return a.deny(ctx, Denied{
 			Code: CodeNotionUnavailable, RetryAfter: gatePatience / 2, Err: err,
@@ -147,9 +143,6 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	if !known {
 		return Claim{}, errAgain // the page may show something else by now
-	}
-	if v.elsewhere != nil { // it waited so long for its turn that the task is another's
-		return a.deny(ctx, *Occupied(v.elsewhere.Holder), true)
 	}
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
@@ -271,7 +264,7 @@ func (a *attempt) overruling(t task.Task) *Denied {
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.event(KindGranted, a.store.Now())
-	granted.Remote, granted.Settings, granted.Detail = true, a.Settings().String(), a.note
+	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
 	events := []Event{granted}
 	if a.cl.Former != "" {
 		events[0].Holder = a.cl.Former

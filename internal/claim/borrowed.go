@@ -101,13 +101,7 @@ func vacant(t task.Task) bool {
 
 // repay puts back one lease length. The task is locked.
 func (c *Claimer) repay(ctx context.Context, cl Claim) error {
-	unmarked := true
-	defer func() {
-		if unmarked {
-			c.release(ctx, cl)
-		}
-	}()
-	v, err := c.visitHeld(ctx, &cl, 0)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		if kind := storeKind(err); kind == NotFound || kind == Trashed {
 			err = nil
@@ -115,10 +109,10 @@ func (c *Claimer) repay(ctx context.Context, cl Claim) error {
 		return err
 	}
 	defer v.Close()
-	if err := c.repaid(ctx, v.Task); err != nil || !cl.borrows(v.Task) || !vacant(v.Task) || v.Unsure || v.elsewhere != nil {
+	if err := c.repaid(ctx, v.Task); err != nil || !cl.borrows(v.Task) || !vacant(v.Task) || v.Unsure {
 		return err
 	}
-	cl.Task, unmarked = v.Task, false
+	cl.Task = v.Task
 	cl, marked, err := c.putMark(ctx, v, cl)
 	if !marked {
 		return err

@@ -18,9 +18,6 @@ type Config struct {
 	Store  Store
 	Ledger Ledger
 	Policy Policy
-	// Arbiter, if set, decides between this daemon and those of other machines. It is there
-	// if, and only if, Policy.Arbitrated is set.
-	Arbiter Arbiter
 	// Blockers returns the dependencies of a task that are not COMPLETED. It is
 	// asked within the write window, so it should know without asking Notion.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
@@ -51,7 +48,6 @@ type Config struct {
 type Claimer struct {
 	store     Store
 	ledger    Ledger
-	arbiter   Arbiter // nil without a cluster
 	policy    Policy
 	blockers  func(context.Context, task.Task) ([]task.ID, error)
 	knows     func(task.Task) bool
@@ -78,11 +74,8 @@ func New(c Config) (*Claimer, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	if (c.Arbiter != nil) != c.Policy.Arbitrated {
-		return nil, errors.New("a policy of claims that an arbiter decides goes with an arbiter, and no other policy does")
-	}
 	k := &Claimer{
-		store: c.Store, ledger: c.Ledger, arbiter: c.Arbiter, policy: c.Policy,
+		store: c.Store, ledger: c.Ledger, policy: c.Policy,
 		blockers: c.Blockers, knows: c.Knows, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, clocks: c.Clocks, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}

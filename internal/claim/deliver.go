@@ -44,7 +44,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 
 // once tries to deliver. The error is errAgain if it has to look once more.
 func (d *delivery) once(ctx context.Context) (Claim, error) {
-	v, err := d.visitHeld(ctx, &d.cl, 0)
+	v, err := d.visit(ctx, d.cl.Task.ID, 0)
 	switch {
 	case err != nil && !Asked(err):
 		cl, err := d.owed(ctx, err)

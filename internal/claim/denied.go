@@ -22,7 +22,6 @@ const (
 	CodeNotFound            Code = "not_found"
 	CodeNotionUnavailable   Code = "notion_unavailable"
 	CodeNotionRefused       Code = "notion_refused" // a person has to change something
-	CodeArbiterUnavailable  Code = "arbiter_unavailable"
 	CodeJournalUnavailable  Code = "journal_unavailable"
 )
 
@@ -32,8 +31,6 @@ type Denied struct {
 	Task task.Task // the task, as far as it is known
 	// Holder is who has the task, if somebody has.
 	Holder string
-	// Member is at which other member of the cluster it has it, as far as that is known.
-	Member string
 	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
 	ExpiresAt time.Time
 	// Has are the claims that the agent holds or is done with, for CodeLimitReached.
@@ -48,9 +45,6 @@ type Denied struct {
 	// Unseen is set if the claim was written and is not on the page, nor anybody
 	// else's: a new attempt, under a new id, may be made at once.
 	Unseen bool
-	// Repeated is set if the request was granted, or is being answered, by another daemon of
-	// the cluster.
-	Repeated bool
 	// Local is set if it was the reservation that was refused: nothing was asked
 	// of Notion, and nothing changed for anybody else.
 	Local bool
@@ -105,10 +99,6 @@ func (l *Lost) Error() string {
 // unavailable words a failure to read or write the page.
 func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
-	if arbiterFailed(err) != nil {
-		d.Code = CodeArbiterUnavailable
-		return d
-	}
 	switch storeKind(err) {
 	case Unavailable:
 		d.Detail = "Notion cannot be reached: " + d.Detail

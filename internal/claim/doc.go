@@ -16,8 +16,7 @@
 //
 //   - every claimer follows this protocol with the same settings, and its
 //     settle time is longer than its write window, or there is only one claimer
-//     (Policy.Exclusive), which the ledger's reservations keep from racing itself, or the
-//     claimers are members of one cluster, which an Arbiter keeps from racing each other;
+//     (Policy.Exclusive), which the ledger's reservations keep from racing itself;
 //   - a write takes effect before it is answered or given up, or not at all;
 //   - a read of the page shows the last write that took effect before it;
 //   - a holder gets through to Notion in time to repair its claim, should a late
@@ -86,17 +85,13 @@
 // swept or overridden here, or here went stale before another daemon did that. It is
 // decided when the agent says that it failed, or when the mark is made, and stays so.
 //
-// # In a cluster
+// # Several daemons on one ledger
 //
-// With an Arbiter (Policy.Arbitrated) the guarantee does not rest on time between rivals, but
-// on the arbiter: what is written to a page in competition with others is written only by
-// who has the task there, for longer than the write can be on its way (Policy.Stay). Nothing
-// needs to settle then, so Settle is 0, and the answer to a claim's write verifies it. A renewal
-// whose answer does not show that it came in time is verified by asking the arbiter again; and
-// where the clocks here may have stood still, what it said before is in doubt. Package
-// arbiter says what that rests on in turn. What is left are claimers outside of the cluster
-// and late claims: a claim that was given up keeps its task from other members for as long
-// as its write may take, and what lands after that is withdrawn as below.
+// Daemons that share a ledger are one claimer (Policy.Exclusive): one of them leads, and the
+// ledger saves nothing of another. No step is sent to Notion before it is saved, and nothing
+// is written to a page without a transaction since it was read. So who leads no more begins
+// nothing; what it had on its way is a late write, as after a crash. The next leader does what
+// every start does: Recover.
 //
 // # Late claims
 //

@@ -86,11 +86,6 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 	if err != nil || s == suspect {
 		return cl, err
 	}
-	if v.elsewhere == nil {
-		if v.elsewhere, err = c.holds(ctx, &cl); err != nil {
-			return cl, err
-		}
-	}
 	answer, f, err := v.write(restoreWrite(cl, v.Task))
 	switch {
 	case errors.Is(err, errSlow), errors.Is(err, errNoEffect):

@@ -37,7 +37,7 @@ type Ledger interface {
 	// When refused, Reserve returns why, and records the denial as an event
 	// against the claim that has the task, in the same transaction. Repeated ones
 	// may be counted in one event.
-	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (*Refusal, error)
+	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
 
 	// Save stores c and the events that go with the change. A claim whose state
 	// no longer reserves its task (see State.Reserves) gives up its reservation.

@@ -27,9 +27,6 @@ type Policy struct {
 	// not exceed WriteWindow. With a Settle of zero the page is not read again
 	// after a claim write whose answer shows all of it.
 	Exclusive bool
-	// Arbitrated says that an Arbiter keeps the daemons of a cluster from racing in Notion,
-	// so that Settle need not exceed WriteWindow, as with Exclusive.
-	Arbitrated bool
 	// Grace is how long a void mark stays before the task is reopened, and how
 	// long a holder puts up with a suspected late write over its claim. It must
 	// be longer than the interval at which holders look at their claims and the
@@ -60,7 +57,7 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("write window %v: must be positive", p.WriteWindow)
 	case p.Settle < 0:
 		return fmt.Errorf("settle %v: must not be negative", p.Settle)
-	case p.Settle <= p.WriteWindow && !p.Exclusive && !p.Arbitrated:
+	case p.Settle <= p.WriteWindow && !p.Exclusive:
 		return fmt.Errorf("settle %v must be longer than the write window %v, or two agents could both be granted one task (exclusive lifts this for a daemon that is the only claimer)", p.Settle, p.WriteWindow)
 	case p.Timeout < time.Minute:
 		return fmt.Errorf("timeout %v: must be at least a minute, as Notion keeps dates to the minute", p.Timeout)
@@ -76,13 +73,7 @@ func (p Policy) Validate() error {
 
 // unsettled reports whether a claim is verified by the answer to its write alone:
 // nobody is there who could overwrite it.
-func (p Policy) unsettled() bool { return (p.Exclusive || p.Arbitrated) && p.Settle == 0 }
-
-// Stay is how long after the beginning of a visit its write may still arrive: that long an
-// Arbiter has to keep the task for whoever holds it.
-func (p Policy) Stay() time.Duration {
-	return p.WriteWindow + max(p.Request, clockAllowance) + clockAllowance
-}
+func (p Policy) unsettled() bool { return p.Exclusive && p.Settle == 0 }
 
 // LeaseOf returns the length of a lease on t.
 func (p Policy) LeaseOf(t task.Task) time.Duration {

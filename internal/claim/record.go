@@ -90,14 +90,9 @@ type Claim struct {
 	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt
 	// that comes to nothing leaves that as it was.
 	Assigned bool `json:"assigned,omitempty"`
-	// Key is the idempotency key of the request that the claim was made for, if it had one.
-	Key string `json:"key,omitempty"`
-	// Fence is the number of this claim's hold on the task in a cluster: greater than that of
-	// every earlier hold. 0 without an arbiter.
+	// Fence is the number of this claim's hold on the task: greater than that of every
+	// earlier hold. See Ledger.Reserve.
 	Fence int64 `json:"fence,omitempty"`
-	// Member is what the member of the cluster is called through which the claim was made, as
-	// far as it is another one than this daemon.
-	Member string `json:"member,omitempty"`
 	// Former is whose stale claim this one has overridden, if it has.
 	Former string `json:"former,omitempty"`
 

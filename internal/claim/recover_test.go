@@ -122,7 +122,7 @@ func TestRecover(t *testing.T) {
 					tt.claim(&c)
 				}
 				w.Edit(page, func(t *task.Task) { tt.page(t, c) })
-				refusal, err := d.Ledger.Reserve(w.ctx, c, bubbleStart, 0)
+				_, refusal, err := d.Ledger.Reserve(w.ctx, c, bubbleStart, 0)
 				if refusal != nil || err != nil {
 					t.Fatal(refusal, err)
 				}

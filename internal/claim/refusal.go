@@ -3,7 +3,6 @@ package claim
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -13,9 +12,6 @@ import (
 type Refusal struct {
 	Holder *Claim
 	Limit  bool
-	// Elsewhere are those that it holds at other daemons of the cluster, as far as they are
-	// known.
-	Elsewhere []Claim
 }
 
 // Event is the event of c having been refused at now. limit is the number of tasks
@@ -43,10 +39,6 @@ func (r Refusal) deny(c Claim, limit int, has []Claim) *Denied {
 		if len(has) > 0 {
 			detail += ": " + TasksOf(has)
 		}
-		if len(r.Elsewhere) > 0 {
-			detail += "; at other members of the cluster: " + TasksOf(r.Elsewhere)
-			has = slices.Concat(has, r.Elsewhere)
-		}
 		return &Denied{
 			Code: CodeLimitReached, Task: c.Task, Local: true, Has: has, Detail: detail + "; finish or release one first",
 		}
@@ -61,7 +53,7 @@ func tooMany(c Claim, limit int) string {
 // maxNamed is how many tasks are named in a line.
 const maxNamed = 5
 
-// TasksOf names the tasks of claims, in a line, and where those of other members were made.
+// TasksOf names the tasks of claims, in a line.
 func TasksOf(claims []Claim) string {
 	var names []string
 	for i, c := range claims {
@@ -69,24 +61,15 @@ func TasksOf(claims []Claim) string {
 			names = append(names, "…")
 			break
 		}
-		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”")+c.At())
+		names = append(names, strings.TrimSpace(c.Task.Key+" “"+cmp.Or(c.Task.Title, string(c.Task.ID))+"”"))
 	}
 	return strings.Join(names, ", ")
-}
-
-// At says in brackets at which other member of the cluster the claim was made; empty if it is
-// this daemon's, or that is not known.
-func (c Claim) At() string {
-	if c.Member == "" {
-		return ""
-	}
-	return " (at " + c.Member + ")"
 }
 
 // Occupied is the denial of a task that a claim held here keeps from everybody else.
 func Occupied(h Claim) *Denied {
 	d := &Denied{
-		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Member: h.Member, Local: true,
+		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
 		Detail: h.occupies() + "; ask for the next ready task instead",
 	}
 	if h.State == Held {
@@ -102,9 +85,9 @@ func (c Claim) occupies() string {
 	}
 	switch c.State {
 	case Held:
-		return fmt.Sprintf("%s holds %q%s", c.Agent, c.Task.Title, c.At())
+		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)
 	case Finishing:
-		return fmt.Sprintf("%s is done with %q%s and Notion has yet to be told", c.Agent, c.Task.Title, c.At())
+		return fmt.Sprintf("%s is done with %q and Notion has yet to be told", c.Agent, c.Task.Title)
 	}
 	return c.Agent + " is claiming the task at this moment"
 }

@@ -56,7 +56,7 @@ func (c *Claimer) renewalDue(cl Claim) bool {
 // renew writes the lease anew if the claim still stands; one that is to be
 // repaired first is renewed the next time. The task is locked.
 func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
-	v, err := c.visitHeld(ctx, &cl, 0)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -82,8 +82,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	// answer that came within its window. What landed before any such read
 	// needs no more than its answer; after that a rival may be between its read
 	// and its write, and the renewal has to survive the settle wait, as a claim
-	// does. Where an arbiter takes the place of the settle wait, it is asked whether the
-	// task is still the claim's: the write may have been sent long after it was asked.
+	// does.
 	inTime := f == seen && !answer.Unsure && answer.At.Before(cl.StaleAt.Add(-c.policy.WriteWindow-clockAllowance))
 	if inTime {
 		s, _, _ := c.look(cl, answer.Task, answer.judged())
@@ -93,12 +92,6 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		if err := pause(ctx, c.policy.Settle); err != nil {
 			return Claim{}, err
 		}
-		c.doubt(&cl)
-		elsewhere, err := c.holds(ctx, &cl)
-		if err != nil {
-			return Claim{}, err
-		}
-		renewed.Fence = cl.Fence // which is another one if the task was taken anew
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
 			return Claim{}, err
 		}
@@ -106,8 +99,6 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, answer.Task, holder, detail)
-		case elsewhere != nil:
-			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: the renewal came too late, as the cluster has given the task to another claim: %w; this one ends when it would have ended without it", cl.Task.Title, elsewhere)
 		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
 			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
 		}

@@ -11,8 +11,6 @@ import (
 // tells under which it was made.
 type Settings struct {
 	Timeout, WriteWindow, Settle time.Duration
-	// Cluster is what Arbiter.Cluster says; empty without an arbiter.
-	Cluster string
 }
 
 // Settings returns those of the policy.
@@ -25,14 +23,10 @@ const SettingsMark = "claimed under timeout "
 
 // String is the text that ParseSettings reads.
 func (s Settings) String() string {
-	text := fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
-	if s.Cluster != "" {
-		text += " in cluster " + s.Cluster
-	}
-	return text
+	return fmt.Sprintf(SettingsMark+"%v, write_window %v, settle %v", s.Timeout, s.WriteWindow, s.Settle)
 }
 
-var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)(?: in cluster (\w+))?`)
+var settingsForm = regexp.MustCompile(SettingsMark + `(\S+), write_window (\S+), settle ((?:[0-9.]+[a-zµ]+)+)`)
 
 // ParseSettings finds the settings in a text; false if it tells of none.
 func ParseSettings(text string) (s Settings, ok bool) {
@@ -46,7 +40,6 @@ func ParseSettings(text string) (s Settings, ok bool) {
 			return Settings{}, false
 		}
 	}
-	s.Cluster = m[4]
 	return s, true
 }
 
@@ -57,15 +50,6 @@ func (s Settings) Against(here Settings) string {
 	var differ []string
 	if s.Timeout != here.Timeout {
 		differ = append(differ, fmt.Sprintf("claim.timeout %v, and %v here, so that one takes what the other still counts on", s.Timeout, here.Timeout))
-	}
-	switch {
-	case s.Cluster != here.Cluster && here.Cluster == "":
-		differ = append(differ, "cluster.etcd, which is not set here, so that two agents may both be granted a task")
-	case s.Cluster != here.Cluster:
-		differ = append(differ, "no cluster.etcd, or another one than here, so that two agents may both be granted a task")
-	}
-	if s.Cluster != "" || here.Cluster != "" {
-		return strings.Join(differ, "; ") // what is decided in etcd needs no settle wait
 	}
 	if s.Settle <= here.WriteWindow {
 		differ = append(differ, fmt.Sprintf("claim.settle %v, no longer than claim.write_window %v here, so that two agents may both be granted a task", s.Settle, here.WriteWindow))

@@ -11,7 +11,6 @@ import (
 func TestSettingsAreReadAsTheyAreWritten(t *testing.T) {
 	for _, s := range []claim.Settings{
 		{Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second},
-		{Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Cluster: "4RZK7"},
 		{Timeout: 90*time.Minute + 500*time.Millisecond, WriteWindow: 1500 * time.Millisecond, Settle: 0},
 	} {
 		for _, text := range []string{s.String(), "overrides the stale claim of Ghost; " + s.String(), s.String() + ". And so on."} {
@@ -43,30 +42,6 @@ func TestSettingsAgainstOthers(t *testing.T) {
 			other := here
 			tt.change(&other)
 			if got := other.Against(here); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("Against = %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-// Members of one cluster need no settle wait; whoever is in another, or in none, is a danger.
-func TestSettingsAgainstACluster(t *testing.T) {
-	alone := claim.Settings{Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Settle: 3 * time.Second}
-	member := claim.Settings{Timeout: 30 * time.Minute, WriteWindow: 2 * time.Second, Cluster: "A"}
-	other, longer := member, member
-	other.Cluster, longer.Timeout = "B", time.Hour
-	for name, tt := range map[string]struct {
-		s, here claim.Settings
-		want    string
-	}{
-		"the same cluster":            {member, member, ""},
-		"another cluster":             {other, member, "another one than here"},
-		"outside, seen from within":   {alone, member, "no cluster.etcd"},
-		"within, seen from outside":   {member, alone, "cluster.etcd, which is not set here"},
-		"the same, with other leases": {longer, member, "claim.timeout 1h0m0s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := tt.s.Against(tt.here); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("Against = %q, want %q", got, tt.want)
 			}
 		})

@@ -51,13 +51,7 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Claim, marked bool, err error) {
 	now := c.store.Now()
 	cl := Claim{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
-	unsaved := true
-	defer func() {
-		if unsaved {
-			c.release(ctx, cl)
-		}
-	}()
-	v, err := c.visitHeld(ctx, &cl, 0)
+	v, err := c.visit(ctx, id, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
 			err = nil
@@ -66,7 +60,7 @@ func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Clai
 	}
 	defer v.Close()
 	t := v.Task
-	if v.elsewhere != nil || t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
+	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
 		return Claim{}, false, nil
 	}
 	if local := c.held(t); local.State == Finishing {
@@ -77,7 +71,6 @@ func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Clai
 	if err != nil {
 		return Claim{}, false, err
 	}
-	unsaved = false
 	return c.markStale(ctx, v, cl.ID, history, note, by)
 }
 
@@ -106,12 +99,6 @@ func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note,
 // putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
 // whether it is known to be there.
 func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, marked bool, err error) {
-	if v.elsewhere, err = c.holds(ctx, &cl); err == nil && v.elsewhere != nil {
-		err = v.elsewhere.unwritten()
-	}
-	if err != nil {
-		return Claim{}, false, err
-	}
 	now := c.store.Now()
 	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
 	if err := v.save(ctx, cl); err != nil {
@@ -133,7 +120,7 @@ func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, mar
 // reopenMarked reopens the task of a sweep whose mark has settled, unless somebody has
 // changed it meanwhile, and reports whether it did.
 func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
-	v, err := c.visitHeld(ctx, &cl, 0)
+	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		return false, err
 	}
@@ -141,8 +128,6 @@ func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 	switch t := v.Task; {
 	case !c.onPage(cl, t):
 		return false, c.outrun(ctx, cl, takenBack)
-	case v.elsewhere != nil: // who is about to write there, and covers the mark
-		return false, c.postpone(ctx, cl, v.elsewhere.unwritten())
 	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open, Assignee(t) != "":
 		return false, c.overtaken(ctx, cl)
 	case t.ClaimedBy != "" && t.ClaimedBy != cl.Agent:

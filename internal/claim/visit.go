@@ -21,10 +21,7 @@ type visit struct {
 	giveUp  context.CancelFunc
 	leave   func()
 	watch   stopwatch
-	// elsewhere is set if another claim has the task, so that nothing may be written for the
-	// one for which this visit is made.
-	elsewhere *Elsewhere
-	saved     bool // the ledger stored the step that is to be written
+	saved   bool // the ledger stored the step that is to be written
 
 	took    time.Duration // from the read to the end of the write
 	failure error         // of the write's request; nil if it was answered with the page
@@ -62,50 +59,25 @@ func Asked(err error) bool {
 // more: the second answer tells whether the first was wrong about the time. The task is
 // locked.
 func (c *Claimer) visit(ctx context.Context, id task.ID, patience time.Duration) (*visit, error) {
-	return c.visitFor(ctx, nil, id, patience)
-}
-
-// visitHeld is visit for a write that may compete with those of other daemons: where there
-// is an arbiter, it sees to it that the task is cl's while the visit lasts. If the task is
-// another's, the page may be read, and is not written.
-func (c *Claimer) visitHeld(ctx context.Context, cl *Claim, patience time.Duration) (*visit, error) {
-	return c.visitFor(ctx, cl, cl.Task.ID, patience)
-}
-
-// visitFor is visit, and with a cl visitHeld.
-func (c *Claimer) visitFor(ctx context.Context, cl *Claim, id task.ID, patience time.Duration) (*visit, error) {
-	v, err := c.visitOnce(ctx, cl, id, patience)
+	v, err := c.visitOnce(ctx, id, patience)
 	if err == nil && v.Unsure {
 		v.Close()
-		c.doubt(cl)
-		v, err = c.visitOnce(ctx, cl, id, patience)
+		v, err = c.visitOnce(ctx, id, patience)
 	}
 	return v, err
 }
 
-func (c *Claimer) visitOnce(ctx context.Context, cl *Claim, id task.ID, patience time.Duration) (*visit, error) {
-	// Before anything is taken that others wait for; and, as that may take long, again when
-	// the visit begins, which costs nothing if it did not.
-	elsewhere, err := c.holds(ctx, cl)
-	if err != nil {
-		return nil, unasked{err}
-	}
+func (c *Claimer) visitOnce(ctx context.Context, id task.ID, patience time.Duration) (_ *visit, err error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	// In this order: who has permits must not wait for anything.
 	if err := c.gate.enter(ctx, patience); err != nil {
 		giveUp()
 		return nil, unasked{err}
 	}
-	v := &visit{claimer: c, id: id, giveUp: giveUp, leave: sync.OnceFunc(c.gate.leave), elsewhere: elsewhere}
+	v := &visit{claimer: c, id: id, giveUp: giveUp, leave: sync.OnceFunc(c.gate.leave)}
 	if v.permits, err = c.store.Permit(ctx, 2); err != nil {
 		v.Close()
 		return nil, unasked{err}
-	}
-	if v.elsewhere == nil {
-		if v.elsewhere, err = c.holds(ctx, cl); err != nil {
-			v.Close()
-			return nil, unasked{err}
-		}
 	}
 	v.leave = sync.OnceFunc(c.gate.start())
 	v.watch = c.startWatch()
@@ -227,10 +199,6 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	if err := v.assert(); err != nil {
 		v.leave()
 		return Reading{}, notLanded, err
-	}
-	if v.elsewhere != nil {
-		v.leave()
-		return Reading{}, notLanded, v.elsewhere.unwritten()
 	}
 	if v.late() {
 		c.gate.heed(v.watch.elapsed(), c.policy.WriteWindow)

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"dibs/internal/api"
@@ -41,23 +39,18 @@ func (a *app) claimsCommand() *cobra.Command {
 				limit = defaultLimit
 			}
 			shown, left := limited(list.Claims, limit)
-			others, more := list.Elsewhere, 0
-			if limit > 0 {
-				others = list.Elsewhere[:min(limit-len(shown), len(list.Elsewhere))]
-				more = len(list.Elsewhere) - len(others)
-			}
 			if a.json {
-				return writeJSON(a.stdout, api.Claims{Claims: shown, Elsewhere: others})
+				return writeJSON(a.stdout, api.Claims{Claims: shown})
 			}
 			switch {
-			case len(list.Claims)+len(list.Elsewhere) > 0:
+			case len(list.Claims) > 0:
 			case agent != "":
 				a.say("%s holds no claim through this daemon.", clean(agent))
 			default:
 				a.say("Nobody holds a claim through this daemon.")
 			}
-			err = a.list(nil, func(t *table) { showClaims(t, slices.Concat(shown, others), time.Now()) })
-			a.more(left + more)
+			err = a.list(nil, func(t *table) { showClaims(t, shown, time.Now()) })
+			a.more(left)
 			return err
 		},
 	}
@@ -69,18 +62,9 @@ func showClaims(t *table, claims []api.Claim, now time.Time) {
 	if len(claims) == 0 {
 		return
 	}
-	head := []string{"TASK", "AGENT", "UNTIL", "CLAIM", "TITLE"}
-	members := slices.ContainsFunc(claims, func(c api.Claim) bool { return c.Member != "" })
-	if members {
-		head = append(head, "MEMBER")
-	}
-	t.head(head...)
+	t.head("TASK", "AGENT", "UNTIL", "CLAIM", "TITLE")
 	for _, c := range claims {
-		row := []cell{plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title))}
-		if members {
-			row = append(row, plain(cmp.Or(clean(c.Member), "this one")))
-		}
-		t.add(row...)
+		t.add(plain(handle(c.Task)), plain(clean(c.Agent)), lasts(c, now), plain(clean(string(c.ID))).in(faint), plain(short(c.Task.Title)))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/emulator"
+	"dibs/internal/pgtest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -26,7 +26,7 @@ import (
 //
 //	exits CODE COMMAND…     run a command that must end with this exit code
 //	board SEED              serve a board; $TASK1 to $TASK3 are the tasks of an empty one, $PAGE is an empty page
-//	etcd                    start an etcd that decides between the daemons that are started from then on
+//	postgres                start a PostgreSQL server for the journal of the daemons that are started from then on
 //	serve NAME [ARG…]       start a daemon and wait until it serves; its log is NAME.log
 //	trial NAME              start a trial and wait until it serves
 //	term NAME, kill9 NAME   end a daemon with SIGTERM, with SIGKILL
@@ -74,8 +74,8 @@ func runEndToEnd(t *testing.T, dir string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 			"board": startBoard,
-			"etcd": func(ts *testscript.TestScript, _ bool, _ []string) {
-				ts.Setenv("DIBS_CLUSTER_ETCD", arbitertest.Start(t).URL())
+			"postgres": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Setenv("DIBS_JOURNAL_POSTGRES", pgtest.Run(t).URL())
 			},
 			"serve":  startServe,
 			"trial":  startTrial,

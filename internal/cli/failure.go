@@ -63,11 +63,6 @@ func problemOf(ctx context.Context, cmd *cobra.Command, err error) *api.Problem 
 		}
 		return api.NewProblem(api.CodeNotionRefused, err.Error())
 	}
-	if failed, ok := errors.AsType[*claim.ArbiterError](err); ok {
-		p := api.NewProblem(api.Code(claim.CodeArbiterUnavailable), err.Error())
-		p.RetryIn(failed.RetryAfter)
-		return p
-	}
 	if failed, ok := errors.AsType[*claim.JournalError](err); ok {
 		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), err.Error())
 		p.RetryIn(failed.RetryAfter)
@@ -112,17 +107,13 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			text += "; nothing was done to" + rest
 		}
 	}
-	if strings.Contains(text, notReopened) || strings.HasSuffix(text, onlyThere) {
+	if strings.Contains(text, notReopened) {
 		return text // nobody asked for a task
 	}
 	switch claim.Code(p.Code) {
 	case claim.CodeHeld:
 		if p.Holder != "" && p.Task != nil {
-			holder := clean(p.Holder)
-			if p.Member != "" {
-				holder += " at member " + clean(p.Member)
-			}
-			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), holder, lasting(p.ExpiresAt, now))
+			text = fmt.Sprintf("%s is held by %s%s", quoted(*p.Task), clean(p.Holder), lasting(p.ExpiresAt, now))
 		}
 		text = suggest(text, "dibs next")
 	case claim.CodeReserved:
@@ -146,7 +137,7 @@ func explain(p *api.Problem, detail string, now time.Time) string {
 			}
 		}
 		text = suggest(text, "dibs next --wait 10m")
-	case claim.CodeNotionUnavailable, claim.CodeArbiterUnavailable, claim.CodeJournalUnavailable:
+	case claim.CodeNotionUnavailable, claim.CodeJournalUnavailable:
 		if p.RetryAfter > 0 {
 			text = strings.TrimSuffix(text, tryLater) + fmt.Sprintf(" (try again in %ds)", p.RetryAfter)
 		}

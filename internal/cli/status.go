@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -54,25 +53,7 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	}
 	row(w, "mirror", fmt.Sprintf("%d tasks, %d of them ready, %s", s.Mirror.Tasks, s.Mirror.Ready, synced))
 	if c := s.Cluster; c != nil {
-		line := fmt.Sprintf("member %s, etcd at %s", clean(c.Name), clean(strings.Join(c.Etcd, ", ")))
-		if c.LastError != "" {
-			line += ", which cannot be used"
-		}
-		switch {
-		case c.Leads:
-			line += "; it reads the board for all"
-		case c.Apart:
-			line += "; it reads the board for itself"
-		case c.Leader != "":
-			line += "; " + clean(c.Leader) + " reads the board"
-		}
-		if c.InboxOwed > 0 {
-			line += fmt.Sprintf(", %d of the inbox to be passed on", c.InboxOwed)
-		}
-		row(w, "cluster", line)
-		if c.Share != nil {
-			row(w, "share", shareLine(*c))
-		}
+		row(w, "cluster", clusterLine(*c))
 	}
 	row(w, "claims", fmt.Sprintf("%d held", s.ClaimsHeld))
 	for i, r := range s.Reservations {
@@ -95,16 +76,11 @@ func showStatus(w io.Writer, s api.Status, now time.Time) {
 	}
 }
 
-// shareLine says what a member of a cluster may send to Notion, and what waits for that.
-func shareLine(c api.ClusterStatus) string {
-	line := fmt.Sprintf("%d of %d requests a minute", *c.Share, c.Budget)
-	switch {
-	case *c.Share == 0 && c.LastError != "":
-		line += ": nothing is sent until etcd can be used again"
-	case *c.Share == 0:
-		line += ": nothing is sent before this daemon has a share again, mostly within two minutes"
-	case c.Waiting > 0:
-		line += fmt.Sprintf(", %d wait for their turn; it grows by need, within two minutes", c.Waiting)
+// clusterLine says which member was asked, and which one leads.
+func clusterLine(c api.ClusterStatus) string {
+	line := fmt.Sprintf("%s leads since %s, epoch %d", clean(c.Leader), c.Since.Local().Format(time.DateTime), c.Epoch)
+	if c.Name != c.Leader {
+		line += "; " + clean(c.Name) + ", which was asked, is a door to it"
 	}
 	return line
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os/user"
-	"slices"
 	"strconv"
 	"time"
 
@@ -103,15 +102,14 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	} else {
 		row(w, "allowed", "no: "+clean(who.Reason))
 	}
-	held := slices.Concat(who.Claims, who.Elsewhere)
-	for i, c := range held {
+	for i, c := range who.Claims {
 		name := "holds"
 		if i > 0 {
 			name = ""
 		}
 		row(w, name, heldUntil(c, now))
 	}
-	if len(held) == 0 {
+	if len(who.Claims) == 0 {
 		row(w, "holds", "nothing")
 	}
 	for i, c := range who.Lost {
@@ -123,7 +121,7 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 	}
 	limit := "any number of tasks"
 	if who.MaxPerAgent > 0 {
-		limit = fmt.Sprintf("%d of at most %d", len(held), who.MaxPerAgent)
+		limit = fmt.Sprintf("%d of at most %d", len(who.Claims), who.MaxPerAgent)
 	}
 	row(w, "limit", limit)
 	waits := "nothing waits"
@@ -162,9 +160,6 @@ func heldUntil(c api.Claim, now time.Time) string {
 	name := quoted(c.Task)
 	if c.Task.Key != "" {
 		name = clean(c.Task.Key) + " " + name
-	}
-	if c.Member != "" {
-		name += " at member " + clean(c.Member)
 	}
 	if c.State == "finishing" {
 		return name + ", " + clean(string(c.Outcome)) + ", not yet in Notion"

@@ -37,8 +37,6 @@ type Creation struct {
 	At          time.Time // when it was first sent, in Notion's time
 	// Page is the task, once it is known to be there.
 	Page task.ID
-	// Elsewhere is set if another daemon may have sent it a moment ago.
-	Elsewhere bool
 }
 
 // Storage keeps creations. Each method is one transaction, on the disk when it returns.

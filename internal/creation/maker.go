@@ -79,11 +79,6 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		}
 		return read.Task, false, err
 	case known:
-		if c.Elsewhere {
-			m.mu.Lock()
-			m.sent[c.ID] = time.Now()
-			m.mu.Unlock()
-		}
 		switch t, found, err := m.look(ctx, c, r.Draft.Title); {
 		case err != nil:
 			return task.Task{}, false, unknown(r.Draft.Title, keyed, 0, err)

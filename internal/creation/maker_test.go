@@ -117,28 +117,3 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 		}
 	})
 }
-
-// A creation that another daemon began, and may have sent a moment ago, is looked up at once,
-// and sent from here only when it can no longer appear.
-func TestBegunElsewhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &board{pages: make(map[string]time.Time)}
-		kept := new(memory)
-		m := creation.New(kept, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
-		time.Sleep(time.Hour) // this daemon has run for long
-		kept.made = &creation.Creation{ID: "01", Key: "key", Fingerprint: "one", At: time.Now(), Elsewhere: true}
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
-		if _, _, err := m.Make(t.Context(), r); err == nil || b.sent != 0 {
-			t.Errorf("sent %d times at once, %v", b.sent, err)
-		}
-		kept.made.Elsewhere = false // it is this one's now
-		time.Sleep(2 * time.Minute)
-		if _, _, err := m.Make(t.Context(), r); err == nil || b.sent != 0 {
-			t.Errorf("sent %d times while it may appear, %v", b.sent, err)
-		}
-		time.Sleep(2 * time.Minute)
-		if made, _, err := m.Make(t.Context(), r); err != nil || made.ID != "01" || b.sent != 1 {
-			t.Errorf("made %+v, sent %d times, %v", made, b.sent, err)
-		}
-	})
-}

@@ -18,7 +18,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api/server"
 	"dibs/internal/journal"
-	members "dibs/internal/member"
+	"dibs/internal/member"
 )
 
 // Options is what a daemon is started with.
@@ -30,7 +30,7 @@ type Options struct {
 	// Listener is where agents come in; nil for the configured socket.
 	Listener net.Listener
 	// Network is how the members of a cluster reach each other; nil for the machine's.
-	Network members.Network
+	Network member.Network
 	Log     *slog.Logger
 	// LogLevel, if set, is the level of Log, which a reload changes.
 	LogLevel *slog.LevelVar

@@ -47,21 +47,14 @@ type ears struct {
 // listen is broker.Listen: one query an interval for the messages to everybody who polls,
 // and one in inbox.comments for the comments on each task that the agent holds.
 func (e *ears) listen(ctx context.Context, agent string) (added int, next time.Duration) {
-	e.daemon.listens(ctx, agent)
-	return e.hear(ctx, agent)
-}
-
-// hear is listen, for an agent that may poll at another member of the cluster. Its rows the
-// one reads that leads.
-func (e *ears) hear(ctx context.Context, agent string) (added int, next time.Duration) {
 	next = e.daemon.interval()
 	if e.daemon.notion.Down() != nil {
 		return 0, next
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if since := time.Since(e.asked); !e.daemon.leads() || e.mesh == nil {
-		// somebody else reads them, or nobody can
+	if since := time.Since(e.asked); e.mesh == nil {
+		// nobody can read them
 	} else if since < next {
 		next -= since
 	} else {
@@ -185,13 +178,7 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 				continue // its triggers were there when it was sent
 			}
 		}
-		said := inbox.Messages(row, known)
-		if event, ok := worklog.ParseMessageID(row.EntryID); ok && d.member != nil {
-			for i := range said { // as the member tells it that has sent it
-				said[i].Key = inbox.MessageKey(event)
-			}
-		}
-		triggers = append(triggers, said...)
+		triggers = append(triggers, inbox.Messages(row, known)...)
 	}
 	if len(triggers) > 0 {
 		if added, err = d.journal.AddTriggers(ctx, triggers...); err != nil {
@@ -228,11 +215,10 @@ func (l ledger) Send(ctx context.Context, message claim.Event, triggers ...inbox
 }
 
 // inboxOf is the configuration of the inbox in the terms of the broker.
-func (d *works) inboxOf(kept broker.Inbox) broker.InboxConfig {
+func (d *works) inboxOf(l ledger) broker.InboxConfig {
 	return broker.InboxConfig{
-		Inbox: kept, Listen: d.ears.listen, Lives: d.lives,
+		Inbox: l, Listen: d.ears.listen, Lives: d.lives,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
-		Told: d.inboxTold, Due: d.offerDue,
 	}
 }
 

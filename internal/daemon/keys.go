@@ -36,11 +36,6 @@ func (k keys) DropRequest(ctx context.Context, uid int, key string) error {
 	return k.journal.DropRequest(ctx, uid, key)
 }
 
-func (k keys) RequestAnswer(ctx context.Context, uid int, key string) (*server.Answer, error) {
-	answer, err := k.journal.RequestAnswer(ctx, uid, key)
-	return (*server.Answer)(answer), err
-}
-
 func (k keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
 	return k.journal.RequestClaim(ctx, uid, key)
 }

@@ -21,17 +21,12 @@ type ledger struct {
 	metrics *metrics.Metrics
 	tally   *tally
 	stored  func()
-	// ended, if set, is called when it was stored that a task was completed or offered.
-	ended func(context.Context)
 }
 
 func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
 	err := l.Journal.Save(ctx, c, events...)
 	if err == nil {
 		l.metrics.Saved(c, events...)
-		if l.ended != nil && c.State == claim.Ended && c.Finish != nil && (c.Finish.To != "" || c.Finish.As == claim.EndCompleted) {
-			l.ended(ctx)
-		}
 	}
 	if len(events) > 0 || c.State == claim.Ended {
 		l.stored()

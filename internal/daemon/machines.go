@@ -6,6 +6,14 @@ import (
 	"dibs/internal/broker"
 )
 
+// cluster is who shares the journal, in the terms of the broker; nil with one of its own.
+func (d *works) cluster() broker.Cluster {
+	if d.shared == nil {
+		return nil
+	}
+	return d.shared
+}
+
 // machines are those of the members; nil with a journal of its own.
 func (d *works) machines() *server.Machines {
 	if d.shared == nil {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	"dibs/internal/arbiter"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -75,15 +74,8 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 		Others:    len(d.otherLines()),
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
-	if d.member != nil {
-		trouble := d.member.ledger.Trouble()
-		state.Cluster, state.Foreign, state.Share = new(trouble == nil), errors.Is(trouble, arbiter.ErrForeign), d.member.budget.Share()
-		state.Members, state.Differ = d.member.kin.members(), len(d.member.kin.lines())
-		state.Leads, state.Led, state.Apart = d.leads(), d.member.election.Leader().Number != 0, d.member.relay.Apart()
-		state.Behind, state.Lag = d.member.relay.Lag()
-		if state.InboxOwed, err = d.member.inbox.Owed(ctx); err != nil {
-			return metrics.State{}, err
-		}
+	if d.shared != nil {
+		state.Cluster = d.shared.state()
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

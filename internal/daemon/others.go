@@ -16,16 +16,12 @@ func (d *works) lookOut(log worklog.Writer) {
 	if !ok {
 		return
 	}
-	began := claim.NewID(d.notion.Now())
 	d.others = others.New(others.Config{
 		Met:  func(agent string, ago time.Duration) { d.broker.Met(agent, ago) }, // which is made last
-		Mesh: mesh, Recorded: d.journal.Recorded, Settings: d.claimer.Settings, Now: d.notion.Now, Log: d.log,
+		Mesh: mesh, Recorded: d.journal.Recorded, Settings: func() claim.Settings { return d.claimer.Policy().Settings() }, Now: d.notion.Now, Log: d.log,
 		Strange: func(ctx context.Context, t claim.Token) bool {
-			if _, err := d.claimer.Find(ctx, t.ID); !errors.Is(err, claim.ErrUnknownClaim) {
-				return false
-			}
-			// Of what was done before this daemon began etcd tells nothing any more.
-			return d.member == nil || !d.member.holders.Knew(t.ID) && !(t.Done && t.ID < began)
+			_, err := d.claimer.Find(ctx, t.ID)
+			return errors.Is(err, claim.ErrUnknownClaim)
 		},
 	})
 }

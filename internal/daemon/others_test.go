@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/arbiter/arbitertest"
 )
 
 // meshQueries is how often the mesh log was asked for entries.
@@ -148,49 +147,4 @@ func TestAloneNobodyIsAskedFor(t *testing.T) {
 			w.Errorf("the mesh log was asked %d times, want never", got)
 		}
 	})
-}
-
-// In a cluster the claims of other members are no reason to ask the mesh log, and each member
-// names a daemon that is outside soon after its first grant. It takes minutes: etcd knows no
-// virtual time.
-func TestOutsideOfTheCluster(t *testing.T) {
-	if !*long {
-		t.Skip("takes minutes; -long runs it")
-	}
-	for name, outside := range map[string]bool{"nobody": false, "a daemon": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inCluster(t, func(w *world, etcd *arbitertest.Etcd) {
-				first, held := w.add("Sweep the yard", nil), w.add("Mend the roof", nil)
-				ended := w.member("east", etcd.URL())
-				if err := ended.complete(ended.mustClaim("Sandman", first)); err != nil {
-					t.Fatal(err)
-				}
-				ended.mustClaim("Sandman", held)
-				members := []*node{w.member("north", etcd.URL()), w.member("south", etcd.URL())}
-				if outside {
-					o := w.daemon(nil)
-					defer o.stop()
-					o.mustClaim("Oracle", w.add("Paint the door", nil))
-				}
-				for i := range 8 {
-					for _, n := range members {
-						if err := n.complete(n.mustClaim("Sandman", w.add(fmt.Sprint("Task ", i), nil))); err != nil {
-							t.Error(err)
-						}
-					}
-					time.Sleep(30 * time.Second)
-				}
-				for _, n := range append(members, ended) {
-					said := n.status().Policy.Others
-					if named := len(said) == 1 && strings.HasPrefix(said[0], "the daemon of Oracle claims under no cluster.etcd"); named != outside || !outside && len(said) > 0 {
-						t.Errorf("named so: %q", said)
-					}
-				}
-				if n := w.meshQueries(); outside && n > 4 || !outside && n > 0 {
-					t.Errorf("the mesh log was asked %d times", n)
-				}
-			})
-		})
-	}
 }

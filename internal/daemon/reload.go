@@ -82,7 +82,6 @@ func (d *works) reload(before, c config.Config) error {
 	if err := d.journal.SetLeads(context.Background(), leads(c)); err != nil {
 		return errors.Join(err, d.notion.SetRate(before.Notion.Rate, before.Notion.Burst))
 	}
-	d.setLeads(c)
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
 	d.mirror.SetInterval(c.Sync.Interval)

@@ -37,22 +37,9 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 		s.Warnings = append(s.Warnings, other+": "+api.SameSettings)
 	}
 
-	var failed error
-	if s.Cluster = d.clusterReport(); s.Cluster != nil {
-		s.Cluster.InboxOwed, failed = d.member.inbox.Owed(ctx)
+	if d.shared != nil {
+		s.Cluster = d.shared.report()
 	}
-	if s.Cluster != nil && s.Cluster.LastError != "" {
-		s.Warnings = append(s.Warnings, "no task can be claimed for now: "+s.Cluster.LastError)
-	} else if s.Cluster != nil && s.Cluster.Leader == "" {
-		s.Warnings = append(s.Warnings, "no member of the cluster reads the board now; one begins within ten seconds")
-	}
-	if s.Cluster != nil && s.Cluster.Apart {
-		s.Warnings = append(s.Warnings, "this daemon reads the board itself: the one that reads for the cluster has another version, or other settings under tasks")
-	}
-	if d.member != nil {
-		s.Warnings = append(s.Warnings, d.kinWarnings()...)
-	}
-
 	stats := d.notion.Stats()
 	s.Notion = api.NotionStatus{
 		BaseURL: d.config.Notion.BaseURL, ClockSkewMS: time.Until(d.notion.Now()).Milliseconds(),
@@ -74,5 +61,5 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
-	return errors.Join(failed, err)
+	return err
 }

@@ -48,11 +48,6 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
-	loops.Go(func() { d.clusterLoop(work) })
-	lead, stopLeading := context.WithCancel(ctx)
-	defer stopLeading()
-	d.leadLoops(lead, work, &loops)
-	d.shareInbox(work, &loops)
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {
@@ -87,7 +82,6 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		patience = 0
 	}
 
-	stopLeading()    // another one may at once
 	d.broker.Close() // nobody waits for a task any longer
 	graceful, cancel := context.WithTimeout(work, patience)
 	defer cancel()
@@ -138,9 +132,6 @@ func (d *works) checkHeld(ctx context.Context) {
 func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
 	defer wake(d.news)
-	if d.member != nil {
-		d.member.holders.Synced()
-	}
 	var errs []error
 	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
 	// the daemon, may have come upon the token and got no further.
@@ -169,7 +160,6 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 // be asked of Notion.
 func (d *works) afterFailedSync(ctx context.Context, again bool) {
 	defer wake(d.news)
-	d.unread(ctx)
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
 		return
 	}

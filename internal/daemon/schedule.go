@@ -26,9 +26,6 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	}
 	for key, job := range map[string]func(context.Context) error{
 		"sweep": func(ctx context.Context) error {
-			if !d.leads() {
-				return nil
-			}
 			swept, err := d.broker.Sweep(ctx, "", "")
 			for _, s := range swept {
 				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
@@ -36,9 +33,6 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 			return err
 		},
 		"full_sync": func(ctx context.Context) error {
-			if d.follows() {
-				return nil
-			}
 			_, err := d.mirror.SyncAll(ctx)
 			return err
 		},

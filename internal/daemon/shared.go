@@ -17,7 +17,8 @@ import (
 	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/journal"
-	members "dibs/internal/member"
+	"dibs/internal/member"
+	"dibs/internal/metrics"
 	"dibs/internal/task"
 )
 
@@ -28,7 +29,7 @@ const doorDrain = 3 * time.Second
 // share: one of them leads, and does all the work; the others are doors to it.
 type shared struct {
 	daemon   *Daemon
-	member   *members.Member
+	member   *member.Member
 	machines *server.Machines
 	door     *server.Door
 	front    *server.Front // for callers of this machine
@@ -36,8 +37,8 @@ type shared struct {
 	listen   net.Listener  // where these come in
 }
 
-// share finds the database, and the other members.
-func (d *Daemon) share(ctx context.Context, network members.Network) error {
+// share finds the database, and the other member.
+func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	c := d.live.Load()
 	name, err := memberName(c.Cluster)
 	if err != nil {
@@ -53,9 +54,9 @@ func (d *Daemon) share(ctx context.Context, network members.Network) error {
 	}
 	d.cleanup = append(d.cleanup, database.Close)
 	s := &shared{daemon: d}
-	s.member, err = members.New(ctx, members.Config{
+	s.member, err = member.New(ctx, member.Config{
 		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log,
-		Agents: func() []members.Name { return namesAt(*d.live.Load()) },
+		Agents: func() []member.Name { return namesAt(*d.live.Load()) },
 	})
 	if err != nil {
 		return err
@@ -120,11 +121,11 @@ func (s *shared) Way() server.Way {
 	return way
 }
 
-// namesAt are the names that users of this machine may go by, in the terms of members.
-func namesAt(c config.Config) []members.Name {
-	var out []members.Name
+// namesAt are the names that users of this machine may go by, in the terms of member.
+func namesAt(c config.Config) []member.Name {
+	var out []member.Name
 	for _, a := range c.Agents {
-		out = append(out, members.Name{Name: a.Name, UIDs: a.UIDs})
+		out = append(out, member.Name{Name: a.Name, UIDs: a.UIDs})
 	}
 	return out
 }
@@ -145,9 +146,6 @@ func (s *shared) agentsAt(name string) ([]broker.Agent, bool) {
 
 // Place says in which database a configuration has the journal lie, if it is to be shared.
 func Place(c config.Config, log *slog.Logger) (journal.Postgres, error) {
-	if c.Cluster.Set() {
-		return journal.Postgres{}, errors.New("journal.postgres and cluster.etcd are two ways to share a board between machines: set one of them")
-	}
 	if err := c.Databases.Named(); err != nil {
 		return journal.Postgres{}, err
 	}
@@ -259,19 +257,30 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 	if err != nil {
 		return api.Cluster{}, err
 	}
-	out := api.Cluster{Members: []api.Member{}, Epoch: all.Epoch, Since: api.Time{Time: all.Since}}
-	out.Name = s.member.Name()
+	out := api.Cluster{Members: []api.Member{}, ClusterStatus: api.ClusterStatus{Name: s.member.Name(), Epoch: all.Epoch, Since: api.Time{Time: all.Since}}}
 	for _, m := range all.Members {
 		leads := m.Name == all.Leader && !all.Over
 		if leads {
 			out.Leader = m.Name
 		}
-		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, Address: members.AddressIn(m.Body), SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
+		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, Address: member.AddressIn(m.Body), SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
 	}
 	return out, nil
 }
 
-// Adopt is for a cluster with etcd.
+// report is what the status says of the cluster.
+func (s *shared) report() *api.ClusterStatus {
+	now, _ := s.member.Standing()
+	return &api.ClusterStatus{Name: s.member.Name(), Leader: now.Leader.Name, Epoch: now.Epoch, Since: api.Time{Time: now.Since}}
+}
+
+// state is what the metrics say of it.
+func (s *shared) state() *metrics.Cluster {
+	now, _ := s.member.Standing()
+	return &metrics.Cluster{Members: s.member.There(), Epoch: now.Epoch, Away: now.Away != nil}
+}
+
+// Adopt does nothing yet: nothing is ever in doubt.
 func (s *shared) Adopt(context.Context) (api.Cluster, error) {
 	return api.Cluster{}, &broker.InvalidError{Detail: "there is nothing to adopt: this daemon's journal is in PostgreSQL"}
 }

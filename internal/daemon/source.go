@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -28,13 +26,6 @@ func (s source) List(ctx context.Context, since time.Time, read func(int)) ([]ta
 func (s source) EditedSince(ctx context.Context, t time.Time) ([]task.Task, error) {
 	tasks, _, err := s.Query(ctx, notion.Query{EditedSince: t, Claimed: true})
 	return tasks, err
-}
-
-// schema is the schema of the tasks database in short, and whether it is such that no task can
-// be claimed.
-func (s source) schema() (known string, broken bool) {
-	sum := sha256.Sum256([]byte(s.Known()))
-	return hex.EncodeToString(sum[:8]), s.Broken() != nil
 }
 
 func (s source) Paused() error { return s.client.Paused() }

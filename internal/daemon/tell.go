@@ -22,7 +22,6 @@ func (d *works) tellLoop(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("agents could not be told what happened", "error", err)
 		}
-		busy = d.tellBoard(ctx) || busy
 		wait := time.Hour // whoever changes a task wakes the loop
 		if busy {
 			wait = tellRetry

@@ -42,7 +42,6 @@ type works struct {
 	broker     *broker.Broker
 	alive      *alive.Watch
 	reserved   *reserve.Book
-	member     *member // nil without a cluster
 	server     *server.Server
 	metrics    *metrics.Metrics
 	tally      *tally
@@ -104,7 +103,6 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 		return nil, err
 	}
 	d.cleanup = append(d.cleanup, d.mirror.Close)
-	d.hearken(ctx)
 	if err := d.mirror.Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -131,9 +129,6 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 	workspace.Choose(d.notion, c.Databases)
 	known, err := mirror.Schema(ctx, d.journal)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := d.joinCluster(ctx, known == ""); err != nil {
 		return nil, nil, err
 	}
 	if err := d.recallSources(ctx); err != nil {
@@ -168,14 +163,12 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back,
-		Read: d.passOn, Follows: d.follows, Overdue: d.overdue, Log: d.log,
+		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
 	d.tasks.Remember(d.mirror.Task)
-	d.elect()
 	policy := policyOf(d.config, d.tasks)
 	d.metrics = metrics.New(metrics.Options{
 		Version: d.version, WriteWindow: policy.WriteWindow, Settle: policy.Settle, Standing: d.standing, Log: d.log,
@@ -187,13 +180,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
-	kept, err := d.keptInbox(ctx, &led)
-	if err != nil {
-		return err
-	}
-	decides, arbiter := d.arbitrate(led, policy)
 	d.claimer, err = claim.New(claim.Config{
-		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
+		Store: d.tasks, Ledger: led, Policy: policy,
 		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
 		Wrote: func(took time.Duration, err error) {
 			d.metrics.Wrote(took, err)
@@ -231,20 +219,20 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	}
 	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
 		Storage: led, Claim: d.claimer.Find, Lives: d.lives, Now: d.notion.Now, Log: d.log,
-		Told: func() { d.broker.Told() }, Cluster: d.reservedElsewhere(),
+		Told: func() { d.broker.Told() },
 	})
 	if err != nil {
 		return err
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.cluster(), Report: d.report, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed, Machines: d.machines(), Elsewhere: d.elsewhere(),
+		Listed: d.listed, Machines: d.machines(),
 	})
 	return nil
 }
@@ -254,7 +242,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 	return claim.Policy{
 		Timeout: c.Claim.Timeout, WriteWindow: c.Claim.WriteWindow, Settle: settle(c),
-		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: (c.Claim.Exclusive || c.Journal.Shared()) && !c.Cluster.Set(), Arbitrated: c.Cluster.Set(),
+		OpenOnly: c.Claim.Override == config.OverrideOpenOnly, Exclusive: c.Claim.Exclusive || c.Journal.Shared(),
 		Request:     c.Notion.Timeout,
 		Grace:       2*c.Sync.Interval + settle(c) + c.Notion.Timeout,
 		MaxLifetime: c.Claim.MaxLifetime, MaxPerAgent: c.Claim.MaxPerAgent,
@@ -262,6 +250,14 @@ func policyOf(c config.Config, tasks *notion.Tasks) claim.Policy {
 		Review:      c.Tasks.Statuses.Review != "", Failed: c.Tasks.Statuses.Failed != "",
 		NoToken: !tasks.HasToken(),
 	}
+}
+
+// settle is the wait after a claim write: there is none where one claimer is made sure of.
+func settle(c config.Config) time.Duration {
+	if c.Journal.Shared() {
+		return 0
+	}
+	return c.Claim.Settle
 }
 
 // interval is the time between two syncs, and before what has failed is tried again.

@@ -29,10 +29,10 @@ type Options struct {
 	// for the board in the browser.
 	Keep, Board bool
 	// Machines, if greater than one, is how many daemons there are, each a process as on a
-	// machine of its own. Program is the dibs that they run, and Etcd the URL of what decides
-	// between them; empty starts one.
-	Machines      int
-	Program, Etcd string
+	// machine of its own. Program is the dibs that they run, and Postgres the URL of the
+	// database of their journal; empty starts one.
+	Machines          int
+	Program, Postgres string
 	// Version is shown by the daemon.
 	Version  string
 	Out, Err io.Writer

@@ -14,6 +14,8 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/postgres"
 )
 
 // places are where daemons are, and who works there.
@@ -31,11 +33,9 @@ var places = []struct {
 // MostMachines is how many machines there can be.
 var MostMachines = len(places)
 
-// deadTime is for how long the daemon that is killed is gone.
-const deadTime = 1500 * time.Millisecond
-
-// patience is for how long an agent asks again whose daemon does not answer.
-const patience = 15 * time.Second
+// patience is for how long an agent asks again whose daemon does not answer, or while no
+// member leads: another one does ten seconds after the leader has died.
+const patience = 20 * time.Second
 
 // machine is a daemon as on a machine of its own.
 type machine struct {
@@ -48,7 +48,10 @@ type machine struct {
 	child   *child
 }
 
-// startMachines starts etcd, unless one is named, and the daemons. stop ends them, also those
+// errNoPostgres says that there is no PostgreSQL, and how to get one.
+var errNoPostgres = errors.New("--machines needs a PostgreSQL server, and its programs are neither in PATH nor in /usr/lib/postgresql/*/bin: install one (apt-get install postgresql, brew install postgresql), or name one that runs with --postgres URL")
+
+// startMachines starts PostgreSQL, unless one is named, and the daemons. stop ends them, also those
 // of a start that failed.
 func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err error) {
 	var stops []func()
@@ -57,18 +60,20 @@ func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err 
 			f()
 		}
 	}
-	etcd := d.Etcd
-	if etcd == "" {
-		running, url, err := startEtcd(ctx, dir)
+	database := d.Postgres
+	if database == "" {
+		server, err := postgres.New()
+		if errors.Is(err, postgres.ErrMissing) {
+			return stop, errNoPostgres
+		}
+		if err == nil {
+			stops = append(stops, func() { server.Remove() })
+			err = server.Start()
+		}
 		if err != nil {
 			return stop, err
 		}
-		etcd, stops = url, append(stops, running.kill)
-	}
-	// What the demo leaves in an etcd that others use is apart, and taken away.
-	prefix := "/" + filepath.Base(dir)
-	if d.Etcd != "" {
-		stops = append(stops, func() { forget(etcd, prefix) })
+		database = server.URL()
 	}
 	c := d.config
 	for _, p := range places[:d.Machines] {
@@ -83,7 +88,7 @@ func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err 
 			fmt.Sprint("DIBS_NOTION_RATE=", c.Notion.Rate), fmt.Sprint("DIBS_NOTION_BURST=", c.Notion.Burst),
 			"DIBS_DATABASES_TASKS=" + c.Databases.Tasks, "DIBS_DATABASES_TASK_LOG=" + c.Databases.TaskLog, "DIBS_DATABASES_MESH_LOG=" + c.Databases.MeshLog,
 			"DIBS_SYNC_INTERVAL=" + c.Sync.Interval.String(), "DIBS_SCHEDULE_SWEEP=" + c.Schedule.Sweep,
-			"DIBS_CLUSTER_ETCD=" + etcd, "DIBS_CLUSTER_NAME=" + p.name, "DIBS_CLUSTER_PREFIX=" + prefix,
+			"DIBS_JOURNAL_POSTGRES=" + database, "DIBS_CLUSTER_NAME=" + p.name,
 		}
 		m.client = client.New(m.socket)
 		stops = append(stops, m.stop)
@@ -92,7 +97,7 @@ func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err 
 		}
 		d.machines = append(d.machines, m)
 	}
-	d.print.line("demo", "a board of %d tasks at %s, %d daemons, and etcd at %s", len(d.notion.Pages(d.notion.Databases().Tasks)), d.url, len(d.machines), etcd)
+	d.print.line("demo", "a board of %d tasks at %s, %d daemons with one journal in PostgreSQL; %s leads", len(d.notion.Pages(d.notion.Databases().Tasks)), d.url, len(d.machines), d.machines[0].name)
 	return stop, nil
 }
 
@@ -144,15 +149,12 @@ func (d *demo) clientOf(agent string) *client.Client {
 	return d.client
 }
 
-// clients are those of all daemons.
-func (d *demo) clients() (all []*client.Client) {
-	for _, m := range d.machines {
-		all = append(all, m.client)
+// anyClient is that of a daemon: whichever is asked, the answer is the same.
+func (d *demo) anyClient() *client.Client {
+	if len(d.machines) > 0 {
+		return d.machines[0].client
 	}
-	if len(all) == 0 {
-		all = append(all, d.client)
-	}
-	return all
+	return d.client
 }
 
 // where says where a claim was made, if that can be told apart.
@@ -176,8 +178,8 @@ func (d *demo) rival(holder string) string {
 	return "Oracle"
 }
 
-// ask asks the agent's daemon. While that is gone, the agent of a machine asks again, under the
-// same key.
+// ask asks the agent's daemon. While that is gone, or nobody leads, the agent of a machine asks
+// again, under the same key.
 func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client, key string) (api.Claim, error)) (api.Claim, error) {
 	if len(d.machines) == 0 {
 		return ask(d.client, "")
@@ -190,7 +192,7 @@ func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client,
 	for told := false; ; pause(ctx, workTime) {
 		cl, err := ask(d.clientOf(agent), key)
 		var refused *api.Problem
-		if err == nil || errors.As(err, &refused) || ctx.Err() != nil || time.Now().After(patient) {
+		if err == nil || errors.As(err, &refused) && !nobodyLeads(refused) || ctx.Err() != nil || time.Now().After(patient) {
 			return cl, err
 		}
 		if !told {
@@ -200,32 +202,52 @@ func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client,
 	}
 }
 
-// mayKill kills the last daemon, once, when an agent has been granted something there, and
-// starts it again a little later.
+// nobodyLeads reports whether a request was refused because no member leads just now.
+func nobodyLeads(p *api.Problem) bool {
+	return p.Code == api.Code(claim.CodeJournalUnavailable) || p.Code == api.CodeStopping
+}
+
+// mayKill kills the daemon that leads, once, when an agent of its machine has been granted
+// something, and starts it again once another one leads.
 func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 	m := d.at(agent)
 	d.mu.Lock()
-	kills := m != nil && m == d.machines[len(d.machines)-1] && d.grants >= personEdits && !d.killing
+	kills := m != nil && m == d.machines[0] && d.grants >= personEdits && !d.killing
 	d.killing = d.killing || kills
 	d.mu.Unlock()
 	if !kills {
 		return nil
 	}
-	if err := d.delivered(ctx, m.client); err != nil { // so that what it logged can be checked soon
-		return err
-	}
 	m.child.kill()
+	killed := time.Now()
 	d.mu.Lock()
 	d.summary.Killed++
 	d.mu.Unlock()
-	d.print.line("demo", "killed the daemon %s, while %s works on %s", m.name, agent, describe(cl.Task))
+	d.print.line("demo", "killed the daemon %s, which led, while %s works on %s", m.name, agent, describe(cl.Task))
+	leader, err := d.nextLeader(ctx, m)
+	if err != nil {
+		return err
+	}
+	d.print.line("demo", "the daemon %s leads after %.1f s", leader, time.Since(killed).Seconds())
 	if err := d.askForHeld(ctx, agent, cl); err != nil {
 		return err
 	}
-	pause(ctx, deadTime)
 	if err := m.start(ctx); err != nil {
 		return err
 	}
-	d.print.line("demo", "started the daemon %s again: %s still has %s", m.name, agent, describe(cl.Task))
+	d.print.line("demo", "started the daemon %s again, a door to %s now: %s still has %s", m.name, leader, agent, describe(cl.Task))
 	return nil
+}
+
+// nextLeader waits until another daemon leads than the one that was killed.
+func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
+	for deadline := time.Now().Add(patience); ; pause(ctx, 100*time.Millisecond) {
+		status, err := d.machines[1].client.Status(ctx)
+		if err == nil && status.Cluster.Leader != dead.name {
+			return status.Cluster.Leader, nil
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return "", fmt.Errorf("no other daemon leads %v after %s was killed: %w", patience, dead.name, err)
+		}
+	}
 }

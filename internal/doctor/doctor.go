@@ -96,7 +96,6 @@ func Run(ctx context.Context, o Options) *Report {
 	}
 	e.stateDir()
 	e.daemon(ctx)
-	e.cluster(ctx)
 	e.journal(ctx)
 	e.agents(ctx)
 	if o.Probe {

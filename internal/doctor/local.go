@@ -266,3 +266,12 @@ func (e *examination) sharedJournal(ctx context.Context) {
 func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt) }
 
 func (e *examination) since(t api.Time) time.Duration { return time.Since(t.Time).Round(time.Second) }
+
+// readable says that a file which only the daemon's user should read is open to others; ""
+// if it is not. That it cannot be read is said with what needs it.
+func readable(file string) string {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Sprintf("%s, which others may be able to read (mode %#o)", file, info.Mode().Perm())
+	}
+	return ""
+}

@@ -28,7 +28,7 @@ func (e *examination) settings(p api.PolicyStatus, member bool) {
 		compare("claim.timeout", seconds(p.TimeoutSeconds), c.Timeout.String())
 	}
 	compare("claim.write_window", seconds(p.WriteWindowSeconds), c.WriteWindow.String())
-	alone := !member && !e.Config.Cluster.Set()
+	alone := !member && !e.Config.Journal.Shared()
 	if alone {
 		compare("claim.settle", seconds(p.SettleSeconds), c.Settle.String())
 	}

@@ -96,34 +96,3 @@ func TestOffered(t *testing.T) {
 		t.Errorf("a release is told as %+v", got)
 	}
 }
-
-// The daemon of who lost a claim and that of who took the task tell of it alike, so that the agent
-// is told once where they share an inbox.
-func TestLossIsToldAlike(t *testing.T) {
-	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	key := func(e claim.Event, before *feed.State) string {
-		t.Helper()
-		got := inbox.Of(inbox.News{At: at, Shared: true, Events: feed.Tell(before, nil, e)})
-		if len(got) != 1 || got[0].Agent != "Sandman" || got[0].Type != inbox.ClaimLost {
-			t.Fatalf("told %+v", got)
-		}
-		return got[0].Key
-	}
-	const theirs = claim.ID("01KAGQ1Z6EPD6M4JQXJ8Y3GQW4")
-	shown := &feed.State{Task: task.Task{ID: "a", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: at}}
-	for name, leased := range map[string]time.Time{"tokens": {}, "no tokens": at} {
-		shown.Token = string(theirs)
-		if !leased.IsZero() {
-			shown.Token = ""
-		}
-		lost := key(claim.Event{At: at, Kind: claim.KindLost, Task: "a", Agent: "Sandman", Claim: theirs, Holder: "Oracle", Leased: leased}, shown)
-		over := key(claim.Event{At: at, Kind: claim.KindOverridden, Task: "a", Agent: "Oracle", Claim: "another", Holder: "Sandman", Leased: leased}, shown)
-		if !leased.IsZero() {
-			leased = leased.Add(time.Hour)
-		}
-		next := key(claim.Event{At: at, Kind: claim.KindLost, Task: "a", Agent: "Sandman", Claim: "a third", Leased: leased}, nil)
-		if lost == "" || lost != over || lost == next {
-			t.Errorf("%s: told as %q by the one, %q by the other, and the next loss as %q", name, lost, over, next)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"fmt"
 	"time"
 
 	"dibs/internal/claim"
@@ -19,9 +18,6 @@ type News struct {
 	// Offered is the agent that the task is offered to, if it is to one; that is told
 	// otherwise, see Offered.
 	Offered string
-	// Shared says that several daemons have one inbox: what the board shows, and who has
-	// finished a task, is told otherwise, see Board and Finished.
-	Shared bool
 }
 
 // Of says what news mean, and to whom.
@@ -41,21 +37,15 @@ func Of(n News) []Trigger {
 			if e.Kind == feed.Overridden {
 				t.Text = "its lease ran out, and the task was taken over"
 			}
-			if n.Shared { // the daemons of who had it and of who took it both tell
-				t.Key = lostKey(e)
-			}
 			out = append(out, t)
 		case feed.Completed:
-			if n.Shared {
-				continue
-			}
 			for _, lead := range n.Leads {
 				t.Type, t.Agent, t.From, t.Text = TaskFinished, lead, e.Agent, e.Summary
 				out = append(out, t)
 			}
 		}
 	}
-	if n.After != nil && !n.Shared {
+	if n.After != nil {
 		was := ""
 		if n.Before != nil {
 			was = claim.Assignee(n.Before.Task)
@@ -90,37 +80,6 @@ func Offered(e claim.Event, known *feed.State) (Trigger, bool) {
 	}
 	return t, true
 }
-
-// Finished is the trigger of a task that a daemon itself has completed, to Leads: the record
-// e says by whom.
-func Finished(e claim.Event, known *feed.State) (Trigger, bool) {
-	if e.Kind != claim.KindCompleted {
-		return Trigger{}, false
-	}
-	t := Trigger{
-		Type: TaskFinished, Agent: Leads, From: e.Agent, At: e.At, Text: e.Summary, Key: finishedKey(e.Claim),
-		Task: task.Task{ID: e.Task, Title: e.Title, URL: e.URL, Status: task.Completed},
-	}
-	if known != nil {
-		t.Task = known.Task
-		t.Task.Status = task.Completed
-	}
-	return t, true
-}
-
-// lostKey tells which claim was lost; it is empty if that is not known.
-func lostKey(e feed.Event) string {
-	switch {
-	case !e.Leased.IsZero(): // nobody else knows its id
-		return fmt.Sprintf("lost %s %s %s", e.Task, e.Agent, e.Leased.Format(time.RFC3339))
-	case e.Claim != "":
-		return "lost " + string(e.Claim)
-	}
-	return ""
-}
-
-// finishedKey tells that a claim completed its task: its daemon knows, and the page says it.
-func finishedKey(id claim.ID) string { return "finished " + string(id) }
 
 // Available is what an agent is told when there are tasks again.
 func Available(agent string, at time.Time) Trigger {

@@ -65,9 +65,6 @@ func Sort(triggers []Trigger) {
 // Everybody is the name by which a message is for all agents.
 const Everybody = task.EveryAgent
 
-// Leads stands for the agents that are told what is finished. No agent has this name.
-const Leads = " leads"
-
 // MaxText is the longest text of a message, in bytes.
 const MaxText = 16 << 10
 

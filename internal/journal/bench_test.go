@@ -160,7 +160,7 @@ func BenchmarkGrant(b *testing.B) {
 				if err := j.BindRequest(ctx, 1000, key, c.ID); err != nil {
 					return err
 				}
-				if refusal, err := j.Reserve(ctx, c, at, 0); err != nil || refusal != nil {
+				if _, refusal, err := j.Reserve(ctx, c, at, 0); err != nil || refusal != nil {
 					return fmt.Errorf("refusal %v, error %w", refusal, err)
 				}
 				c.State = claim.Writing
@@ -190,7 +190,7 @@ func BenchmarkReserve(b *testing.B) {
 				at := t0.Add(24 * time.Hour)
 				c := benchClaim(benchHistory+benchLive+i, at)
 				c.Task.ID += task.ID(fmt.Sprint("-", i))
-				_, err := j.Reserve(b.Context(), c, at, 0)
+				_, _, err := j.Reserve(b.Context(), c, at, 0)
 				return err
 			})
 		})

@@ -30,7 +30,6 @@ type Journal struct {
 	writer *writer
 	// readers never wait for the writer: SQLite's file is in WAL mode.
 	readers *pool
-	shared  bool // see ShareInbox
 }
 
 // Open opens the journal in the file at path, and makes the file (for this user

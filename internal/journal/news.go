@@ -21,17 +21,7 @@ func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *fe
 		return err
 	}
 	n.Offered = offered
-	if n.Shared = j.shared; n.Shared {
-		for _, e := range record {
-			t, ok := inbox.Finished(e, known)
-			if !ok {
-				continue
-			}
-			if _, err := insertTriggers(ctx, tx, t); err != nil {
-				return err
-			}
-		}
-	} else if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
+	if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
 		if n.Leads, err = collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE lead = 1 OR finished = 1"); err != nil {
 			return err
 		}
@@ -79,9 +69,9 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Event)
 }
 
 // available tells all who poll that there are tasks to claim again, if the task that is
-// ready now is the first. Where the inbox is shared, that is told otherwise.
+// ready now is the first.
 func (j *Journal) available(ctx context.Context, tx *tx, at time.Time, before *feed.State, after feed.State) error {
-	if j.shared || !after.Ready || before != nil && before.Ready {
+	if !after.Ready || before != nil && before.Ready {
 		return nil
 	}
 	var others bool

@@ -105,10 +105,9 @@ func callAll(t *testing.T, j *Journal) {
 		note(j.BindRequest(ctx, 1000, key, c.ID))
 		_, _, err = j.RequestClaim(ctx, 1000, key)
 		note(err)
-		refusal, err := j.Reserve(ctx, c, now, 1)
+		_, refusal, err := j.Reserve(ctx, c, now, 1)
 		note(err)
 		note(j.FinishRequest(ctx, 1000, key, Answer{Status: 201}))
-		check(j.RequestAnswer(ctx, 1000, key))
 		note(j.DropRequest(ctx, 1000, key))
 		if refusal != nil {
 			continue
@@ -119,7 +118,8 @@ func callAll(t *testing.T, j *Journal) {
 		c.State = claim.Held
 		granted := event(claim.KindGranted)
 		note(j.Save(ctx, c, granted))
-		check(j.Reserve(ctx, claim.Claim{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1))
+		_, _, err = j.Reserve(ctx, claim.Claim{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
+		note(err)
 		note(j.Record(ctx, event(claim.KindDenied)))
 		note(j.SetKeepers(ctx, c.ID, []alive.Keeper{{Grace: time.Minute}}))
 		note(j.SetKeepers(ctx, c.ID, nil))

@@ -22,7 +22,7 @@ func TestBehindAPooler(t *testing.T) {
 		all.Go(func() {
 			now := time.Now()
 			c := claim.Claim{ID: claim.NewID(now), Agent: fmt.Sprint("agent-", i), Task: task.Task{ID: "contended"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
-			refusal, err := j.Reserve(t.Context(), c, now, 1)
+			_, refusal, err := j.Reserve(t.Context(), c, now, 1)
 			if err != nil {
 				t.Error(err)
 			} else if refusal == nil {

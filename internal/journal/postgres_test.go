@@ -45,9 +45,9 @@ func strict(t *testing.T, s *pgtest.Server) (authority string) {
 		t.Fatal(err)
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
-	s.Set("ssl=on", "ssl_cert_file="+s.Write(t, "cert.pem", public),
-		"ssl_key_file="+s.Write(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})),
-		"hba_file="+s.Write(t, "hba.conf", []byte("local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all all scram-sha-256\n")))
+	s.Set("ssl=on", "ssl_cert_file="+pgtest.Write(t, s, "cert.pem", public),
+		"ssl_key_file="+pgtest.Write(t, s, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})),
+		"hba_file="+pgtest.Write(t, s, "hba.conf", []byte("local all postgres trust\nhost all postgres 127.0.0.1/32 trust\nhostssl all all all scram-sha-256\n")))
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}

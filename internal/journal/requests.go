@@ -97,20 +97,6 @@ func (j *Journal) RequestClaim(ctx context.Context, uid int, key string) (claim.
 	return claim.ID(id.String), id.Valid, nil
 }
 
-// RequestAnswer returns the answer to the request of that user and key, nil if it has none.
-func (j *Journal) RequestAnswer(ctx context.Context, uid int, key string) (*Answer, error) {
-	var a Answer
-	err := j.readers.QueryRowContext(ctx, "SELECT status, body FROM requests WHERE uid = ? AND key = ? AND state = 'answered'", uid, key).
-		Scan(&a.Status, &a.Body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, j.failed(err, "request %q", key)
-	}
-	return &a, nil
-}
-
 // FinishRequest stores the answer to the request of that user and key.
 func (j *Journal) FinishRequest(ctx context.Context, uid int, key string, a Answer) error {
 	return j.changeRequest(ctx, uid, key, "state = 'answered', status = ?, body = ?", a.Status, a.Body)

@@ -15,11 +15,12 @@ import (
 // c is stored in state reserved. A refusal is recorded as a denial, or counted with
 // the one that the agent had already, and when both reasons apply, the claim that has
 // the task is the one given.
-func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
+	var fence int64
 	err := j.write(ctx, func(tx *tx) error {
-		refusal = nil // of a first run, see writer
+		refusal, fence = nil, 0 // of a first run, see writer
 		won, err := affect(ctx, tx, `
 			INSERT INTO reservations (task_id, claim_id, agent, until)
 			SELECT ?1, ?2, ?3, ?4
@@ -33,6 +34,10 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 			return err
 		}
 		if won > 0 {
+			if fence, err = nextFence(ctx, tx, now); err != nil {
+				return err
+			}
+			c.Fence = fence
 			return insertClaim(ctx, tx, c)
 		}
 		refusal, err = whyRefused(ctx, tx, c, now)
@@ -42,9 +47,19 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 		return recordDenial(ctx, tx, refusal.Event(c, now, limit))
 	})
 	if err != nil {
-		return nil, j.failed(err, "reserving task %s for %s", c.Task.ID, c.Agent)
+		return 0, nil, j.failed(err, "reserving task %s for %s", c.Task.ID, c.Agent)
 	}
-	return refusal, nil
+	return fence, refusal, nil
+}
+
+// nextFence returns a number that is larger than all before: that of the millisecond, if no
+// claim has one as large, so that a journal which was lost, or restored, goes on above those
+// that it gave out.
+func nextFence(ctx context.Context, tx *tx, now time.Time) (fence int64, err error) {
+	err = tx.QueryRowContext(ctx, `
+		UPDATE fence SET last = CASE WHEN last < ?1 THEN ?1 ELSE last + 1 END
+		RETURNING last`, now.UnixMilli()).Scan(&fence)
+	return fence, err
 }
 
 // whyRefused finds out, in the transaction that refused c, why it did.

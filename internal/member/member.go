@@ -46,6 +46,7 @@ type Member struct {
 	address  string
 	standing Standing
 	peers    map[string]Peer
+	asked    time.Time     // when that was, by the database's clock
 	changed  chan struct{} // closed when another leads, or the database is away or back
 }
 
@@ -151,7 +152,7 @@ func (m *Member) look(ctx context.Context) error {
 func (m *Member) take(now journal.Standing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.peers = make(map[string]Peer)
+	m.peers, m.asked = make(map[string]Peer), now.Now
 	for _, p := range now.Members {
 		m.peers[p.Name] = Peer{p.Name, readCard(p.Body), p.Seen}
 	}
@@ -203,6 +204,18 @@ func (m *Member) Peer(name string) (Peer, bool) {
 	defer m.mu.Unlock()
 	p, ok := m.peers[name]
 	return p, ok
+}
+
+// There is how many members say that they are there.
+func (m *Member) There() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if m.asked.Sub(p.Seen) < unseen {
+			n++
+		}
+	}
+	return n
 }
 
 // Lead waits until the member leads, and returns its term. The error is that of ctx. A member

@@ -118,7 +118,7 @@ func TestHowThingsStand(t *testing.T) {
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
 		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
-		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Foreign: true, Members: 3, Others: 2, Differ: 1, Share: 12, Led: true, Behind: 2, Lag: 3 * time.Second, InboxOwed: 5,
+		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: &metrics.Cluster{Members: 3, Epoch: 7, Away: true}, Others: 2,
 	}, nil)
 	check(t, scrape(t, m), map[string]string{
 		`dibs_notion_requests_total{endpoint="pages.get",status="200"}`: "7",
@@ -128,17 +128,9 @@ func TestHowThingsStand(t *testing.T) {
 		`dibs_notion_permits`:                                           "4",
 		`dibs_notion_permits_max`:                                       "10",
 		`dibs_notion_paused_seconds`:                                    "0",
-		`dibs_cluster_share`:                                            "12",
-		`dibs_cluster_leads`:                                            "0",
-		`dibs_cluster_leader_known`:                                     "1",
-		`dibs_cluster_apart`:                                            "0",
-		`dibs_cluster_behind`:                                           "2",
-		`dibs_cluster_lag_seconds`:                                      "3",
-		`dibs_cluster_inbox_owed`:                                       "5",
-		`dibs_cluster_usable`:                                           "0",
-		`dibs_cluster_foreign`:                                          "1",
 		`dibs_cluster_members`:                                          "3",
-		`dibs_cluster_settings_differ`:                                  "1",
+		`dibs_cluster_epoch`:                                            "7",
+		`dibs_cluster_database_away`:                                    "1",
 		`dibs_other_settings`:                                           "2",
 		`dibs_clock_skew_seconds`:                                       "-1.5",
 		`dibs_mirror_tasks`:                                             "20",
@@ -160,7 +152,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := start(metrics.State{Cluster: new(true), Held: map[string]int{"Sandman": 1}, Outbox: []metrics.Backlog{{Log: "mesh"}}}, nil)
+	m := start(metrics.State{Cluster: new(metrics.Cluster), Held: map[string]int{"Sandman": 1}, Outbox: []metrics.Backlog{{Log: "mesh"}}}, nil)
 	recorder := httptest.NewRecorder()
 	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
 	found := 0

@@ -169,15 +169,6 @@ func (x *index) missing(s stamp) (tasks []task.Task) {
 	return tasks
 }
 
-// readHere reports whether this daemon itself has read the task at that time of this
-// machine's clock, or later.
-func (x *index) readHere(id task.ID, since time.Time) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	r := x.rows[id]
-	return r != nil && !r.here.Before(since)
-}
-
 // page is when the page of a task was last read; zero if it never was.
 func (x *index) page(id task.ID) time.Time {
 	x.mu.RLock()

@@ -34,9 +34,6 @@ type Config struct {
 	// OnChange is called with the tasks that have changed, appeared or left. Those of one
 	// sync come together, when it has ended.
 	OnChange func(ids []task.ID)
-	// Read, if set, is called after every sync that succeeded, and before Synced, but not
-	// by Take.
-	Read func(context.Context, Result)
 	// Synced, if set, is called after every sync that succeeded, before the one who
 	// asked for it goes on. If it fails, the one who asked gets its error.
 	Synced func(context.Context, Result) error
@@ -46,13 +43,7 @@ type Config struct {
 	// Back, if set, returns a channel that is closed when Notion is next found to be
 	// back: then a sync is made that failed before.
 	Back func() <-chan struct{}
-	// Follows, if set, reports whether another daemon reads the board for this one now, see
-	// Take. As long as it does, Run makes no syncs, but for the first one.
-	Follows func() bool
-	// Overdue, if set, is called by Run, once in an interval, while there should have been
-	// something to Take, and was not, or the other daemon cannot read.
-	Overdue func(context.Context)
-	Log     *slog.Logger
+	Log  *slog.Logger
 }
 
 // Mirror is safe for concurrent use; one sync runs at a time. It calls what is in
@@ -63,13 +54,9 @@ type Mirror struct {
 	keep     time.Duration
 	stale    time.Duration // how long after the last sync the mirror counts as out of date
 	onChange func(ids []task.ID)
-	read     func(context.Context, Result)
 	synced   func(context.Context, Result) error
 	unsynced func(ctx context.Context, again bool)
 	back     func() <-chan struct{}
-	follows  func() bool
-	overdue  func(context.Context)
-	hurry    chan struct{} // see Hasten
 	log      *slog.Logger
 	interval atomic.Int64
 
@@ -101,7 +88,7 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, read: c.Read, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, follows: c.Follows, overdue: c.Overdue, hurry: make(chan struct{}, 1), log: c.Log,
+		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}

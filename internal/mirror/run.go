@@ -56,19 +56,12 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 	back := m.back()
 	for wait := m.nextSync(nil); ; {
-		now, going := sleep(ctx, wait, back, m.hurry)
+		going := sleep(ctx, wait, back)
 		if !going {
 			return
 		}
 		back = m.back() // before it fails
-		if m.waits() {
-			if m.overdue != nil && m.isOverdue() {
-				m.overdue(ctx)
-			}
-			back, wait = nil, m.nextSync(nil)
-			continue
-		}
-		if wait = m.untilDue(); wait > 0 && !now {
+		if wait = m.untilDue(); wait > 0 {
 			continue
 		}
 		_, err := m.RunOnce(ctx) // which has noted the error
@@ -102,15 +95,6 @@ func (m *Mirror) untilDue() time.Duration {
 	return time.Duration(m.interval.Load()) - time.Since(m.done)
 }
 
-// isOverdue reports whether nothing was read for so long that another daemon, if it reads for
-// this one, is late, or whether it has failed.
-func (m *Mirror) isOverdue() bool {
-	interval := time.Duration(m.interval.Load())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.failure != nil || time.Since(m.done) > interval+interval/2
-}
-
 // Close ends the first sync, if it is still under way.
 func (m *Mirror) Close() error {
 	if m.stop != nil {
@@ -120,17 +104,14 @@ func (m *Mirror) Close() error {
 	return nil
 }
 
-// sleep waits for d, for early, or for now, and reports whether it was that, and whether ctx
-// is still going.
-func sleep(ctx context.Context, d time.Duration, early, now <-chan struct{}) (hurry, going bool) {
+// sleep waits for d, or for early, and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) (going bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-early:
-	case <-now:
-		hurry = true
 	case <-ctx.Done():
 	}
-	return hurry, ctx.Err() == nil
+	return ctx.Err() == nil
 }

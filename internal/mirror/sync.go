@@ -57,9 +57,6 @@ func (m *Mirror) relist(ctx context.Context) (Result, error) {
 func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 	again := m.failing()
 	result, err := m.attempt(ctx, full)
-	if err == nil && m.read != nil {
-		m.read(context.WithoutCancel(ctx), result)
-	}
 	switch {
 	case err != nil && ctx.Err() != nil: // whoever asked has gone, and Notion may be well
 	case err != nil && m.unsynced != nil:

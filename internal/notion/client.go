@@ -111,15 +111,6 @@ func (c *Client) SetRate(perSecond float64, burst int) error {
 	return c.carrier.SetRate(perSecond, burst)
 }
 
-// SetShare bounds what is sent, see transport.Transport.SetShare.
-func (c *Client) SetShare(limit int, live func() bool) { c.carrier.SetShare(limit, live) }
-
-// Load is how many requests count against the share, and how many more wait.
-func (c *Client) Load() (counting, waiting int) {
-	u := c.carrier.Use()
-	return u.Sent + u.Held, u.Waiting
-}
-
 // Stats says what was sent, and who waits to send more.
 func (c *Client) Stats() transport.Stats { return c.carrier.Stats() }
 

@@ -1,77 +1,22 @@
-// Package pgtest runs PostgreSQL servers for tests: real ones, on a folder and a port of
-// their own, from the programs that the machine has.
+// Package pgtest gives tests PostgreSQL servers of their own.
 package pgtest
 
 import (
-	"bytes"
-	"context"
-	"database/sql"
 	"errors"
-	"fmt"
-	"net"
-	"net/url"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the database driver "pgx"
+	"dibs/internal/postgres"
 )
 
+// Server is a server of a test.
+type Server = postgres.Server
+
 // ErrMissing says that the machine has no PostgreSQL server.
-var ErrMissing = errors.New("no PostgreSQL server is installed: initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin")
+var ErrMissing = postgres.ErrMissing
 
-// Server is a PostgreSQL server of a test. Its methods are not to be called at once.
-type Server struct {
-	dir  string // of the data; the socket is in it, too
-	port int
-	bin  string
-	owns *syscall.Credential // who runs it; nil for who runs the test
-	cmd  *exec.Cmd
-	said bytes.Buffer
-	// settings are options of the server, NAME=VALUE.
-	settings []string
-}
-
-// New makes the data of a server that does not run yet. The settings are options of the
-// server, NAME=VALUE; the first ones are that nothing is synced to the disk. The error is
-// ErrMissing where the machine has no server.
-func New(settings ...string) (_ *Server, err error) {
-	s := &Server{settings: append([]string{"fsync=off", "full_page_writes=off", "log_min_messages=fatal", "max_connections=100"}, settings...)}
-	if s.bin, err = programs(); err != nil {
-		return nil, err
-	}
-	if s.port, err = freePort(); err != nil {
-		return nil, err
-	}
-	// Not TMPDIR, whose path may be too long for a socket's, or closed to the server's user.
-	if s.dir, err = os.MkdirTemp("/tmp", "pg"); err != nil {
-		return nil, err
-	}
-	if os.Getuid() == 0 { // as which it does not run
-		if s.owns, err = another(); err == nil {
-			err = os.Chown(s.dir, int(s.owns.Uid), int(s.owns.Gid))
-		}
-	}
-	if err == nil {
-		initdb := exec.Command(filepath.Join(s.bin, "initdb"), "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", s.data())
-		initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.owns}
-		var out []byte
-		if out, err = initdb.CombinedOutput(); err != nil {
-			err = fmt.Errorf("initdb: %w: %s", err, out)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.dir))
-	}
-	return s, nil
-}
+// New makes the data of a server that does not run yet, see postgres.New.
+func New(settings ...string) (*Server, error) { return postgres.New(settings...) }
 
 // Run returns a server that runs until the test is over. Where none is installed the test is
 // skipped, and fails if CI is set.
@@ -95,185 +40,12 @@ func Run(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Write puts a file beside the server's data, which it alone can read, and returns its path.
-func (s *Server) Write(t testing.TB, name string, content []byte) string {
+// Write puts a file beside a server's data, see postgres.Server.Write.
+func Write(t testing.TB, s *Server, name string, content []byte) string {
 	t.Helper()
-	path := filepath.Join(s.dir, name)
-	err := os.WriteFile(path, content, 0o600)
-	if err == nil && s.owns != nil {
-		err = os.Chown(path, int(s.owns.Uid), int(s.owns.Gid))
-	}
+	path, err := s.Write(name, content)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// Set sets options of the server, NAME=VALUE, from its next start on.
-func (s *Server) Set(settings ...string) { s.settings = append(s.settings, settings...) }
-
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
-
-// Start starts the server, and returns once it answers.
-func (s *Server) Start() error {
-	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.dir, "-c", "listen_addresses=127.0.0.1"}
-	for _, setting := range s.settings {
-		args = append(args, "-c", setting)
-	}
-	s.said.Reset()
-	s.cmd = exec.Command(filepath.Join(s.bin, "postgres"), args...)
-	s.cmd.Dir, s.cmd.Stderr, s.cmd.SysProcAttr = s.dir, &s.said, attributes(s.owns)
-	if err := start(s.cmd); err != nil {
-		return err
-	}
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		err := s.ping()
-		if err == nil {
-			return nil
-		}
-		if time.Since(begun) > time.Minute {
-			return errors.Join(fmt.Errorf("the server does not answer: %w", err), s.Kill())
-		}
-	}
-}
-
-func (s *Server) ping() error {
-	db, err := sql.Open("pgx", s.URL())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	return db.PingContext(ctx)
-}
-
-// URL is where the server's database is found, by its superuser.
-func (s *Server) URL() string { return s.URLFor("postgres") }
-
-// URLFor is where the server's database is found by a role.
-func (s *Server) URLFor(role string) string {
-	at := url.URL{Scheme: "postgres", User: url.User(role), Host: s.Address(), Path: "/postgres", RawQuery: "sslmode=disable"}
-	return at.String()
-}
-
-// Address is where the server listens.
-func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
-// Exec runs statements as the superuser.
-func (s *Server) Exec(statements string) error {
-	db, err := sql.Open("pgx", s.URL())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	_, err = db.Exec(statements)
-	return err
-}
-
-// Stop stops the server, which ends its connections.
-func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
-
-// Kill ends the server like a machine that fails.
-func (s *Server) Kill() error { return s.end(syscall.SIGQUIT) }
-
-func (s *Server) end(how syscall.Signal) error {
-	if s.cmd == nil {
-		return nil
-	}
-	err := s.cmd.Process.Signal(how)
-	if err == nil {
-		_ = s.cmd.Wait() // how it ended is as it was told
-	}
-	s.cmd = nil
-	return err
-}
-
-// Remove stops the server and removes its data.
-func (s *Server) Remove() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
-
-// programs is the folder of initdb and postgres, of the newest version there is.
-func programs() (string, error) {
-	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	slices.SortFunc(all, func(a, b string) int {
-		return version(b) - version(a)
-	})
-	if path, err := exec.LookPath("postgres"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			all = append([]string{filepath.Dir(path)}, all...)
-		}
-	}
-	for _, dir := range all {
-		if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", ErrMissing
-}
-
-// version is of the programs in /usr/lib/postgresql/VERSION/bin.
-func version(bin string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
-	return n
-}
-
-// another is a user that may run a server: PostgreSQL's own, or else nobody.
-func another() (*syscall.Credential, error) {
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		if u, err = user.Lookup("nobody"); err != nil {
-			return nil, err
-		}
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// Freeze stops all of the server's processes where they are, like a machine that hangs: it
-// takes connections, and answers nothing. Thaw has them go on.
-func (s *Server) Freeze() error { return s.all(syscall.SIGSTOP) }
-
-// Thaw undoes Freeze.
-func (s *Server) Thaw() error { return s.all(syscall.SIGCONT) }
-
-// all sends a signal to the server and its children: first to it, so that it makes no more.
-func (s *Server) all(signal syscall.Signal) error {
-	server := s.cmd.Process.Pid
-	errs := []error{s.cmd.Process.Signal(signal)}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	errs = append(errs, err)
-	for _, stat := range stats {
-		data, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PARENT …
-		before, after, _ := strings.Cut(string(data), ") ")
-		fields := strings.Fields(after)
-		if len(fields) < 2 || fields[1] != strconv.Itoa(server) {
-			continue
-		}
-		pid, _, _ := strings.Cut(before, " ")
-		child, err := strconv.Atoi(pid)
-		if err == nil {
-			err = syscall.Kill(child, signal)
-		}
-		if !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }

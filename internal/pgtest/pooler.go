@@ -1,12 +1,12 @@
 package pgtest
 
 import (
+	"dibs/internal/postgres"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -27,14 +27,17 @@ func Pooled(t testing.TB, s *Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := freePort()
+	port, err := postgres.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	settings := filepath.Join(s.dir, "pgbouncer.ini")
+	host, at, err := net.SplitHostPort(s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
 	content := fmt.Sprintf(`[databases]
-postgres = host=127.0.0.1 port=%d dbname=postgres user=postgres
+postgres = host=%s port=%s dbname=postgres user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -42,13 +45,9 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 3
-`, s.port, port)
-	if err := os.WriteFile(settings, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "--quiet", settings)
-	cmd.SysProcAttr = attributes(s.owns)
-	if err := start(cmd); err != nil {
+`, host, at, port)
+	cmd := s.Command(program, "--quiet", Write(t, s, "pgbouncer.ini", []byte(content)))
+	if err := postgres.Begin(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +28,7 @@ type Storage interface {
 	SumReservations(ctx context.Context, e Event) error
 }
 
-// Config is what a Book is made of. All fields but Cluster are required.
+// Config is what a Book is made of. All fields are required.
 type Config struct {
 	Storage Storage
 	// Claim returns a claim in whatever state it is.
@@ -41,8 +40,6 @@ type Config struct {
 	// Told is called when there is news.
 	Told func()
 	Log  *slog.Logger
-	// Cluster is what the book has in common with those of other daemons; nil for nothing.
-	Cluster *Cluster
 }
 
 // Book knows what is reserved. It is safe for concurrent use.
@@ -58,14 +55,12 @@ type Book struct {
 
 	mu   sync.RWMutex
 	live []entry // in the order in which they were made
-	view view    // of a cluster
 }
 
 // entry is a reservation, and its targets so that they can be compared.
 type entry struct {
 	Reservation
 	marks []mark
-	by    string // the id of the member that has made it, if that is another one
 }
 
 // NewBook returns a book of the reservations that are stored.
@@ -76,7 +71,7 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 		return nil, err
 	}
 	for _, r := range stored {
-		e, err := b.entryOf(r)
+		e, err := entryOf(r, on(r.Member))
 		if err != nil { // by what a later version knows
 			c.Log.Warn("a reservation is left out, because it cannot be read", "reservation", r.ID, "agent", r.Agent, "error", err)
 			continue
@@ -86,15 +81,14 @@ func NewBook(ctx context.Context, c Config) (*Book, error) {
 	return b, nil
 }
 
-func (b *Book) entryOf(r Reservation) (entry, error) {
-	return markedEntry(r, func(s Spot) bool { return b.config.Cluster != nil || !strings.HasPrefix(s.Place, OriginPrefix) })
-}
-
-// markedEntry is an entry of which those spots matter.
-func markedEntry(r Reservation, matters func(Spot) bool) (entry, error) {
+// entryOf is a reservation that can be compared, at the places that at makes of a target's.
+func entryOf(r Reservation, at func(Target) Target) (entry, error) {
 	e := entry{Reservation: r}
 	for _, t := range r.Targets {
-		m, err := markOf(t, matters)
+		if err := t.check(); err != nil {
+			return entry{}, err
+		}
+		m, err := markOf(at(t))
 		if err != nil {
 			return entry{}, err
 		}
@@ -106,8 +100,7 @@ func markedEntry(r Reservation, matters func(Spot) bool) (entry, error) {
 }
 
 // Reserve reserves all that r asks for, or nothing. To ask for the same again renews it.
-// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage or of the
-// cluster.
+// The error is *Taken, *Full, *InvalidError or *claim.Lost, or that of the storage.
 func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	if err := r.check(); err != nil {
 		return Reservation{}, err
@@ -123,31 +116,17 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	made := Reservation{
 		ID: claim.NewEventID(now), Agent: r.Agent, UID: r.UID, Targets: r.Targets, Folder: r.Folder, Shared: r.Shared,
 		Made: now, Until: now.Add(r.lasts()), Claim: r.Claim, Process: r.Process,
+		Member: r.Member,
 	}
 	if err := b.bound(ctx, &made); err != nil {
 		return Reservation{}, err
 	}
-	e, err := b.entryOf(made)
+	e, err := entryOf(made, on(made.Member))
 	if err != nil {
 		return Reservation{}, &InvalidError{Detail: err.Error()}
 	}
-	for { // until nobody else puts something at the same moment
-		made, done, err := b.reserve(ctx, e, now)
-		if done || err != nil {
-			return made, err
-		}
-	}
-}
-
-// reserve reserves what e is, or renews it. done is false if another member has reserved
-// something meanwhile. changing is held.
-func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reservation, done bool, err error) {
-	if err := b.look(ctx); err != nil {
-		return Reservation{}, false, err
-	}
-	v := b.seen() // one and the same, however it changes meanwhile
-	if taken := b.taken(ctx, e, v); taken != nil {
-		return Reservation{}, false, taken
+	if taken := b.taken(ctx, e); taken != nil {
+		return Reservation{}, taken
 	}
 	before := slices.IndexFunc(b.live, func(other entry) bool { return e.same(other.Reservation) })
 	var news []Event
@@ -157,20 +136,16 @@ func (b *Book) reserve(ctx context.Context, e entry, now time.Time) (made Reserv
 			e.Process = b.live[before].Process
 		}
 	} else if err := b.full(e.Reservation, now); err != nil {
-		return Reservation{}, false, err
-	}
-	if done, err := b.share(ctx, e.Reservation, v); !done || err != nil {
-		return Reservation{}, false, err
+		return Reservation{}, err
 	}
 	if before < 0 {
 		b.made.Count(e.UID, now)
 		news = b.told(e.Reservation, now)
 	}
 	if err := b.put(ctx, e, before, news...); err != nil {
-		b.unshare(ctx, e.ID)
-		return Reservation{}, false, err
+		return Reservation{}, err
 	}
-	return b.standing(ctx, b.named(e.Reservation)), true, nil
+	return b.standing(ctx, e.Reservation), nil
 }
 
 // put stores an entry, in place of one that there is, or as a new one.
@@ -213,11 +188,10 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	return nil
 }
 
-// taken returns who has what e asks for, or may have; of several, who has it longest. What
-// the others have is as in v.
-func (b *Book) taken(ctx context.Context, e entry, v view) error {
+// taken returns who has what e asks for, or may have; of several, who has it longest.
+func (b *Book) taken(ctx context.Context, e entry) error {
 	var worst *Taken
-	for _, other := range slices.Concat(b.live, v.lasting(b.config.Now())) {
+	for _, other := range b.live {
 		if other.Agent == e.Agent || other.Shared && e.Shared {
 			continue
 		}
@@ -239,13 +213,14 @@ func (b *Book) taken(ctx context.Context, e entry, v view) error {
 	return worst
 }
 
-// Check reports as *Taken what of the targets agent may not touch, see Set.Taken; of several
-// the one that lasts longest. It writes nothing and waits for nobody.
-func (b *Book) Check(ctx context.Context, agent string, targets []Target) error {
+// Check reports as *Taken what of the targets, which are on the machine of a member, agent may
+// not touch, see Set.Taken; of several the one that lasts longest. It writes nothing and waits
+// for nobody.
+func (b *Book) Check(ctx context.Context, agent, member string, targets []Target) error {
 	b.mu.RLock()
-	live := slices.Concat(b.live, b.view.lasting(b.config.Now()))
+	live := b.live
 	b.mu.RUnlock()
-	taken, err := Set{live, func(r Reservation) (Reservation, bool) {
+	taken, err := Set{live, on(member), func(r Reservation) (Reservation, bool) {
 		over, _ := b.over(ctx, r)
 		return b.standing(ctx, r), over == ""
 	}}.Taken(agent, targets)
@@ -267,34 +242,24 @@ func (b *Book) Check(ctx context.Context, agent string, targets []Target) error 
 // List returns what is reserved, in the order in which it was made: by one agent, or by
 // all.
 func (b *Book) List(ctx context.Context, agent string) []Reservation {
-	return b.list(ctx, agent, func(e entry) Reservation { return e.Reservation })
+	return b.list(ctx, agent, func(r Reservation) Reservation { return r })
 }
 
-// Compared is List with the targets as they are compared here: at those of their places that
-// matter to this daemon, and without what is in none of them. It is what a Set is made of.
-func (b *Book) Compared(ctx context.Context, agent string) []Reservation {
-	return b.list(ctx, agent, func(e entry) Reservation {
-		r := e.Reservation
-		r.Targets = nil
-		for _, m := range e.marks {
-			r.Targets = append(r.Targets, m.target())
-		}
-		return r
-	})
+// Compared is List with the targets as they are compared on the machine of a member: at those
+// of their places that it has. It is what a Set is made of there.
+func (b *Book) Compared(ctx context.Context, agent, member string) []Reservation {
+	return b.list(ctx, agent, func(r Reservation) Reservation { return r.seenAt(member) })
 }
 
-func (b *Book) list(ctx context.Context, agent string, as func(entry) Reservation) []Reservation {
+func (b *Book) list(ctx context.Context, agent string, as func(Reservation) Reservation) []Reservation {
 	b.mu.RLock()
-	live, theirs := b.live, b.view.lasting(b.config.Now())
+	live := b.live
 	b.mu.RUnlock()
 	var out []Reservation
-	for _, e := range slices.Concat(live, theirs) {
+	for _, e := range live {
 		if over, _ := b.over(ctx, e.Reservation); over == "" && (agent == "" || e.Agent == agent) {
-			out = append(out, b.standing(ctx, b.named(as(e))))
+			out = append(out, b.standing(ctx, as(e.Reservation)))
 		}
-	}
-	if len(theirs) > 0 {
-		slices.SortStableFunc(out, func(a, b Reservation) int { return a.Made.Compare(b.Made) })
 	}
 	return out
 }
@@ -321,16 +286,13 @@ func (b *Book) Unreserve(ctx context.Context, id, agent string) (Reservation, er
 	if agent != "" && r.Agent != agent {
 		return r, &OthersError{ID: id, Agent: r.Agent}
 	}
-	if r.Elsewhere {
-		return r, b.giveBack(ctx, r)
-	}
 	return r, b.end(ctx, map[string]string{id: "given back"})
 }
 
 // standing is a reservation with the time at which it ends as things are: with the lease
 // of its claim at the latest.
 func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
-	if r.Claim == "" || r.Elsewhere {
+	if r.Claim == "" {
 		return r
 	}
 	c, err := b.config.Claim(ctx, r.Claim)
@@ -345,9 +307,6 @@ func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) 
 	now := b.config.Now()
 	if !r.Until.After(now) {
 		return "its time is over", nil
-	}
-	if r.Elsewhere {
-		return "", nil // which its own member looks after
 	}
 	if r.Process != (alive.Process{}) && !b.config.Lives(r.Process) {
 		return fmt.Sprintf("process %d is gone", r.Process.ID), nil
@@ -411,9 +370,6 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	b.live = left
 	b.mu.Unlock()
 	b.config.Told()
-	for _, id := range ids {
-		b.unshare(ctx, id)
-	}
 	return nil
 }
 

@@ -31,7 +31,6 @@ type world struct {
 	t       *testing.T
 	path    string
 	journal *journal.Journal
-	cluster *reserve.Cluster
 
 	mu     sync.Mutex
 	claims map[claim.ID]claim.Claim
@@ -54,7 +53,7 @@ func (w *world) start() {
 	w.t.Cleanup(func() { j.Close() })
 	w.journal = j
 	w.Book, err = reserve.NewBook(w.t.Context(), reserve.Config{
-		Storage: j, Now: time.Now, Told: func() {}, Log: slog.New(slog.DiscardHandler), Cluster: w.cluster,
+		Storage: j, Now: time.Now, Told: func() {}, Log: slog.New(slog.DiscardHandler),
 		Claim: func(_ context.Context, id claim.ID) (claim.Claim, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -118,7 +117,7 @@ func (w *world) holder(err error) string {
 
 func (w *world) check(agent, path string) string {
 	w.t.Helper()
-	return w.holder(w.Check(w.t.Context(), agent, files(path)))
+	return w.holder(w.Check(w.t.Context(), agent, "", files(path)))
 }
 
 func TestExclusive(t *testing.T) {

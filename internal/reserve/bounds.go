@@ -2,7 +2,6 @@ package reserve
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -24,12 +23,12 @@ const (
 // full reports as *Full that a reservation is one too many. changing is held.
 func (b *Book) full(r Reservation, now time.Time) error {
 	ofAgent, ofUser, all := 0, 0, 0
-	for _, e := range slices.Concat(b.live, b.seen().lasting(now)) {
+	for _, e := range b.live {
 		all += len(e.Targets)
 		if e.Agent == r.Agent {
 			ofAgent += len(e.Targets)
 		}
-		if e.UID == r.UID && !e.Elsewhere { // who has another number there
+		if e.UID == r.UID && e.Member == r.Member {
 			ofUser += len(e.Targets)
 		}
 	}

@@ -9,10 +9,8 @@
 // one are about the same thing. Package place, below this one, finds them.
 //
 // In a cluster, what is reserved at one member is in the way at all of them: names, and files
-// of repositories that were cloned from the same place. Each member keeps what was made
-// through it, and puts it on a [Shelf] that all see; nothing is reserved that was not put
-// there with all of the others' in view. What it ends with is looked after by its own member,
-// and by the time for which it was put, in case that one is gone.
+// of repositories that were cloned from the same place. Other files are those of the machine
+// of the member.
 //
 // Who has what is in a [Book], in memory, and in its storage before anybody is told.
 // A reservation ends with its time, its claim or its process, whichever is first. All that

@@ -3,7 +3,6 @@ package reserve
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"dibs/internal/claim"
@@ -92,14 +91,8 @@ func (b *Book) unfold(ctx context.Context) error {
 // lookEvery is how often the book looks whether something is over.
 const lookEvery = time.Second
 
-// Run ends reservations that are over, and keeps to what the other members of a cluster have,
-// until ctx ends.
+// Run ends reservations that are over, until ctx ends.
 func (b *Book) Run(ctx context.Context) {
-	if b.config.Cluster != nil {
-		var following sync.WaitGroup
-		following.Go(func() { b.follow(ctx) })
-		defer following.Wait()
-	}
 	for {
 		wait := lookEvery
 		if !b.RunOnce(ctx) {
@@ -126,13 +119,10 @@ func (b *Book) RunOnce(ctx context.Context) bool {
 	if err == nil {
 		err = b.unfold(ctx)
 	}
-	if err == nil {
-		err = b.tend(ctx)
-	}
 	if err != nil && ctx.Err() == nil {
 		b.config.Log.Warn("reservations that are over could not be ended; it is tried again", "error", err)
 	}
-	return len(b.live) > 0 || len(b.folds) > 0 || b.seen().stray(b.live)
+	return len(b.live) > 0 || len(b.folds) > 0
 }
 
 // Claimed takes note of a change of a claim: what ends with it is ended soon.

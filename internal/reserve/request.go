@@ -27,6 +27,8 @@ type Request struct {
 	For     time.Duration
 	Claim   claim.ID
 	Process alive.Process
+	// Member is the member of a cluster on whose machine it is asked for; empty without one.
+	Member string
 }
 
 // check reports a request that cannot be.

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +28,24 @@ type Reservation struct {
 	Claim claim.ID `json:"claim,omitempty"`
 	// Process is the process that it ends with; zero for none.
 	Process alive.Process `json:"process,omitzero"`
-	// Member is what the member of the cluster is called through which it was made; empty
-	// without a cluster.
+	// Member is the member of a cluster on whose machine it was made; empty without a cluster.
 	Member string `json:"member,omitempty"`
-	// Elsewhere is set if that is another one than this.
-	Elsewhere bool `json:"-"`
+}
+
+// seenAt is a reservation with those places only that the machine of a member has.
+func (r Reservation) seenAt(member string) Reservation {
+	all := r.Targets
+	r.Targets = nil
+	for _, t := range all {
+		t.At = slices.DeleteFunc(slices.Clone(t.At), func(s Spot) bool {
+			_, matters := s.placeOf(r.Member)
+			return !matters || r.Member != member && !s.common()
+		})
+		if len(t.At) > 0 {
+			r.Targets = append(r.Targets, t)
+		}
+	}
+	return r
 }
 
 // Patterns returns what was written.

@@ -11,6 +11,8 @@ import (
 // changes.
 type Set struct {
 	live []entry
+	// at makes the places that are compared of those of a path.
+	at func(Target) Target
 	// stands returns a reservation with the time at which it ends as things are; false if it
 	// is over.
 	stands func(Reservation) (Reservation, bool)
@@ -19,10 +21,10 @@ type Set struct {
 // NewSet returns the Set of reservations that stand, see Book.Compared. One that cannot be
 // read is left out, and the error says so.
 func NewSet(list []Reservation) (Set, error) {
-	s := Set{stands: func(r Reservation) (Reservation, bool) { return r, true }}
+	s := Set{at: asIs, stands: func(r Reservation) (Reservation, bool) { return r, true }}
 	var errs []error
 	for _, r := range list {
-		e, err := markedEntry(r, func(Spot) bool { return true })
+		e, err := entryOf(r, asIs)
 		if err != nil { // by what a later version knows
 			errs = append(errs, fmt.Errorf("what %s has reserved cannot be read: %w", r.Agent, err))
 			continue
@@ -40,7 +42,7 @@ func (s Set) Empty() bool { return len(s.live) == 0 }
 // answer for each target, nil if the agent may touch it. What it costs is a matter of the
 // patterns, and of the targets that they may cover. The error is *InvalidError.
 func (s Set) Taken(agent string, targets []Target) ([]*Taken, error) {
-	at, err := indexOf(targets)
+	at, err := indexOf(targets, s.at)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +88,16 @@ type spotted struct {
 	of   int
 }
 
-func indexOf(targets []Target) (index, error) {
-	x := index{targets: targets, files: make(map[string][]spotted), others: make(map[int]map[Spot]Glob)}
+func indexOf(targets []Target, at func(Target) Target) (index, error) {
+	x := index{files: make(map[string][]spotted), others: make(map[int]map[Spot]Glob)}
 	for i, t := range targets {
 		if err := t.check(); err != nil {
 			return x, &InvalidError{Detail: err.Error()}
+		}
+		t = at(t)
+		x.targets = append(x.targets, t)
+		if len(t.At) == 0 {
+			continue
 		}
 		if t.Folder || t.At[0].Place == Names {
 			within, err := withinOf(t)

@@ -64,7 +64,7 @@ func TestCompared(t *testing.T) {
 	w.must("Sandman", reserve.Request{For: time.Hour}, "src/", "name:db")
 	w.must("Sandman", shared, "docs/*.md")
 	w.must("Oracle", shared, "docs/a.md")
-	set, err := reserve.NewSet(w.Compared(t.Context(), ""))
+	set, err := reserve.NewSet(w.Compared(t.Context(), "", ""))
 	if err != nil || set.Empty() {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestCompared(t *testing.T) {
 			if taken[i] != nil {
 				got = taken[i].By.Agent
 			}
-			if want := w.holder(w.Check(t.Context(), agent, targets[i:i+1])); got != want {
+			if want := w.holder(w.Check(t.Context(), agent, "", targets[i:i+1])); got != want {
 				t.Errorf("to %q, %s is %q's, want %q", agent, target.Text, got, want)
 			}
 		}
@@ -89,7 +89,7 @@ func TestCompared(t *testing.T) {
 		t.Error("what is nowhere was compared")
 	}
 	// What cannot be read hides nothing else.
-	list := w.Compared(t.Context(), "")
+	list := w.Compared(t.Context(), "", "")
 	list[1].Targets = nil
 	list[1].Targets = append(list[1].Targets, reserve.Target{Text: "x", At: []reserve.Spot{{Place: "/repo/.git", Path: "/[a"}}})
 	set, err = reserve.NewSet(list)

@@ -15,7 +15,7 @@ const (
 )
 
 // OriginPrefix begins the place that is a repository by where it was cloned from: one place
-// for all of its clones. It matters in a cluster alone.
+// for all of its clones, on all machines. It matters in a cluster alone.
 const OriginPrefix = "origin:"
 
 // NamePrefix begins the name of what is no file.
@@ -118,16 +118,42 @@ type markedSpot struct {
 	lead  string // of glob
 }
 
-// markOf parses a target of a reservation, of which those spots matter.
-func markOf(t Target, matters func(Spot) bool) (mark, error) {
-	if err := t.check(); err != nil {
-		return mark{}, err
+// common reports whether a spot is the same one on other machines.
+func (s Spot) common() bool { return s.Place == Names || strings.HasPrefix(s.Place, OriginPrefix) }
+
+// placeOf is the place of a spot on the machine of a member, as it is told from those of other
+// machines; false if it does not matter.
+func (s Spot) placeOf(member string) (place string, matters bool) {
+	switch {
+	case member == "":
+		return s.Place, !strings.HasPrefix(s.Place, OriginPrefix)
+	case s.common():
+		return s.Place, true
 	}
+	return member + " " + s.Place, true
+}
+
+// on puts targets on the machine of a member, at the places of placeOf.
+func on(member string) func(Target) Target {
+	return func(t Target) Target {
+		at := t.At
+		t.At = nil
+		for _, s := range at {
+			if place, matters := s.placeOf(member); matters {
+				t.At = append(t.At, Spot{place, s.Path})
+			}
+		}
+		return t
+	}
+}
+
+// asIs leaves targets where they are.
+func asIs(t Target) Target { return t }
+
+// markOf parses a target of a reservation that was checked.
+func markOf(t Target) (mark, error) {
 	m := mark{text: t.Text}
 	for _, s := range t.At {
-		if !matters(s) {
-			continue
-		}
 		marked := markedSpot{place: s.Place}
 		if s.Place == Names {
 			marked.name = s.Path
@@ -144,20 +170,6 @@ func markOf(t Target, matters func(Spot) bool) (mark, error) {
 		m.spots = append(m.spots, marked)
 	}
 	return m, nil
-}
-
-// target is what m was made of, as far as it matters.
-func (m mark) target() Target {
-	t := Target{Text: m.text}
-	for _, s := range m.spots {
-		if s.place == Names {
-			t.At = append(t.At, Spot{s.place, s.name})
-			continue
-		}
-		t.At = append(t.At, Spot{s.place, s.glob.String()})
-		t.Files = t.Files || s.glob.leaf
-	}
-	return t
 }
 
 // check reports a target that cannot be.

@@ -127,10 +127,6 @@ func (b *Broker) Finish(ctx context.Context, r broker.Ref, f claim.Finish) (clai
 	return answer[claim.Claim](ctx, b, "Finish", r, f)
 }
 
-func (b *Broker) Holdings(ctx context.Context, agent string) (broker.Holdings, error) {
-	return answer[broker.Holdings](ctx, b, "Holdings", agent)
-}
-
 func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
 	return answer[[]claim.Claim](ctx, b, "Claims", agent)
 }
@@ -279,13 +275,13 @@ func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reser
 	return list
 }
 
-func (b *Broker) ComparedReservations(ctx context.Context, agent string) []reserve.Reservation {
-	list, _ := answer[[]reserve.Reservation](ctx, b, "ComparedReservations", agent)
+func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) []reserve.Reservation {
+	list, _ := answer[[]reserve.Reservation](ctx, b, "ComparedReservations", agent, member)
 	return list
 }
 
-func (b *Broker) CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error {
-	_, err := answer[any](ctx, b, "CheckReserved", agent, targets)
+func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error {
+	_, err := answer[any](ctx, b, "CheckReserved", agent, member, targets)
 	return err
 }
 

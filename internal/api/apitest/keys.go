@@ -93,17 +93,6 @@ func (k *Keys) DropRequest(ctx context.Context, uid int, key string) error {
 	return nil
 }
 
-// RequestAnswer returns the answer to the request.
-func (k *Keys) RequestAnswer(ctx context.Context, uid int, key string) (*server.Answer, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r, ok := k.rows[ownKey{uid, key}]
-	if !ok {
-		return nil, ctx.Err()
-	}
-	return r.answer, ctx.Err()
-}
-
 // RequestClaim returns the claim made for the request.
 func (k *Keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
 	if err := ctx.Err(); err != nil {

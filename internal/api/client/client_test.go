@@ -119,7 +119,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Claims",
-			calls: []apitest.Call{{Method: "Holdings", Args: []any{"a & b"}, Result: broker.Holdings{Here: []claim.Claim{brokers}}}},
+			calls: []apitest.Call{{Method: "Claims", Args: []any{"a & b"}, Result: []claim.Claim{brokers}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Claims(ctx, "a & b") },
 			want:  api.Claims{Claims: []api.Claim{clients}},
 		},

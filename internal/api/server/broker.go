@@ -41,7 +41,6 @@ type Broker interface {
 
 	// Claims returns the claims held here: those of agent, or all if it is empty.
 	Claims(ctx context.Context, agent string) ([]claim.Claim, error)
-	Holdings(ctx context.Context, agent string) (broker.Holdings, error)
 
 	// Lookup returns a claim, also one that has ended.
 	Lookup(context.Context, broker.Ref) (claim.Claim, error)
@@ -69,7 +68,7 @@ type Broker interface {
 
 	Cluster(context.Context) (api.Cluster, error)
 
-	// AdoptCluster fails with *broker.InvalidError or *claim.ArbiterError.
+	// AdoptCluster fails with *broker.InvalidError.
 	AdoptCluster(context.Context) (api.Cluster, error)
 
 	Log(context.Context, api.LogFilter) ([]claim.Event, error)
@@ -114,10 +113,10 @@ type Broker interface {
 	Reservation(ctx context.Context, id string) (reserve.Reservation, error)
 
 	Reservations(ctx context.Context, agent string) []reserve.Reservation
-	ComparedReservations(ctx context.Context, agent string) []reserve.Reservation
+	ComparedReservations(ctx context.Context, agent, member string) []reserve.Reservation
 
 	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
-	CheckReserved(ctx context.Context, agent string, targets []reserve.Target) error
+	CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error
 
 	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
 	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
@@ -164,9 +163,6 @@ type Keys interface {
 
 	// DropRequest forgets the request, so that it can be made anew.
 	DropRequest(ctx context.Context, uid int, key string) error
-
-	// RequestAnswer returns the answer to the request, nil if it has none.
-	RequestAnswer(ctx context.Context, uid int, key string) (*Answer, error)
 
 	// RequestClaim returns the claim made for the request, and false if there is none.
 	RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error)

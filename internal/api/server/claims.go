@@ -147,11 +147,11 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 func (s *Server) claims(ctx context.Context, in *struct {
 	Agent string `query:"agent" doc:"Only this agent's"`
 }) (*claimsOutput, error) {
-	held, err := s.broker.Holdings(ctx, in.Agent)
+	held, err := s.broker.Claims(ctx, in.Agent)
 	if err != nil {
 		return nil, err
 	}
-	return &claimsOutput{api.Claims{Claims: each(held.Here, s.claimOf), Elsewhere: each(held.Elsewhere, s.claimOf)}}, nil
+	return &claimsOutput{api.Claims{Claims: each(held, s.claimOf)}}, nil
 }
 
 func (s *Server) lookup(ctx context.Context, in *struct {

@@ -18,7 +18,7 @@ func (s *Server) clusterRoutes(o operations) {
 	}, s.cluster)
 	add(o, huma.Operation{
 		OperationID: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt",
-		Summary: "Take an etcd that was emptied or restored for the cluster's, for good",
+		Summary: "Take the database of the journal as it is now for the right one",
 	}, s.adoptCluster)
 }
 

@@ -65,6 +65,9 @@ func (s *Server) status(ctx context.Context, _ *struct{}) (*statusOutput, error)
 	if err != nil {
 		return nil, err
 	}
+	if status.Cluster != nil {
+		status.Cluster.Name = guest(ctx).Member
+	}
 	return &statusOutput{s.localStatus(status)}, nil
 }
 

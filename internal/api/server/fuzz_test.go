@@ -184,10 +184,6 @@ func (b *easygoing) Watch(ctx context.Context, r broker.Ref, _ int64, wait time.
 	return c, nil, err
 }
 
-func (b *easygoing) Holdings(context.Context, string) (broker.Holdings, error) {
-	return broker.Holdings{}, nil
-}
-
 func (b *easygoing) Claims(context.Context, string) ([]claim.Claim, error) {
 	return []claim.Claim{held()}, nil
 }

@@ -49,16 +49,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 		}
 		defer leave()
 
-		_, pattern := next.Handler(r)
-		shared, isShared, err := s.shared(r, pattern, key)
-		if err != nil {
-			writeProblem(w, s.problem(r.Context(), err))
-			return
-		}
 		prior, err := s.begin(r.Context(), key, fingerprint)
-		if err == nil && prior == nil && isShared {
-			prior, err = s.beginElsewhere(r.Context(), shared)
-		}
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
@@ -71,10 +62,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 		answer := &recordedAnswer{ResponseWriter: w}
 		func() {
 			defer func() { // also after a panic
-				fate := s.settle(r, key, answer.Answer)
-				if isShared {
-					fate(s.elsewhere, shared)
-				}
+				s.settle(r, key, answer.Answer)
 			}()
 			next.ServeHTTP(answer, r)
 		}()
@@ -148,31 +136,20 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 
 // settle stores the answer to a request, or forgets the request. One that failed
 // after a claim was made for it is kept: that claim's fate is its answer. So is one of
-// which that cannot be told. It returns what the other members of a cluster are to be told.
-func (s *Server) settle(r *http.Request, key string, a Answer) (tell func(Elsewhere, SharedRequest)) {
+// which that cannot be told.
+func (s *Server) settle(r *http.Request, key string, a Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a) && !polls(r) && !ofAnother(r, a) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
+	if remembered(a) && !polls(r) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
-		tell = func(e Elsewhere, q SharedRequest) { e.Answer(ctx, q, a) }
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); made || lookupErr != nil {
 		err = lookupErr
-		tell = func(e Elsewhere, q SharedRequest) { e.Leave(ctx, q) }
 	} else {
 		err = s.keys.DropRequest(ctx, caller(ctx), key)
-		tell = func(e Elsewhere, q SharedRequest) { e.Drop(ctx, q) }
 	}
 	if err != nil {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)
 	}
-	return tell
-}
-
-// ofAnother reports whether a change of a claim is refused because another member of the cluster
-// has it. What became of the request is that member's to say, and may be on its way from there.
-func ofAnother(r *http.Request, a Answer) bool {
-	var p api.Problem
-	return a.Status == http.StatusConflict && strings.HasPrefix(r.URL.Path, "/v1/claims/") && json.Unmarshal(a.Body, &p) == nil && p.Member != ""
 }
 
 // polls reports whether a request takes triggers.
@@ -201,9 +178,6 @@ func remembered(a Answer) bool {
 func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
 	if errors.Is(err, ErrKeyReused) {
 		return api.NewProblem(api.CodeKeyReused, ErrKeyReused.Error())
-	}
-	if busy, ok := errors.AsType[*BusyError](err); ok {
-		return busyProblem(busy)
 	}
 	return s.problem(ctx, err)
 }

@@ -59,7 +59,7 @@ func (s *Server) agent(ctx context.Context, in *struct {
 	}
 	out := &agentOutput{api.Agent{
 		Agent: id.Agent, Allowed: id.Forbidden == nil,
-		Claims: each(id.Claims, s.claimOf), Elsewhere: each(id.Elsewhere, s.claimOf), Lost: each(id.Lost, s.claimOf), MaxPerAgent: id.Limit, Inbox: id.Waiting,
+		Claims: each(id.Claims, s.claimOf), Lost: each(id.Lost, s.claimOf), MaxPerAgent: id.Limit, Inbox: id.Waiting,
 	}}
 	if id.UID >= 0 {
 		out.Body.UID = &id.UID

@@ -97,11 +97,6 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if store, ok := errors.AsType[*claim.StoreError](err); ok {
 		return storeProblem(store, err)
 	}
-	if arbiter, ok := errors.AsType[*claim.ArbiterError](err); ok {
-		p := api.NewProblem(api.Code(claim.CodeArbiterUnavailable), saying(err))
-		p.RetryIn(arbiter.RetryAfter)
-		return p
-	}
 	switch {
 	case errors.Is(err, broker.ErrStopping), errors.Is(err, claim.ErrStopped):
 		return stopping()
@@ -140,10 +135,10 @@ func (s *Server) lost(lost *claim.Lost) *api.Problem {
 
 func (s *Server) denied(d *claim.Denied) *api.Problem {
 	p := api.NewProblem(api.Code(d.Code), oneLine(d.Detail))
-	p.Holder, p.Member = d.Holder, d.Member
+	p.Holder = d.Holder
 	p.ExpiresAt = s.localTime(d.ExpiresAt)
 	p.RetryIn(d.RetryAfter)
-	if (d.Code == claim.CodeNotionUnavailable || d.Code == claim.CodeArbiterUnavailable) && d.RetryAfter == 0 {
+	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
 		p.RetryIn(retryUnavailable)
 	}
 	if len(d.Has) > 0 {
@@ -165,11 +160,7 @@ func storeProblem(store *claim.StoreError, err error) *api.Problem {
 	case claim.Refused:
 		return api.NewProblem(api.CodeNotionRefused, detail)
 	}
-	code := claim.CodeNotionUnavailable
-	if _, ok := errors.AsType[*claim.ArbiterError](store); ok {
-		code = claim.CodeArbiterUnavailable
-	}
-	p := api.NewProblem(api.Code(code), detail)
+	p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), detail)
 	p.RetryIn(store.RetryAfter)
 	if store.RetryAfter == 0 {
 		p.RetryIn(retryUnavailable)

@@ -246,7 +246,7 @@ func TestLookupFails(t *testing.T) {
 
 func TestQuestionsFail(t *testing.T) {
 	for path, call := range map[string]apitest.Call{
-		"/v1/claims":                    {Method: "Holdings", Args: []any{""}},
+		"/v1/claims":                    {Method: "Claims", Args: []any{""}},
 		"/v1/claims/" + string(claimID): {Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}},
 		"/v1/tasks":                     {Method: "Tasks", Args: []any{api.TaskFilter{}}},
 		"/v1/tasks/" + string(taskID):   {Method: "Task", Args: []any{task.ID(taskID)}},

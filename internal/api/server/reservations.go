@@ -57,7 +57,7 @@ func (s *Server) reserve(ctx context.Context, in *struct {
 	}
 	r := reserve.Request{
 		Agent: body.Agent, UID: caller(ctx), Folder: body.Folder, Shared: body.Shared,
-		For: time.Duration(body.ForSeconds * float64(time.Second)), Process: process,
+		For: time.Duration(body.ForSeconds * float64(time.Second)), Process: process, Member: guest(ctx).Member,
 		Targets: each(body.Targets, func(t api.ReserveTarget) reserve.Target {
 			return reserve.Target{Text: t.Pattern, At: each(t.At, spotOf), Files: t.Files}
 		}),
@@ -83,7 +83,9 @@ func (s *Server) reservations(ctx context.Context, in *struct {
 	as := s.reservationOf
 	list := s.broker.Reservations
 	if in.Targets {
-		list = s.broker.ComparedReservations
+		list = func(ctx context.Context, agent string) []reserve.Reservation {
+			return s.broker.ComparedReservations(ctx, agent, guest(ctx).Member)
+		}
 		as = func(r reserve.Reservation) api.Reservation {
 			out := s.reservationOf(r)
 			out.Targets = each(r.Targets, targetOf)
@@ -122,7 +124,7 @@ func (s *Server) check(ctx context.Context, in *struct {
 		paths = append(paths, t.Path)
 		return reserve.Target{Text: t.Path, At: each(t.At, spotOf), Folder: t.Folder}
 	})
-	if err := s.broker.CheckReserved(ctx, in.Body.Agent, targets); err != nil {
+	if err := s.broker.CheckReserved(ctx, in.Body.Agent, guest(ctx).Member, targets); err != nil {
 		return nil, err
 	}
 	return &checkedOutput{api.Checked{Paths: paths}}, nil

@@ -102,9 +102,6 @@ type operations struct {
 // because withBody has read the body already; its time limit for that would cut
 // off an operation that takes long.
 func add[I, O any](o operations, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
-	if _, shared := repeatings[op.Method+" "+op.Path]; op.Method == http.MethodPost && shared == alone[op.Method+" "+op.Path] {
-		panic("say in elsewhere.go what becomes of " + op.Path + " repeated at another member of a cluster")
-	}
 	op.BodyReadTimeout = -1
 	op.MaxBodyBytes = -1
 	if op.Responses == nil {

@@ -304,12 +304,12 @@ func TestRoutes(t *testing.T) {
 		},
 		{
 			name: "claims", method: "GET", path: "/v1/claims",
-			calls:  []apitest.Call{{Method: "Holdings", Args: []any{""}, Result: broker.Holdings{Here: []claim.Claim{held(), held()}}}},
+			calls:  []apitest.Call{{Method: "Claims", Args: []any{""}, Result: []claim.Claim{held(), held()}}},
 			status: 200, want: `{"claims":[` + heldJSON + `,` + heldJSON + `]}`,
 		},
 		{
 			name: "an agent's claims", method: "GET", path: "/v1/claims?agent=claude-chat+7K9X",
-			calls:  []apitest.Call{{Method: "Holdings", Args: []any{"claude-chat 7K9X"}}},
+			calls:  []apitest.Call{{Method: "Claims", Args: []any{"claude-chat 7K9X"}}},
 			status: 200, want: `{"claims":[]}`,
 		},
 		{

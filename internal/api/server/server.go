@@ -36,8 +36,6 @@ type Options struct {
 	Keys    Keys
 	Log     *slog.Logger
 	Version string // of the program, for the API's description
-	// Elsewhere, if set, is what other members of a cluster know of requests.
-	Elsewhere Elsewhere
 	// Machines, if set, knows the processes of other members' machines.
 	Machines *Machines
 	// Metrics, if set, answers GET /metrics.
@@ -52,17 +50,15 @@ type Options struct {
 
 // Server answers requests until it is shut down.
 type Server struct {
-	broker Broker
-	keys   Keys
-	// elsewhere is nil without a cluster.
-	elsewhere Elsewhere
-	log       *slog.Logger
-	machines  *Machines
-	flights   flights
-	owing     *allowance.Allowance // see owing
-	handler   http.Handler
-	front     *Front      // unused where another one has ServeHTTP answer
-	scrapes   http.Server // see ServeMetrics
+	broker   Broker
+	keys     Keys
+	log      *slog.Logger
+	machines *Machines
+	flights  flights
+	owing    *allowance.Allowance // see owing
+	handler  http.Handler
+	front    *Front      // unused where another one has ServeHTTP answer
+	scrapes  http.Server // see ServeMetrics
 
 	// base ends with stop, and with it the requests that are being worked on.
 	base     context.Context
@@ -78,13 +74,12 @@ var errStopping = errors.New("the daemon is stopping: ask again once it runs")
 // New makes a server.
 func New(o Options) *Server {
 	s := &Server{
-		broker:    o.Broker,
-		keys:      o.Keys,
-		elsewhere: o.Elsewhere,
-		log:       o.Log,
-		machines:  cmp.Or(o.Machines, NewMachines("", nil)),
-		idle:      make(chan struct{}),
-		owing:     allowance.New(owingBurst, owingEvery),
+		broker:   o.Broker,
+		keys:     o.Keys,
+		log:      o.Log,
+		machines: cmp.Or(o.Machines, NewMachines("", nil)),
+		idle:     make(chan struct{}),
+		owing:    allowance.New(owingBurst, owingEvery),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	s.handler = s.layers(o)

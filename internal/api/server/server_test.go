@@ -77,16 +77,10 @@ func (b *logBuffer) String() string {
 // users that the configuration names.
 func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
-	return startIn(t, nil, listed...)
-}
-
-// startIn is start in a cluster, if there is one.
-func startIn(t *testing.T, elsewhere server.Elsewhere, listed ...int) *fixture {
-	t.Helper()
 	f := &fixture{t: t, broker: apitest.NewBroker(t), keys: apitest.NewKeys(t), pipe: apitest.NewPipe(), log: new(logBuffer)}
 	f.broker.Skew = skew
 	f.server = server.New(server.Options{
-		Broker: f.broker, Keys: f.keys, Version: "v1.2.3", Elsewhere: elsewhere,
+		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
 		Log:     slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
 		Listed:  func() []int { return listed },

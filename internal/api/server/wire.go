@@ -62,7 +62,6 @@ func (s *Server) claimOf(c claim.Claim) api.Claim {
 		ID: c.ID, ClaimID: c.ID, Task: refOf(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: s.localTime(c.ClaimedAt),
 		Fence:     c.Fence,
-		Member:    c.Member,
 		Override:  c.Former != "", Former: c.Former,
 		Outcome: c.Ending, EndedAt: s.localTime(c.Ended), Detail: c.Detail,
 	}

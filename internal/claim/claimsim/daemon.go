@@ -38,9 +38,6 @@ type DaemonOptions struct {
 	Fault Fault
 	// Journal, if set, stands between the claimer and the ledger.
 	Journal func(claim.Ledger) claim.Ledger
-	// Arbitrate, if set, makes what decides between this daemon and others, with the ledger
-	// that it has. It is made anew when the daemon starts anew.
-	Arbitrate func(claim.Ledger, *Store) Arbitration
 	// Clocks, if set, stands between the claimer and the clocks of the machine.
 	Clocks func(func() clock.Instant) func() clock.Instant
 	// Lag, if set, draws how far a query is behind the page of a task.
@@ -48,14 +45,6 @@ type DaemonOptions struct {
 	// Blockers is as in claim.Config.
 	Blockers func(context.Context, task.Task) ([]task.ID, error)
 	Log      *slog.Logger
-}
-
-// Arbitration is a ledger and the arbiter that goes with it.
-type Arbitration interface {
-	claim.Ledger
-	claim.Arbiter
-	// Upkeep is called once every sync interval.
-	Upkeep(context.Context) error
 }
 
 // Daemon is a claimer with all that belongs to it.
@@ -67,7 +56,6 @@ type Daemon struct {
 	register *Register
 	options  DaemonOptions
 	life     *life
-	arbiter  Arbitration // nil if there is none
 	mirror   *mirror
 }
 
@@ -99,14 +87,8 @@ func (d *Daemon) start() {
 		clocks = d.options.Clocks(clocks)
 	}
 	d.life = new(life)
-	ledger = mortalLedger{ledger, d.life}
-	var arbiter claim.Arbiter
-	if d.options.Arbitrate != nil {
-		d.arbiter = d.options.Arbitrate(ledger, d.Store)
-		ledger, arbiter = mortalLedger{d.arbiter, d.life}, mortalArbiter{d.arbiter, d.life}
-	}
 	c, err := claim.New(claim.Config{
-		Store: mortalStore{store, d.life}, Ledger: ledger, Arbiter: arbiter, Policy: d.options.Policy,
+		Store: mortalStore{store, d.life}, Ledger: mortalLedger{ledger, d.life}, Policy: d.options.Policy,
 		Blockers: d.options.Blockers, Observe: d.mirror.observe, Clocks: clocks, Log: d.options.Log,
 	})
 	if err != nil {
@@ -153,9 +135,6 @@ func (d *Daemon) Heir(ctx context.Context) (*Daemon, error) {
 func (d *Daemon) Sync(ctx context.Context) error {
 	d.Store.hear() // as the answer to a query says
 	var errs []error
-	if d.arbiter != nil && d.life.err() == nil {
-		errs = append(errs, d.arbiter.Upkeep(ctx))
-	}
 	tasks := d.mirror.take(d.register)
 	for _, t := range tasks {
 		_, err := d.Sighted(ctx, t.Token)

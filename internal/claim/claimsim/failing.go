@@ -22,9 +22,9 @@ func Failing(fails func() bool) func(claim.Ledger) claim.Ledger {
 	return func(l claim.Ledger) claim.Ledger { return failingLedger{l, fails} }
 }
 
-func (l failingLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (l failingLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	if l.fails() {
-		return nil, ErrNotSaved
+		return 0, nil, ErrNotSaved
 	}
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }

@@ -25,6 +25,7 @@ type Ledger struct {
 	events   []claim.Event
 	tries    map[task.ID][]claim.Try
 	failure  error
+	fence    int64
 	epoch    int
 }
 
@@ -58,14 +59,14 @@ func (l *Ledger) fails(ctx context.Context) error {
 }
 
 // Reserve implements claim.Ledger.
-func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	if _, known := l.claims[c.ID]; known {
-		return nil, fmt.Errorf("claim %s is known already", c.ID)
+		return 0, nil, fmt.Errorf("claim %s is known already", c.ID)
 	}
 	var refusal *claim.Refusal
 	if holder, ok := l.holder(c.Task.ID, now); ok {
@@ -75,11 +76,13 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 	}
 	if refusal != nil {
 		l.events = append(l.events, refusal.Event(c, now, limit))
-		return refusal, nil
+		return 0, refusal, nil
 	}
+	l.fence++
+	c.Fence = l.fence
 	l.reserved[c.Task.ID] = c.ID
 	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
-	return nil, nil
+	return c.Fence, nil, nil
 }
 
 // holder returns the claim that has the task, unless that may be taken over.

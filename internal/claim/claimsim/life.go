@@ -29,9 +29,9 @@ type mortalLedger struct {
 	*life
 }
 
-func (l mortalLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (l mortalLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	if err := l.err(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
@@ -48,25 +48,6 @@ func (l mortalLedger) Record(ctx context.Context, events ...claim.Event) error {
 		return err
 	}
 	return l.Ledger.Record(ctx, events...)
-}
-
-// mortalArbiter is an arbiter as one run of a daemon has it.
-type mortalArbiter struct {
-	claim.Arbiter
-	*life
-}
-
-func (a mortalArbiter) Hold(ctx context.Context, c *claim.Claim) error {
-	if err := a.err(); err != nil {
-		return err
-	}
-	return a.Arbiter.Hold(ctx, c)
-}
-
-func (a mortalArbiter) Release(ctx context.Context, c claim.Claim) {
-	if a.err() == nil {
-		a.Arbiter.Release(ctx, c)
-	}
 }
 
 // mortalStore is a store as one run of a daemon has it. What was sent before its

@@ -42,7 +42,7 @@ func (t *Term) bound(ctx context.Context) context.Context {
 }
 
 // Reserve implements claim.Ledger.
-func (t *Term) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (*claim.Refusal, error) {
+func (t *Term) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	return t.Ledger.Reserve(t.bound(ctx), c, now, limit)
 }
 

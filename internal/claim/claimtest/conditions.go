@@ -104,7 +104,7 @@ func draw(r *rand.Rand, o RaceOptions) conditions {
 			c.attempts = 1 + more.IntN(3)
 		}
 		c.reopens = more.IntN(2) == 0
-		c.moves = more.IntN(4) == 0 && !o.Policy.Arbitrated // members of a cluster with an arbiter lead nothing
+		c.moves = more.IntN(4) == 0
 	}
 	if c.stands && (o.Scene == Standing || one(2)) { // and nothing else
 		c.alone, c.tasks, c.busy, c.lag = true, 1, false, 0

@@ -91,7 +91,7 @@ func (x *takeover) leave(ctx context.Context) {
 		ID: claim.NewID(now), Agent: "Ghost", Task: x.register.Page(x.pages[0]), State: claim.Writing, Reserved: now,
 		Lease: claim.Lease{ClaimedAt: now, Timeout: x.Policy.Timeout},
 	}
-	_, _ = x.ledger.Reserve(ctx, c, now, 0)
+	_, _, _ = x.ledger.Reserve(ctx, c, now, 0)
 	x.edit(x.pages[0], func(t *task.Task) bool {
 		t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, c.Agent, now, string(c.ID)
 		return false

@@ -45,6 +45,7 @@ type ledgerTest struct {
 	events func() []claim.Event
 	ctx    context.Context
 	minted int
+	fence  int64 // the last one
 }
 
 // ledgerTime is when the suite's claims begin: not on the minute, and with
@@ -81,15 +82,20 @@ func ended(c claim.Claim) claim.Claim {
 // reserve reserves the task of c, which must succeed.
 func (t *ledgerTest) reserve(c claim.Claim) claim.Claim {
 	t.Helper()
-	if refusal := t.try(c, c.Reserved, 0); refusal != nil {
-		t.Fatalf("%s was refused task %s: %+v", c.Agent, c.Task.ID, refusal)
+	fence, refusal, err := t.Reserve(t.ctx, c, c.Reserved, 0)
+	if err != nil || refusal != nil {
+		t.Fatalf("%s was refused task %s: %+v, %v", c.Agent, c.Task.ID, refusal, err)
 	}
+	if fence <= t.fence {
+		t.Errorf("claim %s has fence %d, and one before it %d", c.ID, fence, t.fence)
+	}
+	t.fence, c.Fence = fence, fence
 	return c
 }
 
 func (t *ledgerTest) try(c claim.Claim, now time.Time, limit int) *claim.Refusal {
 	t.Helper()
-	refusal, err := t.Reserve(t.ctx, c, now, limit)
+	_, refusal, err := t.Reserve(t.ctx, c, now, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +156,7 @@ func (t *ledgerTest) unknown() {
 	c := t.reserve(t.attempt("Sandman", 2))
 	other := t.attempt("Oracle", 3)
 	other.ID = c.ID
-	if _, err := t.Reserve(t.ctx, other, ledgerTime, 0); err == nil {
+	if _, _, err := t.Reserve(t.ctx, other, ledgerTime, 0); err == nil {
 		t.Error("two claims of one id were reserved")
 	}
 	t.wants(c)

@@ -30,7 +30,7 @@ type RaceOptions struct {
 	// Scene is the kind of race.
 	Scene Scene
 	// Mutate, if set, changes what a daemon is made of: for protocols that are broken on
-	// purpose, and for the arbiter of a policy that has one.
+	// purpose.
 	Mutate func(*claimsim.Register, *claimsim.DaemonOptions)
 }
 

@@ -171,10 +171,6 @@ func (r *race) finalCheck(ctx context.Context) {
 	r.checkLedgers(ctx)
 	r.checkTold()
 	o := claimsim.DaemonOptions{Policy: r.Policy, StoreOptions: claimsim.StoreOptions{Name: "late"}}
-	if r.Policy.Arbitrated {
-		r.Mutate(r.register, &o)
-		_ = claimsim.Sleep(ctx, time.Minute) // what could not be given back is over by then
-	}
 	late := r.register.Daemon(o)
 	defer late.Close()
 	for _, id := range r.pages {

@@ -20,7 +20,7 @@ func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Claim) []cl
 	var wg sync.WaitGroup
 	for _, c := range claims {
 		wg.Go(func() {
-			refusal, err := t.Reserve(t.ctx, c, now, limit)
+			_, refusal, err := t.Reserve(t.ctx, c, now, limit)
 			if err != nil {
 				t.Error(err)
 			} else if refusal == nil {

@@ -466,12 +466,12 @@ func (l doorLedger) transact(do func() error) error {
 	return errors.Join(err, l.pass())
 }
 
-func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (refusal *claim.Refusal, err error) {
+func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (fence int64, refusal *claim.Refusal, err error) {
 	err = l.transact(func() (err error) {
-		refusal, err = l.Ledger.Reserve(ctx, c, now, limit)
+		fence, refusal, err = l.Ledger.Reserve(ctx, c, now, limit)
 		return err
 	})
-	return refusal, err
+	return fence, refusal, err
 }
 
 func (l doorLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {

@@ -2,7 +2,9 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"testing"
 
 	"dibs/config"
@@ -18,6 +20,15 @@ type node struct {
 	stop func()
 }
 
+// nowhere is the network of a member that nobody calls.
+type nowhere struct{}
+
+func (nowhere) Listen(context.Context, string) (net.Listener, error) { return apitest.NewPipe(), nil }
+
+func (nowhere) Dial(context.Context, string) (net.Conn, error) {
+	return nil, errors.New("there is nobody else")
+}
+
 // again starts a daemon in this process, in virtual time, from what p has left behind.
 func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node {
 	t.Helper()
@@ -26,11 +37,14 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	cfg.Notion.Token = config.Secret(notion.Token())
 	cfg.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 	cfg.StateDir = p.state
+	if c.shared {
+		cfg.Journal.Postgres, cfg.Cluster.Name, cfg.Cluster.Listen = config.Secret(p.setting("DIBS_JOURNAL_POSTGRES")), "afterwards", "afterwards:1"
+	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
 	pipe := apitest.NewPipe()
 	d, err := daemon.Start(t.Context(), daemon.Options{
-		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe,
+		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

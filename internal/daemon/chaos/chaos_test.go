@@ -40,6 +40,8 @@ type season struct {
 	// least is how many grants a run has that tests something. A short one has none on a
 	// machine that is busy enough.
 	least int
+	// shared says that the daemons share a journal, in PostgreSQL.
+	shared bool
 }
 
 // TestChaos has three daemons, each a process of its own, work on one board while they are

@@ -11,12 +11,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"dibs/config"
-	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/daemon"
 	"dibs/internal/journal"
 )
@@ -127,7 +127,7 @@ func (p *process) begin() error {
 		return err
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, arbitertest.Apart()
+	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, &syscall.SysProcAttr{Setpgid: true} // what the terminal sends is for the test
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -202,6 +202,16 @@ func (p *process) off() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wall
+}
+
+// setting is one of those that it was made with.
+func (p *process) setting(name string) string {
+	for _, s := range p.env {
+		if value, ok := strings.CutPrefix(s, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func (p *process) journal() string { return filepath.Join(p.state, journal.FileName) }

@@ -38,7 +38,7 @@ type hold struct {
 	id          claim.ID
 	task, agent string
 	daemon      int
-	fence       int64         // 0 outside of a cluster
+	fence       int64
 	call, told  time.Duration // when the agent asked first, and was answered
 	expires     time.Duration // as it was told last
 	ends        []end

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/journal"
+	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -35,7 +36,7 @@ func (c *chaos) afterwards() {
 		}
 		defer notion.Close()
 		var nodes []*node
-		for _, p := range c.daemons {
+		for _, p := range c.journals() {
 			n := c.again(t, notion, p)
 			defer n.stop()
 			nodes = append(nodes, n)
@@ -133,7 +134,7 @@ func unquiet(ctx context.Context, n *node) []string {
 // what the logs have. It returns when the daemons found claims lost.
 func (c *chaos) checkLogs() {
 	want, granted := make(map[string]claim.Event), make(map[claim.ID]bool)
-	for _, p := range c.daemons {
+	for _, p := range c.journals() {
 		for _, e := range c.events(p) {
 			for _, log := range e.Logs() {
 				want[fmt.Sprint(log, " ", e.ID)] = e
@@ -189,9 +190,20 @@ func describe(row emulator.Page) string {
 	return fmt.Sprintf("%q, claim %s", row.Title(), row.Text("claim_id"))
 }
 
+// journals are those of the daemons that have one of their own; one of them, if all share it.
+func (c *chaos) journals() []*process {
+	if c.shared {
+		return c.daemons[:1]
+	}
+	return c.daemons
+}
+
 // events are what the journal of a stopped daemon says, which must be sound.
 func (c *chaos) events(p *process) []claim.Event {
 	c.Helper()
+	if c.shared {
+		return c.sharedEvents(p)
+	}
 	db, err := sql.Open("sqlite", p.journal())
 	if err != nil {
 		c.Fatal(err)
@@ -204,6 +216,36 @@ func (c *chaos) events(p *process) []claim.Event {
 		c.Error(err)
 	}
 	j, err := journal.Open(c.Context(), p.journal())
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer j.Close()
+	events, err := j.Events(c.Context(), journal.EventFilter{})
+	if err != nil {
+		c.Error(err)
+	}
+	return events
+}
+
+// sharedEvents are what the journal says that stopped daemons have shared.
+func (c *chaos) sharedEvents(p *process) []claim.Event {
+	c.Helper()
+	board, err := task.ParseID(c.tasks)
+	if err != nil {
+		c.Fatal(err)
+	}
+	database, err := journal.Dial(c.Context(), journal.Postgres{URL: p.setting("DIBS_JOURNAL_POSTGRES"), Schema: "dibs", Board: string(board)})
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer database.Close()
+	var epoch int64
+	for epoch == 0 { // until the last term is over
+		if epoch, err = database.Lead(c.Context(), "reader"); err != nil || !sleep(c.Context(), 100*time.Millisecond) {
+			c.Fatal(err)
+		}
+	}
+	j, err := database.Open(c.Context(), epoch)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -5,14 +5,12 @@ import (
 	"os"
 	"testing"
 
-	"dibs/internal/arbiter/arbitertest"
 	"dibs/internal/ramdisk"
 )
 
 var long = flag.Bool("long", false, "let chaos go on for a quarter of an hour")
 
 func TestMain(m *testing.M) {
-	arbitertest.Main()
 	if os.Getenv(chaosDaemon) != "" {
 		os.Exit(serveChaos())
 	}

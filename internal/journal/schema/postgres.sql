@@ -41,6 +41,10 @@ CREATE TABLE reservations (
 
 CREATE INDEX reservations_agent ON reservations (agent);
 
+-- The largest number that a claim was given, see claim.Claim.Fence. There is one row.
+CREATE TABLE fence (last BIGINT NOT NULL);
+INSERT INTO fence (last) VALUES (0);
+
 -- Who keeps a claim alive: processes and connections, as JSON.
 CREATE TABLE keepers (
     claim_id TEXT COLLATE "C" PRIMARY KEY,
@@ -194,13 +198,6 @@ CREATE TABLE questions (
     id      TEXT COLLATE "C" NOT NULL,
     agent   TEXT COLLATE "C" NOT NULL,
     body    TEXT COLLATE "C" NOT NULL
-);
-
--- Acknowledgements that an inbox which several daemons share has yet to be told of.
-CREATE TABLE acks (
-    id    TEXT COLLATE "C" PRIMARY KEY,
-    agent TEXT COLLATE "C" NOT NULL,
-    at    BIGINT NOT NULL
 );
 
 -- Files, by pattern, and other things that agents have reserved. (The table reservations

@@ -44,6 +44,10 @@ CREATE TABLE reservations (
 
 CREATE INDEX reservations_agent ON reservations (agent);
 
+-- The largest number that a claim was given, see claim.Claim.Fence. There is one row.
+CREATE TABLE fence (last INTEGER NOT NULL) STRICT;
+INSERT INTO fence (last) VALUES (0);
+
 -- Who keeps a claim alive: processes and connections, as JSON.
 CREATE TABLE keepers (
     claim_id TEXT PRIMARY KEY,
@@ -197,13 +201,6 @@ CREATE TABLE questions (
     id      TEXT NOT NULL,
     agent   TEXT NOT NULL,
     body    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- Acknowledgements that an inbox which several daemons share has yet to be told of.
-CREATE TABLE acks (
-    id    TEXT PRIMARY KEY,
-    agent TEXT NOT NULL,
-    at    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Files, by pattern, and other things that agents have reserved. (The table reservations

@@ -44,7 +44,6 @@ type permits struct {
 	until  time.Time  // the end of the pause
 	pauses int        // since the last good answer
 	wake   *time.Timer
-	share  portion
 }
 
 // waiter stands in line for n permits.
@@ -103,12 +102,7 @@ func (p *permits) room() (now, most int) {
 	if p.until.After(moment) {
 		return 0, p.burst
 	}
-	now = p.spare + max(0, int(p.bucket.TokensAt(moment)))
-	if p.share.bound {
-		p.share.forget(moment)
-		now = max(0, min(now, p.share.given()-len(p.share.sent)-p.held))
-	}
-	return now, p.burst
+	return p.spare + max(0, int(p.bucket.TokensAt(moment))), p.burst
 }
 
 // admit returns when a request may be sent, or why it may not. until is the latest end
@@ -120,9 +114,8 @@ func (p *permits) admit(ctx context.Context, until time.Time) error {
 	p.mu.Lock()
 	w := &waiter{n: 1, use: 1, until: until}
 	if g := grantOf(ctx); g != nil && g.left > 0 {
-		if now := time.Now(); g.held && !p.until.After(now) && !p.share.over() {
+		if now := time.Now(); g.held && !p.until.After(now) {
 			g.spend()
-			p.share.spend(now, 1)
 			p.settle(now)
 			p.mu.Unlock()
 			return nil
@@ -193,9 +186,6 @@ func (p *permits) refuse(w *waiter, now time.Time) error {
 	if p.until.After(now) && !w.until.IsZero() && p.until.After(w.until) {
 		return &pausedError{p.until.Sub(now)}
 	}
-	if p.share.bound && !w.until.IsZero() && p.share.given() < w.n {
-		return errNoShare
-	}
 	return nil
 }
 
@@ -225,10 +215,6 @@ func (p *permits) serve() {
 			p.callBack(left)
 			return
 		}
-		if left := p.share.after(now, w.n, p.held); left != 0 {
-			p.callBack(left)
-			return
-		}
 		if left := p.take(now, w.n); left > 0 {
 			p.callBack(left)
 			return
@@ -243,7 +229,6 @@ func (p *permits) serve() {
 		if w.grant != nil {
 			w.grant.hold(w.n - w.use)
 		}
-		p.share.spend(now, w.use)
 		p.resize(now)
 		w.done <- nil
 	}

@@ -1,4 +1,4 @@
-package pgtest
+package postgres
 
 import (
 	"os/exec"
@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// attributes has the server end with the test, however that ends.
+// attributes has a program end with this process, however that ends.
 func attributes(owner *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGQUIT}
 }
 
-// start starts cmd from a thread that lives as long as the process: the signal of attributes
+// Begin starts cmd from a thread that lives as long as the process: the signal of attributes
 // comes when the thread ends.
-func start(cmd *exec.Cmd) error {
+func Begin(cmd *exec.Cmd) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pgtest
+package postgres
 
 import (
 	"os/exec"
@@ -11,4 +11,5 @@ func attributes(owner *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: owner}
 }
 
-func start(cmd *exec.Cmd) error { return cmd.Start() }
+// Begin starts cmd.
+func Begin(cmd *exec.Cmd) error { return cmd.Start() }

@@ -1,0 +1,79 @@
+package chaos_test
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// way is a way to an address that can be cut.
+type way struct {
+	to     string
+	listen net.Listener
+
+	mu   sync.Mutex
+	cut  bool
+	open map[net.Conn]bool
+}
+
+// newWay makes a way to an address.
+func newWay(t testing.TB, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{to: to, listen: l, open: make(map[net.Conn]bool)}
+	go w.serve()
+	t.Cleanup(func() { l.Close(); w.sever(true) })
+	return w
+}
+
+// address is where it begins.
+func (w *way) address() string { return w.listen.Addr().String() }
+
+// sever breaks what is on its way; if it is cut, nothing gets through until it is not.
+func (w *way) sever(cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = cut
+	for c := range w.open {
+		c.Close()
+	}
+	clear(w.open)
+}
+
+func (w *way) serve() {
+	for {
+		near, err := w.listen.Accept()
+		if err != nil {
+			return
+		}
+		go w.carry(near)
+	}
+}
+
+func (w *way) carry(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", w.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	w.mu.Lock()
+	cut := w.cut
+	if !cut {
+		w.open[near], w.open[far] = true, true
+	}
+	w.mu.Unlock()
+	if cut {
+		return
+	}
+	go func() { io.Copy(far, near); far.Close(); near.Close() }()
+	io.Copy(near, far)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, near)
+	delete(w.open, far)
+}

@@ -1,0 +1,260 @@
+// Package postgres runs PostgreSQL servers for tests and for the demo: real ones, on a folder
+// and a port of their own, from the programs that the machine has.
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the database driver "pgx"
+)
+
+// ErrMissing says that the machine has no PostgreSQL server.
+var ErrMissing = errors.New("no PostgreSQL server is installed: initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin")
+
+// Server is a PostgreSQL server that ends with this process. Its methods are not to be called at once.
+type Server struct {
+	dir  string // of the data; the socket is in it, too
+	port int
+	bin  string
+	owns *syscall.Credential // who runs it; nil for the user of this process
+	cmd  *exec.Cmd
+	said bytes.Buffer
+	// settings are options of the server, NAME=VALUE.
+	settings []string
+}
+
+// New makes the data of a server that does not run yet. The settings are options of the
+// server, NAME=VALUE; the first ones are that nothing is synced to the disk. The error is
+// ErrMissing where the machine has no server.
+func New(settings ...string) (_ *Server, err error) {
+	s := &Server{settings: append([]string{"fsync=off", "full_page_writes=off", "log_min_messages=fatal", "max_connections=100"}, settings...)}
+	if s.bin, err = programs(); err != nil {
+		return nil, err
+	}
+	if s.port, err = FreePort(); err != nil {
+		return nil, err
+	}
+	// Not TMPDIR, whose path may be too long for a socket's, or closed to the server's user.
+	if s.dir, err = os.MkdirTemp("/tmp", "pg"); err != nil {
+		return nil, err
+	}
+	if os.Getuid() == 0 { // as which it does not run
+		if s.owns, err = another(); err == nil {
+			err = os.Chown(s.dir, int(s.owns.Uid), int(s.owns.Gid))
+		}
+	}
+	if err == nil {
+		initdb := exec.Command(filepath.Join(s.bin, "initdb"), "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", s.data())
+		initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.owns}
+		var out []byte
+		if out, err = initdb.CombinedOutput(); err != nil {
+			err = fmt.Errorf("initdb: %w: %s", err, out)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return s, nil
+}
+
+// Write puts a file beside the server's data, which it alone can read, and returns its path.
+func (s *Server) Write(name string, content []byte) (path string, err error) {
+	path = filepath.Join(s.dir, name)
+	err = os.WriteFile(path, content, 0o600)
+	if err == nil && s.owns != nil {
+		err = os.Chown(path, int(s.owns.Uid), int(s.owns.Gid))
+	}
+	return path, err
+}
+
+// Set sets options of the server, NAME=VALUE, from its next start on.
+func (s *Server) Set(settings ...string) { s.settings = append(s.settings, settings...) }
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Start starts the server, and returns once it answers.
+func (s *Server) Start() error {
+	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port), "-k", s.dir, "-c", "listen_addresses=127.0.0.1"}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	s.said.Reset()
+	s.cmd = s.Command(filepath.Join(s.bin, "postgres"), args...)
+	s.cmd.Stderr = &s.said
+	if err := Begin(s.cmd); err != nil {
+		return err
+	}
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		err := s.ping()
+		if err == nil {
+			return nil
+		}
+		if time.Since(begun) > time.Minute {
+			return errors.Join(fmt.Errorf("the server does not answer: %w", err), s.Kill())
+		}
+	}
+}
+
+// Command is a program that runs as the server does, and ends with this process; see Begin.
+func (s *Server) Command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.SysProcAttr = s.dir, attributes(s.owns)
+	return cmd
+}
+
+func (s *Server) ping() error {
+	db, err := sql.Open("pgx", s.URL())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return db.PingContext(ctx)
+}
+
+// URL is where the server's database is found, by its superuser.
+func (s *Server) URL() string { return s.URLFor("postgres") }
+
+// URLFor is where the server's database is found by a role.
+func (s *Server) URLFor(role string) string {
+	at := url.URL{Scheme: "postgres", User: url.User(role), Host: s.Address(), Path: "/postgres", RawQuery: "sslmode=disable"}
+	return at.String()
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// Exec runs statements as the superuser.
+func (s *Server) Exec(statements string) error {
+	db, err := sql.Open("pgx", s.URL())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.Exec(statements)
+	return err
+}
+
+// Stop stops the server, which ends its connections.
+func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
+
+// Kill ends the server like a machine that fails.
+func (s *Server) Kill() error { return s.end(syscall.SIGQUIT) }
+
+func (s *Server) end(how syscall.Signal) error {
+	if s.cmd == nil {
+		return nil
+	}
+	err := s.cmd.Process.Signal(how)
+	if err == nil {
+		_ = s.cmd.Wait() // how it ended is as it was told
+	}
+	s.cmd = nil
+	return err
+}
+
+// Remove stops the server and removes its data.
+func (s *Server) Remove() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+
+// programs is the folder of initdb and postgres, of the newest version there is.
+func programs() (string, error) {
+	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.SortFunc(all, func(a, b string) int {
+		return version(b) - version(a)
+	})
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			all = append([]string{filepath.Dir(path)}, all...)
+		}
+	}
+	for _, dir := range all {
+		if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", ErrMissing
+}
+
+// version is of the programs in /usr/lib/postgresql/VERSION/bin.
+func version(bin string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
+	return n
+}
+
+// another is a user that may run a server: PostgreSQL's own, or else nobody.
+func another() (*syscall.Credential, error) {
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
+}
+
+// FreePort is a port of this machine on which nobody listens.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Freeze stops all of the server's processes where they are, like a machine that hangs: it
+// takes connections, and answers nothing. Thaw has them go on.
+func (s *Server) Freeze() error { return s.all(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (s *Server) Thaw() error { return s.all(syscall.SIGCONT) }
+
+// all sends a signal to the server and its children: first to it, so that it makes no more.
+func (s *Server) all(signal syscall.Signal) error {
+	server := s.cmd.Process.Pid
+	errs := []error{s.cmd.Process.Signal(signal)}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	errs = append(errs, err)
+	for _, stat := range stats {
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PARENT …
+		before, after, _ := strings.Cut(string(data), ") ")
+		fields := strings.Fields(after)
+		if len(fields) < 2 || fields[1] != strconv.Itoa(server) {
+			continue
+		}
+		pid, _, _ := strings.Cut(before, " ")
+		child, err := strconv.Atoi(pid)
+		if err == nil {
+			err = syscall.Kill(child, signal)
+		}
+		if !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
