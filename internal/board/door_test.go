@@ -262,7 +262,7 @@ func TestClusterIsShown(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "etcd cannot be reached") {
+	if resp, body := v.ask("GET", "/health"); resp.StatusCode != 200 || !strings.Contains(body, "the database cannot be reached") {
 		t.Errorf("while the cluster cannot be asked, the page is %s: %s", resp.Status, body)
 	}
 }

@@ -53,7 +53,7 @@ func TestUncontendedClaim(t *testing.T) {
 			t.Errorf("claim id %q has not the form of one", c.ID)
 		}
 		wantClaim := claim.Claim{
-			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held,
+			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held, Fence: 1,
 			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), Lease: claim.Lease{ClaimedAt: claimedAt, Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt},
 		}
 		if diff := cmp.Diff(wantClaim, c); diff != "" {

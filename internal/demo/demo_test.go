@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -134,13 +135,12 @@ func TestGrantsCounted(t *testing.T) {
 	}
 }
 
-// TestNoEtcd has no etcd for several machines.
-func TestNoEtcd(t *testing.T) {
-	t.Setenv("PATH", "")
-	var out strings.Builder
-	err := Run(t.Context(), Options{Machines: 3, Program: "/nowhere", Out: &out, Err: &out})
-	if err == nil || !strings.Contains(err.Error(), "apt-get install etcd-server") || strings.Contains(err.Error(), "\n") || out.Len() > 0 {
-		t.Errorf("%v, and %q", err, &out)
+// TestNoPostgres names a database for several machines that is not there.
+func TestNoPostgres(t *testing.T) {
+	var out bytes.Buffer
+	err := Run(t.Context(), Options{Machines: 3, Program: "/nowhere", Postgres: "postgres://127.0.0.1:1/x", Out: &out, Err: &out})
+	if err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("Run = %v", err)
 	}
 }
 

@@ -206,7 +206,7 @@ func BenchmarkRefusal(b *testing.B) {
 				at := holder.Reserved
 				c := benchClaim(i, at)
 				c.Task = holder.Task
-				refusal, err := j.Reserve(b.Context(), c, at, 0)
+				_, refusal, err := j.Reserve(b.Context(), c, at, 0)
 				if err == nil && refusal == nil {
 					err = fmt.Errorf("not refused")
 				}

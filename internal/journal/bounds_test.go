@@ -107,7 +107,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	refuse := func(agent string, at time.Time) {
 		t.Helper()
-		if refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at), at, 0); err != nil || refusal == nil {
+		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at), at, 0); err != nil || refusal == nil {
 			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestLimitsAreCounted(t *testing.T) {
 	grant(t, j, attempt("Oracle", "a", t0), t0)
 	for i := range 20 {
 		at := t0.Add(time.Duration(i) * 6 * time.Minute)
-		refusal, err := j.Reserve(t.Context(), attempt("Oracle", "b", at), at, 1)
+		_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", "b", at), at, 1)
 		if err != nil || refusal == nil || !refusal.Limit {
 			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 		}

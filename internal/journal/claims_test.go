@@ -146,7 +146,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 			t.Errorf("Save as %s %s = %v, want ErrEnded", again.State, again.Ending, err)
 		}
 	}
-	if _, err := j.Reserve(t.Context(), c, t0, 0); err == nil {
+	if _, _, err := j.Reserve(t.Context(), c, t0, 0); err == nil {
 		t.Error("an ended claim could be reserved again")
 	}
 	j = reopen(t, j)
@@ -204,7 +204,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
 		t.Errorf("events: %+v", list)
 	}
-	refusal, err := j.Reserve(t.Context(), attempt("Oracle", "a", t0), t0, 0)
+	_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", "a", t0), t0, 0)
 	if err != nil || refusal == nil {
 		t.Errorf("Reserve = %v, %v, want a refusal", refusal, err)
 	}
@@ -226,7 +226,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		future := attempt("Oracle", "future", now.Add(time.Hour)) // Notion's clock is ahead of this one
 		for _, c := range []claim.Claim{past, future} {
 			reserve(t, j, c, c.Reserved)
-			if refusal, err := j.Reserve(t.Context(), attempt("Sandman", c.Task.ID, c.Reserved), c.Reserved, 0); err != nil || refusal == nil {
+			if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", c.Task.ID, c.Reserved), c.Reserved, 0); err != nil || refusal == nil {
 				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 			}
 		}

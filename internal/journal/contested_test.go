@@ -24,7 +24,7 @@ func TestContestedCountsEveryDenial(t *testing.T) {
 		agent := fmt.Sprintf("agent-%d", i)
 		for range attempts {
 			c := attempt(agent, "a", t0)
-			refusal, err := j.Reserve(t.Context(), c, t0, 0)
+			_, refusal, err := j.Reserve(t.Context(), c, t0, 0)
 			if err != nil {
 				t.Error(err)
 				return
@@ -70,7 +70,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
 	for _, agent := range []string{"Sandman", "Merlin", "Sandman"} {
-		if refusal, err := j.Reserve(t.Context(), attempt(agent, "a", t0), t0, 0); err != nil || refusal == nil {
+		if _, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", t0), t0, 0); err != nil || refusal == nil {
 			t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 		}
 	}

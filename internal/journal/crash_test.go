@@ -51,7 +51,7 @@ func victim(path string) {
 		_, err := j.BeginRequest(ctx, 1000, key, "f", now)
 		check(err)
 		check(j.BindRequest(ctx, 1000, key, c.ID))
-		refusal, err := j.Reserve(ctx, c, now, 0)
+		_, refusal, err := j.Reserve(ctx, c, now, 0)
 		check(err)
 		if refusal != nil {
 			check(errors.New("refused"))
@@ -206,7 +206,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 				if got != want[0] && got != want[1%len(want)] {
 					t.Errorf("%s, which was %s, is %s, want one of %q", id, what, got, want)
 				}
-				refusal, err := j.Reserve(t.Context(), attempt("Oracle", c.Task.ID, c.Reserved), c.Reserved, 0)
+				_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", c.Task.ID, c.Reserved), c.Reserved, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -261,7 +261,7 @@ func TestTornFile(t *testing.T) {
 			t.Errorf("%d claims with %d events and %d entries", kept, len(granted), len(owed))
 		}
 		for k, c := range claims {
-			refusal, err := torn.Reserve(t.Context(), attempt("Oracle", c.Task.ID, t0), t0, 0)
+			_, refusal, err := torn.Reserve(t.Context(), attempt("Oracle", c.Task.ID, t0), t0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,7 +70,7 @@ func TestHistoryCountsEvents(t *testing.T) {
 	save(t, j, c, event(c, claim.KindGranted, at(0)))
 	// The same agent again, which is counted in one event, and another one.
 	for i, agent := range []string{"Oracle", "Oracle", "Merlin"} {
-		refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at(i)), at(i), 0)
+		_, refusal, err := j.Reserve(t.Context(), attempt(agent, "a", at(i)), at(i), 0)
 		if err != nil || refusal == nil {
 			t.Fatalf("refusal %v, %v", refusal, err)
 		}

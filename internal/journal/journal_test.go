@@ -100,7 +100,7 @@ func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Event {
 // reserve reserves the task of c and fails the test unless it was given.
 func reserve(t testing.TB, j *journal.Journal, c claim.Claim, now time.Time) {
 	t.Helper()
-	refusal, err := j.Reserve(t.Context(), c, now, 0)
+	_, refusal, err := j.Reserve(t.Context(), c, now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestInsideABubble(t *testing.T) {
 		done := make(chan *claim.Refusal)
 		for _, agent := range []string{"Sandman", "Oracle", "claude-chat-7K9X"} {
 			go func() {
-				refusal, err := j.Reserve(ctx, attempt(agent, "a", time.Now()), time.Now(), 0)
+				_, refusal, err := j.Reserve(ctx, attempt(agent, "a", time.Now()), time.Now(), 0)
 				if err != nil {
 					t.Error(err)
 				}

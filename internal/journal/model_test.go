@@ -103,7 +103,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 				id := task.ID(fmt.Sprint(rapid.IntRange(1, 4).Draw(rt, "task")))
 				limit := rapid.IntRange(0, 2).Draw(rt, "limit")
 				c := attempt(agent, id, now)
-				got, err := j.Reserve(t.Context(), c, now, limit)
+				_, got, err := j.Reserve(t.Context(), c, now, limit)
 				if err != nil {
 					rt.Fatal(err)
 				}

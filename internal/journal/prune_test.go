@@ -90,7 +90,7 @@ func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 func TestPruneKeepsDenialsOfLiveClaims(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Oracle", "a", t0), t0)
-	if refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
+	if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
 		t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 	}
 	cut := t0.Add(time.Hour)

@@ -37,7 +37,7 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 	race(agents, func(i int) {
 		claims[i] = attempt(fmt.Sprintf("agent-%02d", i), "a", t0)
 		var err error
-		refusals[i], err = j.Reserve(t.Context(), claims[i], t0, 1)
+		_, refusals[i], err = j.Reserve(t.Context(), claims[i], t0, 1)
 		if err != nil {
 			t.Error(err)
 		}
@@ -81,7 +81,7 @@ func TestLimitHoldsUnderConcurrency(t *testing.T) {
 	var refusals [tasks]*claim.Refusal
 	race(tasks, func(i int) {
 		var err error
-		refusals[i], err = j.Reserve(t.Context(), attempt("Sandman", task.ID(fmt.Sprint(i)), t0), t0, limit)
+		_, refusals[i], err = j.Reserve(t.Context(), attempt("Sandman", task.ID(fmt.Sprint(i)), t0), t0, limit)
 		if err != nil {
 			t.Error(err)
 		}
@@ -109,7 +109,7 @@ func TestLimitCountsOtherTasks(t *testing.T) {
 
 	try := func(c claim.Claim, now time.Time, limit int, want *claim.Refusal) {
 		t.Helper()
-		got, err := j.Reserve(t.Context(), c, now, limit)
+		_, got, err := j.Reserve(t.Context(), c, now, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestDenials(t *testing.T) {
 				holder.State = test.state
 				save(t, j, holder)
 			}
-			refusal, err := j.Reserve(t.Context(), test.c, now, test.limit)
+			_, refusal, err := j.Reserve(t.Context(), test.c, now, test.limit)
 			if err != nil || refusal == nil {
 				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 			}
@@ -229,7 +229,7 @@ func TestStaleClaimsAreTakenOver(t *testing.T) {
 			first.State, first.StaleAt = test.state, test.staleAt
 			save(t, j, first)
 			second := attempt("Sandman", "a", test.now)
-			refusal, err := j.Reserve(t.Context(), second, test.now, 0)
+			_, refusal, err := j.Reserve(t.Context(), second, test.now, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestOneOfManyTakesOver(t *testing.T) {
 	var refusals [20]*claim.Refusal
 	race(len(refusals), func(i int) {
 		var err error
-		refusals[i], err = j.Reserve(t.Context(), attempt(fmt.Sprint(i), "a", stale.StaleAt), stale.StaleAt, 0)
+		_, refusals[i], err = j.Reserve(t.Context(), attempt(fmt.Sprint(i), "a", stale.StaleAt), stale.StaleAt, 0)
 		if err != nil {
 			t.Error(err)
 		}
@@ -275,7 +275,7 @@ func TestOneOfManyTakesOver(t *testing.T) {
 // What is saved of a claim that was taken over does not touch its successor.
 func TestTakenOverClaimHasNoSay(t *testing.T) {
 	holder := func(t *testing.T, j *journal.Journal, now time.Time) *claim.Claim {
-		refusal, err := j.Reserve(t.Context(), attempt("probe", "a", now), now, 0)
+		_, refusal, err := j.Reserve(t.Context(), attempt("probe", "a", now), now, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 			j := newJournal(t)
 			first := attempt("Oracle", "a", t0)
 			reserve(t, j, first, t0)
-			if refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
+			if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
 				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
 			}
 			first.State = state
@@ -328,7 +328,7 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 			second := attempt("Sandman", "a", t0)
 			reserve(t, j, second, t0)
 			save(t, j, first) // takes nothing from the second
-			if refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
+			if _, refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
 				t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
 			}
 			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j)); diff != "" {
@@ -353,7 +353,7 @@ func TestSaveMovesStaleAt(t *testing.T) {
 	renewed := c
 	renewed.StaleAt = c.StaleAt.Add(time.Hour)
 	save(t, j, renewed)
-	refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", c.StaleAt), c.StaleAt, 0)
+	_, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", c.StaleAt), c.StaleAt, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

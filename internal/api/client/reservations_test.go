@@ -22,7 +22,7 @@ func TestTaken(t *testing.T) {
 	}
 	broker, c := daemon(t)
 	target := reserve.Target{Text: "f-*", At: []reserve.Spot{{Place: reserve.Files, Path: "/" + reserve.Escape(strings.Trim(dir, "/")) + "/f-*"}}}
-	broker.Expect(apitest.Call{Method: "ComparedReservations", Args: []any{""}, Result: []reserve.Reservation{
+	broker.Expect(apitest.Call{Method: "ComparedReservations", Args: []any{"", ""}, Result: []reserve.Reservation{
 		{ID: "R", Agent: "Oracle", Targets: []reserve.Target{target}, Until: time.Now().Add(time.Hour)},
 	}})
 	set, err := c.Reserved(t.Context())

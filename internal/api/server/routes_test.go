@@ -260,7 +260,7 @@ func TestRoutes(t *testing.T) {
 		},
 		{
 			name: "reservations with their targets", method: "GET", path: "/v1/reservations?targets=true",
-			calls:  []apitest.Call{{Method: "ComparedReservations", Args: []any{""}, Result: []reserve.Reservation{reserved()}}},
+			calls:  []apitest.Call{{Method: "ComparedReservations", Args: []any{"", ""}, Result: []reserve.Reservation{reserved()}}},
 			status: 200, want: `{"reservations":[` + strings.TrimSuffix(reservedJSON, "}") +
 				`,"targets":[{"pattern":"*.go","at":[{"in":"/r/.git","path":"/**/*.go"},{"in":"files","path":"/r/**/*.go"}],"files":true}]}]}`,
 		},
@@ -275,7 +275,7 @@ func TestRoutes(t *testing.T) {
 		{
 			name: "check", method: "POST", path: "/v1/reservations/check",
 			body: `{"agent":"Sandman","targets":[{"path":"a/","folder":true,"at":[{"in":"files","path":"/r/a"}]}]}`,
-			calls: []apitest.Call{{Method: "CheckReserved", Args: []any{"Sandman", []reserve.Target{
+			calls: []apitest.Call{{Method: "CheckReserved", Args: []any{"Sandman", "", []reserve.Target{
 				{Text: "a/", Folder: true, At: []reserve.Spot{{Place: "files", Path: "/r/a"}}},
 			}}}},
 			status: 200, want: `{"paths":["a/"]}`,
