@@ -219,7 +219,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
 	}
 	var triggers []inbox.Trigger
 	for _, name := range m.Agents {
-		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: cmp.Or(m.From, m.By), Text: m.Text, Key: inbox.MessageKey(m.ID)})
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: cmp.Or(m.From, m.By), Text: m.Text})
 	}
 	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {

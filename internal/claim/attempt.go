@@ -48,8 +48,7 @@ type attempt struct {
 	quiet    bool
 	unwanted func(task.Task) string
 	note     string
-	leased   time.Time // of the claim that is overridden, see Event.Leased
-	stale    bool      // whether the claim that is overridden had gone stale on its agent, see Try
+	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
 // Claim tries to get the task for the agent: one attempt, and one event,
@@ -149,7 +148,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	a.cl.Former, a.cl.Assigned = "", Assignee(v.Task) == a.cl.Agent
 	if d.Override {
-		a.cl.Former, a.leased = d.Holder, a.leasedAt(v.Task.ClaimedAt)
+		a.cl.Former = d.Holder
 	}
 	if a.stale = d.Override && v.Task.Status == task.InProgress; a.stale {
 		history, err := a.exhausted(ctx, v.Task.ID, a.staleTry(v.Task))
@@ -273,7 +272,7 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 			events[0].Detail += "; " + a.note
 		}
 		over := a.cl.event(KindOverridden, a.store.Now())
-		over.Holder, over.Remote, over.Leased = a.cl.Former, true, a.leased
+		over.Holder, over.Remote = a.cl.Former, true
 		if a.stale {
 			over.Tried = TriedAgain
 		}

@@ -83,10 +83,6 @@ type Event struct {
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
 	// attempt was denied for, or the offer that a release makes.
 	Expires time.Time `json:"expires_at,omitzero"`
-	// Leased is when the claim that was lost, swept or overridden was claimed or renewed last, to
-	// the minute, as its page showed it: where pages have no tokens, all daemons know it by that.
-	// It is zero where they have.
-	Leased time.Time `json:"leased_at,omitzero"`
 
 	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is
 	// how often it happened, if more than once.

@@ -27,7 +27,7 @@ func (c *Claimer) bearWith(cl *Claim, detail string) bool {
 func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, detail string) (Claim, error) {
 	now := c.store.Now()
 	e := cl.event(KindLost, now)
-	e.Holder, e.Detail, e.Remote, e.Leased = holder, detail, true, c.leasedAt(cl.ClaimedAt)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
 	if c.ranOut(cl, page) {
 		e.Tried = TriedAgain
 	}
@@ -44,14 +44,6 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, de
 		return Claim{}, err
 	}
 	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
-}
-
-// leasedAt is what Event.Leased is of a claim with that date.
-func (c *Claimer) leasedAt(claimedAt time.Time) time.Time {
-	if !c.policy.NoToken {
-		return time.Time{}
-	}
-	return claimedAt.UTC().Truncate(time.Minute)
 }
 
 // ranOut reports whether the lost claim cl was stale when another daemon swept its task,

@@ -61,41 +61,6 @@ func TestOverrideOfOnesOwn(t *testing.T) {
 	}
 }
 
-// Where there are no tokens, the daemon that took a task over, or swept it, and the one that lost
-// it know by its date which claim that was.
-func TestLossIsKnownByItsDate(t *testing.T) {
-	for _, noToken := range []bool{true, false} {
-		for _, swept := range []bool{true, false} {
-			inWorld(t, openTask(), func(w *world) {
-				w.NoToken = noToken
-				a, b := w.daemon("a"), w.daemon("b")
-				old := w.claim(a, "Sandman")
-				time.Sleep(time.Until(old.StaleAt) + 2*time.Minute)
-				if !swept {
-					w.claim(b, "Oracle")
-				} else if _, done, err := b.Sweep(w.ctx, page); !done || err != nil {
-					t.Fatalf("swept = %v, error %v", done, err)
-				}
-				w.lost(a.Guard(w.ctx, old.ID, nil))
-				told := make(map[claim.Kind]claim.Event)
-				for _, d := range []*claimsim.Daemon{a, b} {
-					for _, e := range d.Ledger.Events() {
-						told[e.Kind] = e
-					}
-				}
-				by := told[claim.KindOverridden]
-				if swept {
-					by = told[claim.KindSwept]
-				}
-				lost := told[claim.KindLost]
-				if !by.Leased.Equal(lost.Leased) || lost.Leased.IsZero() == noToken {
-					t.Errorf("token=%v, swept=%v: the claim that was lost is of %v, and that of which the other one tells of %v", !noToken, swept, lost.Leased, by.Leased)
-				}
-			})
-		}
-	}
-}
-
 func TestRequestedTimeout(t *testing.T) {
 	tests := []struct {
 		name            string

@@ -148,7 +148,6 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	e := cl.event(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
 	e.By = cl.Sweep.By
-	e.Leased = c.leasedAt(cl.Task.ClaimedAt)
 	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))
 	e.Tried = TriedAgain
 	if cl.Sweep.History != "" {

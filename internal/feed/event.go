@@ -86,8 +86,6 @@ type Event struct {
 	Holder string `json:"holder,omitempty"`
 	// Claim is Agent's claim, as far as it is known.
 	Claim claim.ID `json:"claim,omitempty"`
-	// Leased is as of claim.Event. It is for who is told in the moment, and not stored.
-	Leased time.Time `json:"-"`
 
 	Changed   []string  `json:"changed,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`

@@ -22,7 +22,7 @@ func Of(e claim.Event) (Event, bool) {
 	}
 	out := Event{
 		At: e.At, Kind: kind, Task: e.Task, Title: e.Title, URL: e.URL,
-		Agent: e.Agent, By: e.By, Holder: e.Holder, Claim: e.Claim, Leased: e.Leased, ExpiresAt: e.Expires, Detail: e.Detail,
+		Agent: e.Agent, By: e.By, Holder: e.Holder, Claim: e.Claim, ExpiresAt: e.Expires, Detail: e.Detail,
 	}
 	switch kind {
 	case Overridden: // told to whom it happened

@@ -66,9 +66,6 @@ func longest(names []string, text string) (found string) {
 	return found
 }
 
-// MessageKey tells a message that a daemon has sent from others, by the id of its event.
-func MessageKey(event string) string { return "message " + event }
-
 // Messages are the triggers of a row of the mesh log: one for each agent that it is for,
 // but for who wrote it. known are the agents here.
 func Messages(r worklog.Row, known []string) []Trigger {

@@ -43,7 +43,7 @@ func (m *Mirror) Knows(t task.Task) bool {
 
 // lookUp reads the dependencies of unfinished tasks that the mirror does not have:
 // those finished long ago.
-func (m *Mirror) lookUp(ctx context.Context, result *Result) error {
+func (m *Mirror) lookUp(ctx context.Context) error {
 	lookups := 0
 	for t := range m.Tasks() {
 		if t.Status.Finished() {
@@ -56,13 +56,8 @@ func (m *Mirror) lookUp(ctx context.Context, result *Result) error {
 			if lookups++; lookups > maxLookups {
 				return nil
 			}
-			switch _, there, err := m.fetch(ctx, id); {
-			case err != nil:
+			if _, _, err := m.fetch(ctx, id); err != nil {
 				return err
-			case there:
-				result.Seen = append(result.Seen, id)
-			default:
-				result.Absent = append(result.Absent, id)
 			}
 		}
 	}

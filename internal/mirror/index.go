@@ -129,15 +129,14 @@ func (x *index) set(t task.Task) *row {
 func (x *index) publish() { x.offered.Store(x.order.Copy()) }
 
 // doubts reports whether t, a query's row, shows something else than the page did when
-// it was read, if that was after since, or than the task did when it was read here, if that
-// was after here and here is not zero, and nothing in the two tells that the row is newer:
-// Notion keeps the time of the last edit to the minute only. Fields do not count: a formula
-// may show something else at every reading.
-func (x *index) doubts(t task.Task, since, here time.Time) bool {
+// it was read, if that was after since, and nothing in the two tells that the row is
+// newer: Notion keeps the time of the last edit to the minute only. Fields do not count:
+// a formula may show something else at every reading.
+func (x *index) doubts(t task.Task, since time.Time) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	known := x.rows[t.ID]
-	if known == nil || !known.page.After(since) && (here.IsZero() || !known.here.After(here)) {
+	if known == nil || !known.page.After(since) {
 		return false
 	}
 	page := *known.task

@@ -3,7 +3,6 @@ package mirror
 import (
 	"context"
 	"slices"
-	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -23,7 +22,7 @@ func newPages() *pages { return &pages{last: make(map[task.ID]reading)} }
 func (m *Mirror) Observe(r claim.Reading) {
 	m.mu.Lock()
 	mine := m.seen
-	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true, here: time.Now()}
+	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
 	m.mu.Unlock()
 	if ids := m.take(mine); len(ids) > 0 {
 		m.onChange(ids)
@@ -101,6 +100,6 @@ func (m *Mirror) remove(ctx context.Context, remove []task.ID, s stamp, result *
 		return err
 	}
 	m.rows.remove(remove)
-	result.Removed = append(result.Removed, remove...)
+	result.removed = append(result.removed, remove...)
 	return nil
 }

@@ -11,14 +11,11 @@ import (
 	"dibs/internal/task"
 )
 
-// Overlap is how much of what an earlier sync has read an incremental one reads again.
-const Overlap = 2 * time.Minute
-
 const (
 	// lag is how far Notion's queries have been seen behind its pages. An
 	// incremental sync begins that much before the last one, and a query's row
 	// that contradicts a page read within that time does not count.
-	lag = Overlap
+	lag = 2 * time.Minute
 	// maxLookups bounds the pages read in one sync beside its queries, so that a
 	// full board cannot flood the budget.
 	maxLookups = 20
@@ -39,19 +36,8 @@ type Result struct {
 	// Gone has the tasks that the database does not have any more: trashed,
 	// archived, moved, or not shared.
 	Gone []task.Task
-	// Removed are the tasks that left the mirror: those of Gone, and those that it need not
-	// keep.
-	Removed []task.ID
 
-	// At is Notion's time when the sync began, and Since from when on it has read what was
-	// edited; zero if it has read the whole board.
-	At, Since time.Time
-	// Seen are the tasks that were read, or found not to be there, changed or not.
-	Seen []task.ID
-	// Claimed are those that a query listed as IN_PROGRESS with a claim token.
-	Claimed []task.ID
-	// Absent are dependencies that Notion does not show.
-	Absent []task.ID
+	removed []task.ID // from the mirror: those of Gone, and those that it need not keep
 }
 
 // pull brings the mirror up to date: with the whole board if full is set or this
@@ -67,12 +53,12 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	// Both are taken before the question is asked: what is read or written while
 	// the answer is on its way is newer than the answer.
 	began, s := m.source.Now(), m.next()
-	result := Result{Full: full || !m.Listed(), At: began}
+	result := Result{Full: full || !m.Listed()}
 	err := m.query(ctx, &result, began, s)
 	if err == nil {
 		err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano))
 	}
-	if all := append(ids(result.Changed), result.Removed...); len(all) > 0 {
+	if all := append(ids(result.Changed), result.removed...); len(all) > 0 {
 		m.onChange(all)
 	}
 	if err != nil {
@@ -81,7 +67,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 	m.mu.Lock()
 	m.at, m.listed = began, true
 	m.mu.Unlock()
-	if err := m.lookUp(ctx, &result); err != nil {
+	if err := m.lookUp(ctx); err != nil {
 		m.log.Warn("dependencies could not be looked up", "error", err)
 	}
 	return result, nil
@@ -89,7 +75,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 
 // query asks what there is, or what was edited, and takes it over.
 func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s stamp) error {
-	kept, here := began.Add(-m.keep).Truncate(time.Minute), time.Now()
+	kept := began.Add(-m.keep).Truncate(time.Minute)
 	var rows []task.Task
 	var err error
 	if result.Full {
@@ -97,27 +83,21 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 		defer m.setProgress(nil)
 		rows, err = m.source.List(ctx, kept, m.advance)
 	} else {
-		result.Since = m.Standing().SyncedAt.Add(-lag).Truncate(time.Minute)
-		rows, err = m.source.EditedSince(ctx, result.Since)
+		rows, err = m.source.EditedSince(ctx, m.Standing().SyncedAt.Add(-lag).Truncate(time.Minute))
 	}
 	if err != nil {
 		return err
 	}
-	result.Read, result.Seen = len(rows), ids(rows)
-	for _, t := range rows {
-		if claimed(t) {
-			result.Claimed = append(result.Claimed, t.ID)
-		}
-	}
+	result.Read = len(rows)
 	asked := make(map[task.ID]bool)
-	rows, err = m.settle(ctx, rows, asked, time.Time{}, result)
+	rows, err = m.settle(ctx, rows, asked, result)
 	if err != nil {
 		return err
 	}
 	for some := range slices.Chunk(rows, batch) {
 		read := make([]reading, len(some))
 		for i, t := range some {
-			read[i] = reading{Task: t, at: s, here: here}
+			read[i] = reading{Task: t, at: s}
 		}
 		changed, err := m.apply(ctx, read...)
 		if err != nil {
@@ -126,7 +106,7 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 		result.Changed = append(result.Changed, changed...)
 	}
 	if !result.Full {
-		return m.missed(ctx, asked, s, result, func(t task.Task) bool { return m.rows.readSince(t.ID, s) })
+		return m.missed(ctx, asked, s, result)
 	}
 	m.mu.Lock()
 	clear(m.absent)
@@ -134,20 +114,17 @@ func (m *Mirror) query(ctx context.Context, result *Result, began time.Time, s s
 	return m.drop(ctx, rows, kept, asked, s, result)
 }
 
-// settle returns the rows without those that contradict a page read shortly before, or what
-// was read here after that moment, if it is not zero. The query may be behind these pages, so
-// they are read again and taken over instead; with here, those that cannot be read now stay as
-// they are, until they are passed on again.
-func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, here time.Time, result *Result) ([]task.Task, error) {
+// settle returns the rows without those that contradict a page read shortly before.
+// The query may be behind these pages, so they are read again and taken over instead.
+func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID]bool, result *Result) ([]task.Task, error) {
 	certain := rows[:0]
 	for _, t := range rows {
-		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag), here) {
+		if len(asked) == maxLookups || !m.rows.doubts(t, time.Now().Add(-lag)) {
 			certain = append(certain, t)
 			continue
 		}
 		asked[t.ID] = true
-		err := m.ask(ctx, t.ID, result)
-		if err != nil && !isKind(err, claim.NotFound) && (here.IsZero() || !isKind(err, claim.Unavailable)) {
+		if err := m.ask(ctx, t.ID, result); err != nil && !isKind(err, claim.NotFound) {
 			return nil, err
 		}
 	}
@@ -156,12 +133,11 @@ func (m *Mirror) settle(ctx context.Context, rows []task.Task, asked map[task.ID
 
 // ask reads a page and takes it over.
 func (m *Mirror) ask(ctx context.Context, id task.ID, result *Result) error {
-	result.Seen = append(result.Seen, id)
 	r, err := m.source.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	changed, err := m.apply(ctx, reading{Task: r.Task, at: m.next(), page: true, here: time.Now()})
+	changed, err := m.apply(ctx, reading{Task: r.Task, at: m.next(), page: true})
 	result.Changed = append(result.Changed, changed...)
 	return err
 }
@@ -219,10 +195,10 @@ func needed(tasks iter.Seq[task.Task]) map[task.ID]bool {
 // not list although it lists whatever is claimed. No query lists a page that was
 // trashed, and whoever holds its task should not have to wait for the next full sync
 // to hear of it.
-func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, result *Result, listed func(task.Task) bool) error {
+func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, result *Result) error {
 	var gone []task.ID
 	for t := range m.Tasks() {
-		if !claimed(t) || listed(t) {
+		if t.Status != task.InProgress || t.Token == "" || t.Trashed || m.rows.readSince(t.ID, s) {
 			continue
 		}
 		if len(asked) == maxLookups {
@@ -239,10 +215,6 @@ func (m *Mirror) missed(ctx context.Context, asked map[task.ID]bool, s stamp, re
 	}
 	return m.remove(ctx, gone, s, result)
 }
-
-// claimed reports whether t is one of those that an incremental query lists however long
-// ago they were edited.
-func claimed(t task.Task) bool { return t.Status == task.InProgress && t.Token != "" && !t.Trashed }
 
 // advance notes that n rows have been read.
 func (m *Mirror) advance(n int) {

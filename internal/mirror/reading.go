@@ -14,9 +14,6 @@ type reading struct {
 	at stamp
 	// page says that the page itself was read, rather than a query's row.
 	page bool
-	// here is when this daemon read it, or began to, by this machine's clock; zero if another
-	// one did.
-	here time.Time
 }
 
 // stamp orders readings: one that was begun later has a higher one.
@@ -32,16 +29,11 @@ type row struct {
 	// page is when the page itself was last read, by this machine's clock; zero if
 	// it never was.
 	page time.Time
-	// here is when this daemon read it last itself, likewise.
-	here time.Time
 }
 
 // mark notes that the task was read.
 func (w *row) mark(r reading) {
 	w.read = r.at
-	if !r.here.IsZero() {
-		w.here = r.here
-	}
 	if r.page {
 		w.page = time.Now()
 	}

@@ -56,8 +56,7 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 	back := m.back()
 	for wait := m.nextSync(nil); ; {
-		going := sleep(ctx, wait, back)
-		if !going {
+		if !sleep(ctx, wait, back) {
 			return
 		}
 		back = m.back() // before it fails
@@ -105,7 +104,7 @@ func (m *Mirror) Close() error {
 }
 
 // sleep waits for d, or for early, and reports whether ctx is still going.
-func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) (going bool) {
+func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

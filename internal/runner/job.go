@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -217,13 +216,8 @@ func (j *job) brief(ctx context.Context) (file *os.File, err error) {
 
 // environment is the command's.
 func (j *job) environment(file string) []string {
-	// The fence is that of another claim, if this runs for one itself.
-	env := slices.DeleteFunc(slices.Clone(j.Env), func(v string) bool { return strings.HasPrefix(v, "DIBS_FENCE=") })
-	env = append(env,
+	return append(slices.Clone(j.Env),
 		"DIBS_TASK_ID="+string(j.claim.Task.ID), "DIBS_TASK_TITLE="+j.claim.Task.Title, "DIBS_TASK_URL="+j.claim.Task.URL,
-		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+file)
-	if j.claim.Fence > 0 { // in a cluster
-		env = append(env, fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
-	}
-	return env
+		"DIBS_CLAIM_ID="+string(j.claim.ID), "DIBS_AGENT="+j.claim.Agent, "DIBS_TASK_FILE="+file,
+		fmt.Sprintf("DIBS_FENCE=%d", j.claim.Fence))
 }

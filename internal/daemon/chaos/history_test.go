@@ -38,7 +38,7 @@ type hold struct {
 	id          claim.ID
 	task, agent string
 	daemon      int
-	fence       int64
+	fence       int64         // 0 where daemons have journals of their own, each with its numbers
 	call, told  time.Duration // when the agent asked first, and was answered
 	expires     time.Duration // as it was told last
 	ends        []end
@@ -98,6 +98,9 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	// beginning of the attempt by Notion's time.
 	minted := ulid.Time(ulid.MustParse(string(cl.ID)).Time()).Sub(h.began)
 	minted = min(max(minted, call), h.now())
+	if !a.shared {
+		cl.Fence = 0
+	}
 	h.holds[cl.ID] = &hold{
 		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number, fence: cl.Fence,
 		call: call, told: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
