@@ -98,4 +98,4 @@ type PolicyStatus struct {
 }
 
 // SameSettings is what to do about the lines of PolicyStatus.Others.
-const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window, claim.settle and cluster.etcd, and restart them"
+const SameSettings = "give all daemons on the board the same claim.timeout, claim.write_window and claim.settle, and restart them, or have them share one journal: journal.postgres"

@@ -2,13 +2,11 @@ package bench_test
 
 import (
 	"fmt"
-	"net"
-	"net/http"
-	"os/exec"
 	"testing"
 	"time"
 
 	"dibs/internal/api/client"
+	"dibs/internal/pgtest"
 )
 
 // members are the numbers of daemons that grants are measured with, and idlers those that have
@@ -18,8 +16,8 @@ var (
 	idlers  = []int{1, 4, 16}
 )
 
-// BenchmarkCluster lets 64 agents of several daemons, which form a cluster with an etcd on this
-// machine, ask for the next task again and again, and keep what they get.
+// BenchmarkCluster lets 64 agents of several daemons, which share a journal in a PostgreSQL server
+// on this machine, ask for the next task again and again, and keep what they get.
 func BenchmarkCluster(b *testing.B) {
 	for _, n := range members {
 		b.Run(fmt.Sprintf("daemons=%d", n), func(b *testing.B) {
@@ -49,52 +47,12 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// startCluster starts an etcd and n daemons that it decides between.
+// startCluster starts a PostgreSQL server and n daemons that have their journal there.
 func startCluster(b *testing.B, notion *board, n int) (daemons []*daemon) {
 	b.Helper()
-	etcd := startEtcd(b)
+	server := pgtest.Run(b, "fsync=on", "full_page_writes=on")
 	for i := range n {
-		daemons = append(daemons, startDaemon(b, notion, "DIBS_CLUSTER_ETCD="+etcd, fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i)))
+		daemons = append(daemons, startDaemon(b, notion, "DIBS_JOURNAL_POSTGRES="+server.URL(), fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i)))
 	}
 	return daemons
-}
-
-// startEtcd starts the etcd that is installed here, and waits until it answers.
-func startEtcd(b *testing.B) string {
-	b.Helper()
-	program, err := exec.LookPath("etcd")
-	if err != nil {
-		b.Fatal("there is no etcd on the PATH: apt-get install etcd-server")
-	}
-	var urls [2]string
-	for i := range urls {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		urls[i] = "http://" + l.Addr().String()
-		l.Close()
-	}
-	cmd := exec.Command(program, "--data-dir", b.TempDir(), "--logger", "zap", "--log-level", "fatal",
-		"--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
-		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "default="+urls[1])
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		resp, err := http.Get(urls[0] + "/health")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return urls[0]
-			}
-		}
-		if time.Now().After(end) {
-			b.Fatalf("etcd does not start: %v", err)
-		}
-	}
 }

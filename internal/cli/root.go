@@ -71,7 +71,7 @@ func (a *app) root() *cobra.Command {
 			"A task is named by its key (T-3), its id or its URL.\n\n" +
 			"Exit codes: 0 done · 1 failure · 2 the command was not used right · 3 not claimed: held, not open,\n" +
 			"nothing ready · 4 the claim is no longer yours: stop working on the task · 5 the daemon cannot be\n" +
-			"reached · 6 Notion, or the cluster's etcd, cannot be reached, or refuses",
+			"reached · 6 Notion, or the journal's database, cannot be reached, or refuses",
 		Version:            thisBuild().String(),
 		SilenceErrors:      true,
 		SilenceUsage:       true,

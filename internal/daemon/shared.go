@@ -280,7 +280,9 @@ func (s *shared) state() *metrics.Cluster {
 	return &metrics.Cluster{Members: s.member.There(), Epoch: now.Epoch, Away: now.Away != nil}
 }
 
-// Adopt does nothing yet: nothing is ever in doubt.
-func (s *shared) Adopt(context.Context) (api.Cluster, error) {
-	return api.Cluster{}, &broker.InvalidError{Detail: "there is nothing to adopt: this daemon's journal is in PostgreSQL"}
+// Adopt takes the database as it is now for the right one: nothing has spoken against it.
+func (s *shared) Adopt(ctx context.Context) (api.Cluster, error) {
+	c, err := s.Members(ctx)
+	c.Adopted = new(false)
+	return c, err
 }

@@ -362,8 +362,5 @@ func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int
 	if err == nil {
 		_, err = j.prune(ctx, "pollers", "agent", "polled < ?1 AND lead = 0", before.UnixMilli())
 	}
-	if err == nil {
-		_, err = j.prune(ctx, "acks", "id", "at < ?1", before.UnixMilli())
-	}
 	return removed, j.failed(err, "pruning the inbox")
 }

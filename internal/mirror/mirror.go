@@ -43,7 +43,7 @@ type Config struct {
 	// Back, if set, returns a channel that is closed when Notion is next found to be
 	// back: then a sync is made that failed before.
 	Back func() <-chan struct{}
-	Log     *slog.Logger
+	Log  *slog.Logger
 }
 
 // Mirror is safe for concurrent use; one sync runs at a time. It calls what is in

@@ -149,7 +149,7 @@ func (l *Lookout) await(ctx context.Context) bool {
 		if l.Strange(ctx, first.token) {
 			return true
 		}
-		l.mu.Lock() // etcd has told only now that it is another member's
+		l.mu.Lock()
 		l.met = l.met[1:]
 		l.mu.Unlock()
 	}

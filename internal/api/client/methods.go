@@ -146,7 +146,7 @@ func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
 	return ask[api.Cluster](ctx, c, get("/v1/cluster", nil))
 }
 
-// AdoptCluster has the daemon take an etcd that was emptied or restored for the cluster's.
+// AdoptCluster has the daemon take the database of its journal as it is for the right one.
 func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, error) {
 	return ask[api.Cluster](ctx, c, request{method: http.MethodPost, path: "/v1/cluster/adopt", key: key})
 }

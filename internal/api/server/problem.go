@@ -98,7 +98,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return storeProblem(store, err)
 	}
 	switch {
-	case errors.Is(err, broker.ErrStopping), errors.Is(err, claim.ErrStopped):
+	case errors.Is(err, errStopping), errors.Is(err, broker.ErrStopping), errors.Is(err, claim.ErrStopped):
 		return stopping()
 	case errors.Is(err, creation.ErrReused):
 		return api.NewProblem(api.CodeKeyReused, saying(err))

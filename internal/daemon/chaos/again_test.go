@@ -39,6 +39,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	cfg.StateDir = p.state
 	if c.shared {
 		cfg.Journal.Postgres, cfg.Cluster.Name, cfg.Cluster.Listen = config.Secret(p.setting("DIBS_JOURNAL_POSTGRES")), "afterwards", "afterwards:1"
+		cfg.Notion.Rate, cfg.Notion.Burst = 20, 40 // it does what four were to do
 	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle

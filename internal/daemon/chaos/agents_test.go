@@ -216,7 +216,7 @@ func persist(a *chaosAgent, ask func(context.Context) (api.Claim, error), again 
 		switch {
 		case err == nil:
 			return cl, nil
-		case !answered, p.Code == api.CodeStopping, p.Code == api.CodeBusy: // ask again
+		case !answered, p.Code == api.CodeStopping, p.Code == api.CodeBusy, p.Code == api.Code(claim.CodeJournalUnavailable): // ask again
 		case p.Code != api.Code(claim.CodeNotionUnavailable), again != nil && !again(), a.ending():
 			return cl, err
 		}
