@@ -164,9 +164,6 @@ const maxHeld = 5
 // notReopened is how the daemon says that it leaves a task as it is.
 const notReopened = " was not reopened: "
 
-// onlyThere is how the daemon ends what it says of a claim that another member has.
-const onlyThere = "renew and finish it there"
-
 // tryLater is how the daemon goes on after it has said that nothing is ready, or cannot be decided now.
 const tryLater = "; try again later"
 
