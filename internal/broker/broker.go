@@ -123,6 +123,8 @@ type Broker struct {
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
 
+	remembers remembers
+
 	troubles troubles
 	others   others
 

@@ -25,7 +25,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	}
 	bd := b.board()
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
-	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
+	if err := b.load(ctx, bd); err != nil {
 		return out, err
 	}
 	out.LimitReached = f.Ready && b.atLimit(f.Agent, bd)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/names"
 	"dibs/internal/task"
 )
@@ -118,7 +119,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 	if err != nil {
 		return Identity{}, err
 	}
-	losses, err := b.journal.Losses(ctx, agent)
+	losses, err := b.losses(ctx, agent)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -136,7 +137,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, uid int) (Identity,
 
 // waiting is how many triggers a poll of the agent would get; none if that cannot be asked.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
-	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	waiting, err := b.remembers.waiting.Ask(ctx, agent, func() (inbox.Waiting, error) { return b.inbox.Inbox.Waiting(ctx, agent) })
 	if _, away := errors.AsType[*claim.ArbiterError](err); away {
 		return 0, nil // as far as is known
 	}

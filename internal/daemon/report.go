@@ -71,8 +71,13 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 		s.Notion.LastError = failure.Error()
 	}
 
-	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
+	owed, err := d.owed(ctx)
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
 	return errors.Join(failed, err)
+}
+
+// owed is what Notion has yet to be told.
+func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
+	return d.backlog.Ask(ctx, struct{}{}, func() ([]journal.Backlog, error) { return d.journal.Backlog(ctx, d.claimer.Finishing()) })
 }

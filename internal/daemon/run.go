@@ -45,6 +45,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
+	loops.Go(func() { d.rememberLoop(work) })
 	loops.Go(func() { d.clusterLoop(work) })
 	lead, stopLeading := context.WithCancel(ctx)
 	defer stopLeading()

@@ -40,6 +40,7 @@ type works struct {
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
+	backlog    broker.Memory[struct{}, []journal.Backlog]
 	alive      *alive.Watch
 	reserved   *reserve.Book
 	member     *member // nil without a cluster
@@ -244,7 +245,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed, Elsewhere: d.elsewhere(),
+		Away: d.journal.Away, Listed: d.listed, Elsewhere: d.elsewhere(),
 	})
 	return nil
 }

@@ -64,6 +64,10 @@ func (s *Server) stream(ctx context.Context, in *streamInput) (*huma.StreamRespo
 	wait := time.Duration(0)
 	if in.Follow {
 		wait = heartbeat
+	} else if s.away != nil {
+		if _, why := s.away(); why != nil { // it can still be said
+			return nil, why
+		}
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		ctx, out := newEventStream(c)

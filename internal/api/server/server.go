@@ -28,7 +28,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last four are required.
+// Options are what a server needs. All fields but the last five are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
@@ -41,6 +41,9 @@ type Options struct {
 	// Answered, if set, is told of every answer. The route is the pattern that the
 	// request matched, empty if it matched none.
 	Answered func(route string, status int)
+	// Away, if set, says since when the journal cannot be asked, by this machine's clock, and
+	// why; nil if it can.
+	Away func() (since time.Time, why error)
 	// Listed, if set, returns the users that the configuration names, each once. Some
 	// connections are kept back for each of them.
 	Listed func() []int
@@ -54,6 +57,7 @@ type Server struct {
 	elsewhere Elsewhere
 	log       *slog.Logger
 	listed    func() []int
+	away      func() (since time.Time, why error)
 	flights   flights
 	owing     *allowance.Allowance // see owing
 	http      http.Server
@@ -72,6 +76,7 @@ func New(o Options) *Server {
 		elsewhere: o.Elsewhere,
 		log:       o.Log,
 		listed:    o.Listed,
+		away:      o.Away,
 		owing:     allowance.New(owingBurst, owingEvery),
 	}
 	base, stop := context.WithCancelCause(context.Background())
