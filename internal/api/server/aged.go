@@ -52,6 +52,15 @@ func (w *agedWriter) Write(data []byte) (int, error) {
 // Unwrap gives http.ResponseController the connection.
 func (w *agedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// unreached returns why the journal cannot be asked; nil if it can, as far as is known.
+func (s *Server) unreached() error {
+	if s.away == nil {
+		return nil
+	}
+	_, why := s.away()
+	return why
+}
+
 // age sets the header. What is always in memory, such as claims, was surely so when the journal
 // was last heard of: if it cannot be asked because this machine is cut off, another one may lead.
 func (w *agedWriter) age() {
