@@ -120,9 +120,11 @@ func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
 // heldBack returns what says of tasks that are ready why the agent could not get them now
 // all the same.
 func (b *Broker) heldBack(bd *board, agent string, f task.Filter, limit bool) func(*View) {
-	closed := b.mirror.Closed()
+	closed, doubt := b.mirror.Closed(), b.doubt()
 	return func(v *View) {
 		switch miss := f.Miss(v.Task); {
+		case doubt != nil:
+			v.Code, v.Reason = claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error()
 		case closed != nil:
 			v.Code, v.Reason = claim.CodeNotionRefused, "no task can be claimed: "+closed.Error()
 		case limit:

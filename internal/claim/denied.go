@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,6 +108,10 @@ func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
 	if arbiterFailed(err) != nil {
 		d.Code = CodeArbiterUnavailable
+		return d
+	}
+	if why, ok := errors.AsType[*JournalError](err); ok {
+		d.Code, d.RetryAfter = CodeJournalUnavailable, why.RetryAfter
 		return d
 	}
 	switch storeKind(err) {

@@ -40,8 +40,11 @@ func (a *app) adoptCommand() *cobra.Command {
 	var requestID key
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Take an etcd that was emptied or restored for the cluster's, for good",
-		Long: "Take an etcd that was emptied, restored from a copy, or set up anew for the cluster's, for good.\n" +
+		Short: "Take a database or an etcd that was emptied or restored for the right one, for good",
+		Long: "Take the database of the journal that was emptied, or restored to an older state, for the right one, for\n" +
+			"good. The daemon grants nothing until its user, or root, says so: what was claimed, said and done\n" +
+			"since is not known any more. What is on the tasks' pages stays as it is until its lease is over. Do so\n" +
+			"only once no daemon with the newer database runs. With cluster.etcd: take an etcd that was emptied, restored from a copy, or set up anew for the cluster's, for good.\n" +
 			"A daemon refuses such an etcd until you say so, on each machine: it says that tasks are\n" +
 			"free which somebody has. What is held stays held, as the tasks' pages say.",
 		Args:              arguments(),
@@ -61,6 +64,10 @@ func (a *app) adoptCommand() *cobra.Command {
 			return a.print(c, func(w io.Writer) {
 				switch {
 				case c.Adopted == nil: // a daemon of an earlier version does not say
+				case *c.Adopted && c.Epoch > 0:
+					row(w, "adopted", "the database as it is now")
+				case c.Epoch > 0:
+					row(w, "adopted", "nothing had to be: there is no doubt about the database")
 				case *c.Adopted:
 					row(w, "adopted", "etcd as it is now; say so on each machine whose daemon refuses it")
 				default:
@@ -124,6 +131,9 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 
 // showSharing shows daemons that share a journal.
 func showSharing(w io.Writer, c api.Cluster, now time.Time) {
+	if c.LastError != "" {
+		row(w, "trouble", clean(c.LastError))
+	}
 	if c.Leader == "" {
 		row(w, "leader", "none now: one of those that stand by leads in a moment")
 	} else {

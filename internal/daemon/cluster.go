@@ -236,7 +236,7 @@ type clusterDoor struct{ *works }
 func (d *works) clusterOfBroker() broker.Cluster {
 	switch {
 	case d.shared != nil:
-		return d.shared
+		return sharedDoor{d}
 	case d.member == nil:
 		return nil
 	}
@@ -272,7 +272,7 @@ func (d clusterDoor) Members(ctx context.Context) (api.Cluster, error) {
 }
 
 // Adopt makes etcd as it is now the one that this daemon belongs to.
-func (d clusterDoor) Adopt(ctx context.Context) (api.Cluster, error) {
+func (d clusterDoor) Adopt(ctx context.Context, _ int) (api.Cluster, error) {
 	asking, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	if err := d.member.Probe(asking); err == nil {

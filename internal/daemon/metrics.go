@@ -76,6 +76,9 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 		Others:    len(d.otherLines()),
 		Mirror:    status.Mirror, Held: make(map[string]int), Reservations: len(status.Reservations),
 	}
+	if d.doubt != nil {
+		state.Doubted = new(d.doubt.Why() != nil)
+	}
 	if d.member != nil {
 		trouble := d.member.ledger.Trouble()
 		state.Cluster, state.Foreign, state.Share = new(trouble == nil), errors.Is(trouble, arbiter.ErrForeign), d.member.budget.Share()

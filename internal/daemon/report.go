@@ -20,6 +20,9 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 	if err := d.journal.Trouble(ctx); err != nil {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
 	}
+	if why := d.doubt.Why(); why != nil {
+		s.Warnings = append(s.Warnings, why.Error())
+	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	for _, log := range []struct{ name, id string }{{"the mesh log", d.config.Databases.MeshLog}, {"the task log", d.config.Databases.TaskLog}} {
 		if id, err := task.ParseID(log.id); err == nil {

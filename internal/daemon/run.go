@@ -150,6 +150,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 			wake(d.due)
 		}
 	}
+	d.doubtAll(ctx)
 	if len(errs) == 0 && d.others != nil {
 		d.others.See(ctx, d.mirror.Tasks())
 	}

@@ -12,7 +12,6 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/api/server"
-	"dibs/internal/broker"
 	"dibs/internal/journal"
 	members "dibs/internal/member"
 	"dibs/internal/task"
@@ -168,9 +167,4 @@ func (s *shared) Members(ctx context.Context) (api.Cluster, error) {
 		out.Members = append(out.Members, api.Member{Name: m.Name, Leader: leads, SeenAt: api.Time{Time: m.Seen}, Self: m.Name == out.Name})
 	}
 	return out, nil
-}
-
-// Adopt is for a cluster with etcd.
-func (s *shared) Adopt(context.Context) (api.Cluster, error) {
-	return api.Cluster{}, &broker.InvalidError{Detail: "there is nothing to adopt: this daemon's journal is in PostgreSQL"}
 }

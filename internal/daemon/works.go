@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,6 +38,8 @@ type works struct {
 	mirror  *mirror.Mirror
 	drains  []drain
 	others  *others.Lookout // nil if the mesh log cannot be asked
+	doubt   *others.Doubt   // nil with a journal of its own
+	me      atomic.Value    // a string, see bot
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
@@ -112,6 +115,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
 		return nil, err
 	}
+	d.knowBot(ctx)
 	for _, w := range d.tasks.Warnings() {
 		d.log.Warn(w)
 	}
@@ -192,10 +196,13 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err != nil {
 		return err
 	}
+	if err := d.openDoubt(ctx, policy); err != nil {
+		return err
+	}
 	decides, arbiter := d.arbitrate(led, policy)
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: decides, Arbiter: arbiter, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.closed, Observe: d.observe,
 		Wrote: func(took time.Duration, err error) {
 			d.metrics.Wrote(took, err)
 			d.overwrites.wrote(took, err)
@@ -240,7 +247,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(kept), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), Names: d.namesOf(led), Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.clusterOfBroker(), Elsewhere: d.heldElsewhere(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,

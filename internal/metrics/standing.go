@@ -35,6 +35,9 @@ type State struct {
 	// Foreign says that it is not as this daemon left it, and Members is how many there are.
 	Foreign bool
 	Members int
+	// Doubted is whether the database of the journal was restored or emptied; nil with a journal
+	// of the daemon's own.
+	Doubted *bool
 	// Others is how many kinds of settings there are under which other daemons claim on the
 	// board, and Differ how many settings of members of the cluster differ.
 	Others, Differ int
@@ -79,7 +82,7 @@ type standing struct {
 
 	requests, waiting, permits, burst, paused, skew            *prometheus.Desc
 	tasks, ready, lag, held, depth, doubt, age, cluster, share *prometheus.Desc
-	foreign, members, others, differ                           *prometheus.Desc
+	doubted, foreign, members, others, differ                  *prometheus.Desc
 	reserved, inboxOwed                                        *prometheus.Desc
 	leads, led, apart, behind, clusterLag                      *prometheus.Desc
 }
@@ -106,6 +109,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		cluster:   desc("cluster_usable", "Whether the cluster's etcd can be used: 1, or 0, and then no task can be claimed; absent without a cluster."),
 		share:     desc("cluster_share", "How many requests to Notion this daemon may send in a minute, of those that all members of its cluster may send together; absent without a cluster."),
 		foreign:   desc("cluster_foreign", "Whether the cluster's etcd is not as this daemon left it, emptied or restored: 1, until dibs cluster adopt, or 0; absent without a cluster."),
+		doubted:   desc("journal_doubted", "Whether the journal's database was restored to an older state, or emptied, by what the board shows: 1, until dibs cluster adopt, or 0; absent with a journal of the daemon's own."),
 		members:   desc("cluster_members", "How many daemons the cluster has, as this one sees it; absent without a cluster."),
 		differ:    desc("cluster_settings_differ", "How many settings of other members of the cluster differ from those here; absent without a cluster."),
 		others:    desc("other_settings", "How many kinds of settings there are, among those not in this cluster too, under which other daemons on the board claim, and which do not go with those here."),
@@ -124,7 +128,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.inboxOwed, s.reserved, s.foreign, s.members, s.others, s.differ,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.cluster, s.share, s.inboxOwed, s.reserved, s.doubted, s.foreign, s.members, s.others, s.differ,
 		s.leads, s.led, s.apart, s.behind, s.clusterLag,
 	} {
 		descs <- d
@@ -169,8 +173,11 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	}
 	gauge(s.reserved, float64(state.Reservations))
 	gauge(s.others, float64(state.Others))
+	flag := map[bool]float64{true: 1}
+	if state.Doubted != nil {
+		gauge(s.doubted, flag[*state.Doubted])
+	}
 	if state.Cluster != nil {
-		flag := map[bool]float64{true: 1}
 		gauge(s.cluster, flag[*state.Cluster])
 		gauge(s.foreign, flag[state.Foreign])
 		gauge(s.members, float64(state.Members))

@@ -178,8 +178,8 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	return answer[api.Cluster](ctx, b, "Cluster")
 }
 
-func (b *Broker) AdoptCluster(ctx context.Context) (api.Cluster, error) {
-	return answer[api.Cluster](ctx, b, "AdoptCluster")
+func (b *Broker) AdoptCluster(ctx context.Context, uid int) (api.Cluster, error) {
+	return answer[api.Cluster](ctx, b, "AdoptCluster", uid)
 }
 
 func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {

@@ -70,7 +70,7 @@ type Broker interface {
 	Cluster(context.Context) (api.Cluster, error)
 
 	// AdoptCluster fails with *broker.InvalidError or *claim.ArbiterError.
-	AdoptCluster(context.Context) (api.Cluster, error)
+	AdoptCluster(ctx context.Context, uid int) (api.Cluster, error)
 
 	Log(context.Context, api.LogFilter) ([]claim.Event, error)
 

@@ -18,7 +18,7 @@ func (s *Server) clusterRoutes(o operations) {
 	}, s.cluster)
 	add(o, huma.Operation{
 		OperationID: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt",
-		Summary: "Take an etcd that was emptied or restored for the cluster's, for good",
+		Summary: "Take a journal's database, or an etcd, that was emptied or restored for the right one, for good",
 	}, s.adoptCluster)
 }
 
@@ -29,7 +29,7 @@ func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterOutput, erro
 func (s *Server) adoptCluster(ctx context.Context, _ *struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 }) (*clusterOutput, error) {
-	return s.clusterOf(s.broker.AdoptCluster(ctx))
+	return s.clusterOf(s.broker.AdoptCluster(ctx, caller(ctx)))
 }
 
 func (s *Server) clusterOf(c api.Cluster, err error) (*clusterOutput, error) {
