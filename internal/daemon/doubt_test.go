@@ -280,3 +280,23 @@ func TestNoDoubt(t *testing.T) {
 		b.mustClaim("Oracle", "")
 	})
 }
+
+// A claim that the journal does not know, and that the daemon meets before a sync does, is as
+// good a sign: nothing is granted after it.
+func TestDoubtAtPreflight(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		first, second := w.add("first", nil), w.add("second", nil)
+		a := w.daemon(sharing(s, "a"))
+		defer a.stop()
+		a.leads()
+		time.Sleep(16 * time.Second) // a sync is over, and the next one is not due
+		newer := w.daemon(nil)       // with a journal that the first one knows nothing of
+		defer newer.stop()
+		cl := newer.mustClaim("Sandman", first)
+		if _, err := a.claim("Oracle", first); code(err) != denied(claim.CodeHeld) && code(err) != denied(claim.CodeJournalUnavailable) {
+			w.Errorf("the task that is held: %v", err)
+		}
+		a.doubted(cl, second)
+	})
+}
