@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/claim"
 )
 
 // soonest is how long until a daemon is asked again at the soonest.
@@ -37,7 +36,7 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	for {
 		err := c.once(ctx, r, out)
 		p, refused := errors.AsType[*api.Problem](err)
-		if !refused || p.Code != api.Code(claim.CodeJournalUnavailable) || ctx.Err() != nil {
+		if !refused || p.Code != api.CodeJournalUnavailable || ctx.Err() != nil {
 			return err
 		}
 		wait := max(soonest, time.Duration(p.RetryAfter)*time.Second)
