@@ -33,7 +33,7 @@ func exported(t *testing.T) map[string]map[string]bool {
 		Standing: func(context.Context) (metrics.State, error) {
 			return metrics.State{
 				Requests: []metrics.Requests{{Endpoint: "pages.get", Status: 200, N: 1}}, Waiting: map[string]int{"claim": 0},
-				Held: map[string]int{"Sandman": 1}, Outbox: []metrics.Backlog{{Log: "mesh"}}, Cluster: new(true),
+				Held: map[string]int{"Sandman": 1}, Outbox: []metrics.Backlog{{Log: "mesh"}}, Cluster: new(true), Doubted: new(false),
 			}, nil
 		},
 	})

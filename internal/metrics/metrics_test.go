@@ -118,7 +118,7 @@ func TestHowThingsStand(t *testing.T) {
 		Waiting:  map[string]int{"claim": 0, "sync": 2}, Permits: 4, Burst: 10,
 		Paused: -time.Second, ClockSkew: -1500 * time.Millisecond, Mirror: api.MirrorStatus{Tasks: 20, Ready: 3, Age: api.NewAge(time.Unix(1, 0), 12*time.Second, false)},
 		Held:   map[string]int{"Sandman": 2, `O"ra\cle`: 1},
-		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Foreign: true, Members: 3, Others: 2, Differ: 1, Share: 12, Led: true, Behind: 2, Lag: 3 * time.Second, InboxOwed: 5,
+		Outbox: []metrics.Backlog{{"mesh", 3, 1, time.Minute}}, Cluster: new(false), Foreign: true, Members: 3, Others: 2, Differ: 1, Share: 12, Led: true, Behind: 2, Lag: 3 * time.Second, InboxOwed: 5, Doubted: new(true),
 	}, nil)
 	check(t, scrape(t, m), map[string]string{
 		`dibs_notion_requests_total{endpoint="pages.get",status="200"}`: "7",
@@ -138,6 +138,7 @@ func TestHowThingsStand(t *testing.T) {
 		`dibs_cluster_usable`:                                           "0",
 		`dibs_cluster_foreign`:                                          "1",
 		`dibs_cluster_members`:                                          "3",
+		`dibs_journal_doubted`:                                          "1",
 		`dibs_cluster_settings_differ`:                                  "1",
 		`dibs_other_settings`:                                           "2",
 		`dibs_clock_skew_seconds`:                                       "-1.5",

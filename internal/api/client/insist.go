@@ -26,10 +26,10 @@ func (c *Client) OnAged(tell func(age time.Duration)) { c.aged = tell }
 
 // do sends a request and reads its answer into out, see also Insist.
 func (c *Client) do(ctx context.Context, r request, out any) error {
-	if c.insist == 0 || r.method != http.MethodPost {
+	if c.insist == 0 || r.method == http.MethodGet {
 		return c.once(ctx, r, out)
 	}
-	if r.key == "" {
+	if r.key == "" && r.method == http.MethodPost {
 		r.key = api.NewKey()
 	}
 	over := time.Now().Add(c.insist)
