@@ -261,7 +261,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
 	}
 	e.ok("journal", said)
-	if !e.running {
+	if e.status == nil {
 		return
 	}
 	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
