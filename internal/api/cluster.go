@@ -6,6 +6,8 @@ type ClusterStatus struct {
 	Leader string `json:"leader,omitempty" doc:"The member that leads, which does the work; absent while none does"`
 	Epoch  int64  `json:"epoch" doc:"How many have led so far"`
 	Since  Time   `json:"since,omitzero" doc:"Since when the leader does"`
+
+	LastError string `json:"last_error,omitempty" doc:"Why nothing is granted now; absent if there is no doubt about the database"`
 }
 
 // Cluster answers a question for the daemons that share a journal.

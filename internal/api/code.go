@@ -31,6 +31,7 @@ const (
 	CodeOtherMachine       Code = "other_machine"
 	CodeBusy               Code = "busy"
 	CodeNotionRefused      Code = Code(claim.CodeNotionRefused)
+	CodeJournalUnavailable Code = Code(claim.CodeJournalUnavailable)
 	CodeStopping           Code = "stopping"
 	CodeInternal           Code = "internal"
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"time"
@@ -108,6 +109,16 @@ const (
 const ProcessHeader = "Dibs-Process"
 
 const maxKey = 200
+
+// madeKey begins the keys that commands make for one run of themselves.
+const madeKey = "once "
+
+// NewKey makes an idempotency key for a command that was given none, for as long as it runs.
+func NewKey() string { return madeKey + rand.Text() }
+
+// Outlives reports whether somebody may come again with that key: not if it is one of NewKey,
+// and who asked is gone.
+func Outlives(key string) bool { return key != "" && !strings.HasPrefix(key, madeKey) }
 
 // ValidateKey reports why key cannot be an idempotency key.
 func ValidateKey(key string) error {

@@ -26,8 +26,8 @@ type board struct {
 }
 
 // load reads what the views of tasks show beside the mirror and the claims.
-func (bd *board) load(ctx context.Context, kept Inbox) error {
-	offers, err := kept.Offers(ctx)
+func (b *Broker) load(ctx context.Context, bd *board) error {
+	offers, err := b.offers(ctx)
 	bd.offers = make(map[task.ID]inbox.Offer, len(offers))
 	for _, o := range offers {
 		bd.offers[o.Task] = o
@@ -132,7 +132,7 @@ func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
 	if !ok {
 		return View{}, ErrNoTask
 	}
-	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
+	if err := b.load(ctx, bd); err != nil {
 		return View{}, err
 	}
 	return bd.view(t, ""), nil

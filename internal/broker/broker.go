@@ -93,7 +93,9 @@ type Config struct {
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
 	Report func(context.Context, *api.Status) error
-	Log    *slog.Logger
+	// Doubt, if set, says why nothing is granted although the mirror is not closed.
+	Doubt func() error
+	Log   *slog.Logger
 }
 
 // Broker is safe for concurrent use.
@@ -122,6 +124,9 @@ type Broker struct {
 	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
+
+	remembers remembers
+	doubt     func() error
 
 	troubles troubles
 	others   others
@@ -155,6 +160,9 @@ func New(c Config) *Broker {
 	}
 	if b.back == nil {
 		b.back = func() <-chan struct{} { return nil }
+	}
+	if b.doubt = c.Doubt; b.doubt == nil {
+		b.doubt = func() error { return nil }
 	}
 	if b.comments == nil {
 		b.comments = noComments{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -146,7 +147,7 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			return claim.Claim{}, err
 		}
 	}
-	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: r.Key != "", Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
+	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
 	if kept && err == nil {
 		b.alive.Granted(id)
 	} else if kept {

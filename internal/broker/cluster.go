@@ -10,8 +10,8 @@ import (
 type Cluster interface {
 	// Members returns who they are.
 	Members(context.Context) (api.Cluster, error)
-	// Adopt takes the journal as it is now for the right one.
-	Adopt(context.Context) (api.Cluster, error)
+	// Adopt takes the journal as it is now for the right one, as a user says who may.
+	Adopt(ctx context.Context, by string) (api.Cluster, error)
 }
 
 // Cluster returns the members of the cluster; none if there is no cluster.
@@ -24,9 +24,9 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 
 // AdoptCluster takes the journal as it is now for the right one. The error is an
 // *InvalidError if no others share it.
-func (b *Broker) AdoptCluster(ctx context.Context) (api.Cluster, error) {
+func (b *Broker) AdoptCluster(ctx context.Context, by string) (api.Cluster, error) {
 	if b.cluster == nil {
 		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set journal.postgres in its configuration, and restart it"}
 	}
-	return b.cluster.Adopt(ctx)
+	return b.cluster.Adopt(ctx, by)
 }

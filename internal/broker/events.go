@@ -51,27 +51,39 @@ func (b *Broker) Told() {
 // kept, or that never was, the first event is one of kind feed.Gap, which says so. The
 // error is ErrStopping if the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (Page, error) {
-	var page Page
+	page := Page{Next: f.After}
 	err := b.await(ctx, wait, func() (done bool, err error) {
-		page, err = b.page(ctx, FeedFilter{EventFilter: f, Limit: batch})
-		f.After = page.Next
-		return len(page.Events) > 0, err
+		more, err := b.page(ctx, FeedFilter{EventFilter: f, Limit: batch})
+		if err == nil {
+			page, f.After = more, more.Next
+		}
+		return len(more.Events) > 0, err
 	})
 	return page, err
 }
 
+// awayAgain is how often somebody who waits asks a journal that cannot be asked.
+const awayAgain = time.Second
+
 // await calls look until it is done: at once, then whenever there is a new event, and for
-// the last time when the wait is over.
+// the last time when the wait is over. With a context of Recall it waits on while the journal
+// cannot be asked: until it can, nothing new can be stored there.
 func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (done bool, err error)) error {
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for last := wait <= 0; ; {
 		more := b.told.next()
-		if done, err := look(); done || err != nil || last {
+		done, err := look()
+		var again <-chan time.Time
+		if wait > 0 && recalling(ctx) != nil && unreachable(err) {
+			err, again = nil, time.After(awayAgain)
+		}
+		if done || err != nil || last {
 			return err
 		}
 		select {
 		case <-more:
+		case <-again:
 		case <-over.C:
 			last = true
 		case <-b.closed:
@@ -83,12 +95,13 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (don
 }
 
 func (b *Broker) page(ctx context.Context, f FeedFilter) (Page, error) {
-	last, pruned, err := b.feed.FeedBounds(ctx)
+	if f.After == api.EventsFuture {
+		bounds, err := b.feedBounds(ctx)
+		return Page{Next: bounds.last}, err
+	}
+	last, pruned, err := b.feed.FeedBounds(ctx) // never from memory: a gap would seem to be there
 	if err != nil {
 		return Page{}, err
-	}
-	if f.After == api.EventsFuture {
-		return Page{Next: last}, nil
 	}
 	var events []feed.Event
 	if f.After > last || 0 < f.After && f.After < pruned {
@@ -123,11 +136,11 @@ func (b *Broker) gap(after, last, pruned int64) feed.Event {
 // claim's loss by that. The error is one of Lookup's, or ErrStopping.
 func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
 	if after == api.EventsFuture {
-		last, _, err := b.feed.FeedBounds(ctx)
+		bounds, err := b.feedBounds(ctx)
 		if err != nil {
 			return claim.Claim{}, nil, err
 		}
-		after = last
+		after = bounds.last
 	}
 	cl, err := b.Lookup(ctx, r)
 	if err != nil {

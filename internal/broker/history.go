@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"dibs/internal/claim"
@@ -54,10 +56,10 @@ func (b *Broker) Agents(ctx context.Context, days int) ([]Doing, error) {
 	now, here := b.now(), time.Now()
 	year, month, day := here.Date()
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, here.Location())
-	agents, err := b.past.Agents(ctx, history.Asking{
+	agents, err := b.pastAgents(ctx, history.Asking{
 		Since: now.AddDate(0, 0, -days), Limit: maxAgents,
 		DoneSince: now.Add(midnight.Sub(here)), MedianSince: now.AddDate(0, 0, -medianDays),
-	})
+	}, days)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +67,29 @@ func (b *Broker) Agents(ctx context.Context, days int) ([]Doing, error) {
 	for _, c := range b.claimer.Claims("") {
 		held[c.Agent] = append(held[c.Agent], c)
 	}
+	if r := recalling(ctx); r != nil && !r.At().IsZero() {
+		agents = withHolders(agents, held)
+	}
 	doing := make([]Doing, len(agents))
 	for i, a := range agents {
 		doing[i] = Doing{Agent: a, Claims: held[a.Name]}
-		if doing[i].Waiting, err = b.waiting(ctx, a.Name); err != nil {
+		doing[i].Waiting, err = b.waiting(ctx, a.Name)
+		if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else none that is remembered
 			return nil, err
 		}
 	}
 	return doing, nil
+}
+
+// withHolders adds to agents from memory, which are as they were a while ago, those that have
+// claimed since.
+func withHolders(agents []history.Agent, held map[string][]claim.Claim) []history.Agent {
+	held = maps.Clone(held)
+	for _, a := range agents {
+		delete(held, a.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		agents = slices.Insert(agents, 0, history.Agent{Name: name, Seen: held[name][len(held[name])-1].Started})
+	}
+	return agents
 }

@@ -25,7 +25,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	}
 	bd := b.board()
 	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
-	if err := bd.load(ctx, b.inbox.Inbox); err != nil {
+	if err := b.load(ctx, bd); err != nil {
 		return out, err
 	}
 	out.LimitReached = f.Ready && b.atLimit(f.Agent, bd)
@@ -118,9 +118,11 @@ func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
 // heldBack returns what says of tasks that are ready why the agent could not get them now
 // all the same.
 func (b *Broker) heldBack(bd *board, agent string, f task.Filter, limit bool) func(*View) {
-	closed := b.mirror.Closed()
+	closed, doubt := b.mirror.Closed(), b.doubt()
 	return func(v *View) {
 		switch miss := f.Miss(v.Task); {
+		case doubt != nil:
+			v.Code, v.Reason = claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error()
 		case closed != nil:
 			v.Code, v.Reason = claim.CodeNotionRefused, "no task can be claimed: "+closed.Error()
 		case limit:

@@ -23,7 +23,7 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 	if err != nil {
 		return claim.Claim{}, err
 	}
-	losses, err := b.journal.Losses(ctx, agent)
+	losses, err := b.losses(ctx, agent)
 	if err != nil {
 		return claim.Claim{}, err
 	}

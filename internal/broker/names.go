@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/inbox"
 	"dibs/internal/names"
 	"dibs/internal/task"
 )
@@ -117,7 +118,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identi
 	if err != nil {
 		return Identity{}, err
 	}
-	losses, err := b.journal.Losses(ctx, agent)
+	losses, err := b.losses(ctx, agent)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -135,7 +136,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identi
 
 // waiting is how many triggers a poll of the agent would get.
 func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
-	waiting, err := b.inbox.Inbox.Waiting(ctx, agent)
+	waiting, err := b.remembers.waiting.Ask(ctx, agent, func() (inbox.Waiting, error) { return b.inbox.Inbox.Waiting(ctx, agent) })
 	if waiting.Available && b.available(agent) > 0 {
 		waiting.Count++
 	}

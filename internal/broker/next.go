@@ -55,7 +55,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 			return cl, err
 		}
 		switch denied.Code {
-		case claim.CodeLimitReached:
+		case claim.CodeLimitReached, claim.CodeJournalUnavailable:
 			return cl, err
 		case claim.CodeNotionUnavailable, claim.CodeNotionRefused:
 			if failures++; !denied.Page || failures == maxTroubled || ctx.Err() != nil {

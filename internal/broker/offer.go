@@ -109,7 +109,7 @@ func (b *Broker) giveBack(ctx context.Context, cl claim.Claim, o inbox.Offer, re
 
 // offerOf returns the offer of a task; one without an id if there is none.
 func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
-	offers, err := b.inbox.Inbox.Offers(ctx)
+	offers, err := b.offers(ctx)
 	if i := slices.IndexFunc(offers, func(o inbox.Offer) bool { return o.Task == id }); i >= 0 {
 		return offers[i], err
 	}
@@ -119,7 +119,7 @@ func (b *Broker) offerOf(ctx context.Context, id task.ID) (inbox.Offer, error) {
 // TakeBackOffers opens the tasks to all whose offers nobody has answered in time. It
 // returns when the next offer ends; zero if there is none.
 func (b *Broker) TakeBackOffers(ctx context.Context) (next time.Time, err error) {
-	offers, err := b.inbox.Inbox.Offers(ctx)
+	offers, err := b.offers(ctx)
 	errs := []error{err}
 	for _, o := range offers {
 		if b.now().Before(o.Until) {

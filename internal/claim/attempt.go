@@ -68,6 +68,9 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	if r.Limit != nil {
 		limit = *r.Limit
 	}
+	if why, ok := errors.AsType[*JournalError](c.closed()); ok { // whatever the task
+		return Claim{}, why
+	}
 	fence, refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if denied, ok := errors.AsType[*Denied](err); ok {
 		return Claim{}, denied
@@ -121,6 +124,9 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
+	if err := a.closed(); err != nil { // what the page shows may be why
+		return a.deny(ctx, a.unavailable(err), false)
+	}
 	known := a.knows(v.Task)
 	if !known {
 		v.Close()

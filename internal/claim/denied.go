@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -99,6 +100,10 @@ func (l *Lost) Error() string {
 // unavailable words a failure to read or write the page.
 func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	if why, ok := errors.AsType[*JournalError](err); ok {
+		d.Code, d.RetryAfter = CodeJournalUnavailable, why.RetryAfter
+		return d
+	}
 	switch storeKind(err) {
 	case Unavailable:
 		d.Detail = "Notion cannot be reached: " + d.Detail

@@ -87,6 +87,9 @@ type Claim struct {
 	Started time.Time `json:"started_at,omitzero"`
 	Lease
 
+	// Noted is the latest claimed_at that was to be written for the claim after its first one,
+	// whatever became of that.
+	Noted time.Time `json:"noted_at,omitzero"`
 	// Assigned is set if the task was assigned to the agent when it claimed it. An attempt
 	// that comes to nothing leaves that as it was.
 	Assigned bool `json:"assigned,omitempty"`

@@ -74,6 +74,11 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		renewed.Heartbeat = renewed.ClaimedAt
 	}
 	w := Write{ClaimedAt: new(renewed.ClaimedAt)}
+	cl.Noted = renewed.ClaimedAt
+	renewed.Noted = cl.Noted
+	if err := v.save(ctx, cl); err != nil { // before it is on the page
+		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
+	}
 	answer, f, err := v.write(w)
 	if f == notLanded {
 		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)

@@ -41,7 +41,7 @@ func (a *app) boardCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			daemon, err := a.daemon()
+			daemon, err := a.direct()
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,9 @@ func (a *app) adoptCommand() *cobra.Command {
 		Short: "Take the database of the journal as it is now for the right one",
 		Long: "Take the PostgreSQL database of the journal as it is now for the right one, for good: one that\n" +
 			"was emptied, restored to an older state, or set up anew. dibs grants nothing on such a\n" +
-			"database until you say so. What is held stays held, as the tasks' pages say.",
+			"database until its user, or root, says so: what was claimed, said and done since is not known any\n" +
+			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
+			"with the newer database runs.",
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +63,7 @@ func (a *app) adoptCommand() *cobra.Command {
 				if *c.Adopted {
 					row(w, "adopted", "the database as it is now")
 				} else {
-					row(w, "adopted", "nothing had to be: nothing speaks against the database")
+					row(w, "adopted", "nothing had to be: there is no doubt about the database")
 				}
 				showCluster(w, c, time.Now())
 			})
@@ -75,6 +77,9 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	if len(c.Members) == 0 {
 		row(w, "this daemon is in no cluster; see journal.postgres in the configuration")
 		return
+	}
+	if c.LastError != "" {
+		row(w, "trouble", clean(c.LastError))
 	}
 	if c.Leader == "" {
 		row(w, "leader", "none now: another member leads in a moment")

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -25,6 +26,7 @@ import (
 //	[Header: value …]
 //	STATUS BODY
 //
+// The key * is any, and the same wherever it stands. Answer-Age is the header Age of the answer.
 // The answer is a template, in which {{in "12m"}} is the time in twelve minutes
 // and {{task}} and {{claim}} are often used pieces of JSON.
 type exchange struct {
@@ -79,6 +81,7 @@ type fakeDaemon struct {
 	script string
 	mu     sync.Mutex
 	left   []exchange
+	key    string // that came where any may
 }
 
 func startDaemon(t *testing.T, ts *testscript.TestScript, file string) {
@@ -114,10 +117,15 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.left = d.left[1:]
 	got := fmt.Sprintf("%s %s %s", r.Method, r.RequestURI, body)
 	if want := fmt.Sprintf("%s %s %s", e.method, e.path, e.body); got != want {
-		d.t.Errorf("%s: request (-want +got):\n%s", d.script, cmp.Diff(want, got))
+		d.t.Errorf("%s: request (-want +got):\n%s", d.script, gocmp.Diff(want, got))
 	}
 	for _, name := range []string{"Idempotency-Key"} {
-		if got := r.Header.Get(name); got != e.header[name] {
+		got := r.Header.Get(name)
+		if e.header[name] == "*" {
+			d.key = cmp.Or(d.key, got)
+			e.header[name] = cmp.Or(d.key, "any key")
+		}
+		if got != e.header[name] {
 			d.t.Errorf("%s: %s %s has %s: %q, want %q", d.script, e.method, e.path, name, got, e.header[name])
 		}
 	}
@@ -128,6 +136,9 @@ func (d *fakeDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	media := "application/json"
 	if e.status >= http.StatusBadRequest {
 		media = "application/problem+json"
+	}
+	if age := e.header["Answer-Age"]; age != "" {
+		w.Header().Set("Age", age)
 	}
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(e.status)

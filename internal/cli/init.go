@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -18,7 +17,6 @@ import (
 	"dibs/internal/workspace"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -94,8 +92,7 @@ const unagreed = "the names above are guesses: if they are right, give --yes, el
 
 // canAsk reports whether a person sits there who can be asked.
 func (a *app) canAsk(cmd *cobra.Command) bool {
-	in, ok := cmd.InOrStdin().(*os.File)
-	return ok && !a.json && term.IsTerminal(int(in.Fd()))
+	return !a.json && isTerminal(cmd.InOrStdin())
 }
 
 // ask asks whether the names that were guessed are right.

@@ -55,7 +55,7 @@ func (a *app) daemonOfUser() (*client.Client, error) {
 	if err := a.findRuntime(); err != nil {
 		return nil, err
 	}
-	return a.daemon()
+	return a.direct()
 }
 
 // findRuntime sets XDG_RUNTIME_DIR, which says where the daemon's socket is unless something

@@ -22,7 +22,9 @@ func (a *app) progress(of int, what string) *progressbar.ProgressBar {
 }
 
 // watched reports whether stderr is a terminal, where a person may look on.
-func (a *app) watched() bool {
-	file, ok := a.stderr.(*os.File)
+func (a *app) watched() bool { return isTerminal(a.stderr) }
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -20,7 +20,7 @@ import (
 
 // Main runs the command that args name and returns the exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{ctx: ctx, stdout: stdout, stderr: stderr}
+	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -42,6 +42,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 // app is what the commands share: the streams and the global flags.
 type app struct {
 	ctx            context.Context // of the one command that runs
+	stdin          io.Reader
 	stdout, stderr io.Writer
 
 	json  bool
@@ -51,6 +52,8 @@ type app struct {
 	request string
 	socket  string
 	config  string
+	// old is set once an answer was told to be old.
+	old bool
 
 	// document is set by commands whose failures are documents on stdout even
 	// without --json.
@@ -152,9 +155,24 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// daemon returns a client of the daemon. It needs nothing of the configuration
-// but the path of the socket, and whose it is.
+// daemon returns a client of the daemon. Where a person looks on, it asks again for a while
+// what the daemon cannot save now; a script is to decide that by itself, and is told at once.
 func (a *app) daemon() (*client.Client, error) {
+	daemon, err := a.direct()
+	if err == nil && a.watched() && isTerminal(a.stdin) {
+		daemon.Insist(insist, func(p *api.Problem) {
+			fmt.Fprintf(a.stderr, "dibs: %s; trying again for a minute, Ctrl-C ends that\n", clean(p.Detail))
+		})
+	}
+	return daemon, err
+}
+
+// insist is for how long a person waits for a journal that cannot be used.
+const insist = time.Minute
+
+// direct returns a client of the daemon that asks everything once. It needs nothing of the
+// configuration but the path of the socket, and whose it is.
+func (a *app) direct() (*client.Client, error) {
 	socket, user := a.socket, os.Getenv("DIBS_SOCKET_USER")
 	if socket == "" {
 		c, err := config.Load(config.Options{File: a.config})
@@ -163,7 +181,12 @@ func (a *app) daemon() (*client.Client, error) {
 		}
 		socket, user = c.Socket, c.SocketUser
 	}
-	return a.daemonAt(socket, user), nil
+	daemon := a.daemonAt(socket, user)
+	daemon.OnAged(func(age time.Duration) {
+		a.old = true
+		fmt.Fprintf(a.stderr, "dibs: this is as of %ds ago: the journal's database cannot be reached, and nothing is accepted until it can be; see: dibs status\n", int(age.Seconds()))
+	})
+	return daemon, nil
 }
 
 func (a *app) daemonAt(socket, user string) *client.Client {

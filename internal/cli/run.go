@@ -71,7 +71,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			daemon, err := a.daemon()
+			daemon, err := a.direct()
 			if err != nil {
 				return err
 			}

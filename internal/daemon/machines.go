@@ -11,7 +11,7 @@ func (d *works) cluster() broker.Cluster {
 	if d.shared == nil {
 		return nil
 	}
-	return d.shared
+	return sharedDoor{d}
 }
 
 // machines are those of the members; nil with a journal of its own.

@@ -54,6 +54,7 @@ func (d *works) listenForScrapes(ctx context.Context) error {
 
 // standing returns the numbers that are read anew for every scrape.
 func (d *works) standing(ctx context.Context) (metrics.State, error) {
+	ctx, _ = broker.Recall(ctx)
 	status, err := d.broker.Status(ctx)
 	if err != nil {
 		return metrics.State{}, err
@@ -62,7 +63,7 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	if err != nil {
 		return metrics.State{}, err
 	}
-	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
+	owed, err := d.owed(ctx)
 	if err != nil {
 		return metrics.State{}, err
 	}
@@ -76,6 +77,7 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	}
 	if d.shared != nil {
 		state.Cluster = d.shared.state()
+		state.Cluster.Doubted = d.doubt.Why() != nil
 	}
 	for _, c := range sent.Requests {
 		state.Requests = append(state.Requests, metrics.Requests(c))

@@ -20,6 +20,9 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 	if err := d.journal.Trouble(ctx); err != nil {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("nothing is accepted, because the journal cannot be written: %v", err))
 	}
+	if why := d.doubt.Why(); why != nil {
+		s.Warnings = append(s.Warnings, why.Error())
+	}
 	s.Warnings = append(s.Warnings, d.tasks.Warnings()...)
 	for _, log := range []struct{ name, id string }{{"the mesh log", d.config.Databases.MeshLog}, {"the task log", d.config.Databases.TaskLog}} {
 		if id, err := task.ParseID(log.id); err == nil {
@@ -58,8 +61,13 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 		s.Notion.LastError = failure.Error()
 	}
 
-	owed, err := d.journal.Backlog(ctx, d.claimer.Finishing())
+	owed, err := d.owed(ctx)
 	all := journal.Total(owed)
 	s.Outbox = api.OutboxStatus{Depth: all.Depth, Finishes: all.Finishes, Oldest: api.Time{Time: all.Oldest}, LastError: all.LastError}
 	return err
+}
+
+// owed is what Notion has yet to be told.
+func (d *works) owed(ctx context.Context) ([]journal.Backlog, error) {
+	return d.backlog.Ask(ctx, struct{}{}, func() ([]journal.Backlog, error) { return d.journal.Backlog(ctx, d.claimer.Finishing()) })
 }

@@ -48,6 +48,7 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(func() { d.offersLoop(work) })
 	loops.Go(func() { d.othersLoop(work) })
 	loops.Go(func() { d.backLoop(work) })
+	loops.Go(func() { d.rememberLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, owed := range d.drains {
@@ -145,6 +146,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 			wake(d.due)
 		}
 	}
+	d.doubtAll(ctx)
 	if len(errs) == 0 && d.others != nil {
 		d.others.See(ctx, d.mirror.Tasks())
 	}

@@ -279,10 +279,3 @@ func (s *shared) state() *metrics.Cluster {
 	now, _ := s.member.Standing()
 	return &metrics.Cluster{Members: s.member.There(), Epoch: now.Epoch, Away: now.Away != nil}
 }
-
-// Adopt takes the database as it is now for the right one: nothing has spoken against it.
-func (s *shared) Adopt(ctx context.Context) (api.Cluster, error) {
-	c, err := s.Members(ctx)
-	c.Adopted = new(false)
-	return c, err
-}

@@ -35,6 +35,20 @@ func (n *node) led(leader string) {
 	n.w.Fatalf("%s does not lead", leader)
 }
 
+// leads waits until a daemon leads.
+func (n *node) leads() {
+	n.w.Helper()
+	for range 300 {
+		if c, err := n.Cluster(n.w.Context()); err == nil && c.Leader == c.Name && c.Name != "" {
+			if _, err = n.Status(n.w.Context()); err == nil {
+				return
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	n.w.Fatal("it does not lead")
+}
+
 // depose has the term of whoever leads be over, as when the leader is frozen.
 func depose(w *world, s *pgtest.Server) {
 	w.Helper()

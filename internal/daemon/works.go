@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,9 +38,12 @@ type works struct {
 	mirror  *mirror.Mirror
 	drains  []drain
 	others  *others.Lookout // nil if the mesh log cannot be asked
+	doubt   *others.Doubt   // nil with a journal of its own
+	me      atomic.Value    // a string, see bot
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
+	backlog    broker.Memory[struct{}, []journal.Backlog]
 	alive      *alive.Watch
 	reserved   *reserve.Book
 	server     *server.Server
@@ -109,6 +113,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	if err := errors.Join(d.keepHome(ctx), kept()); err != nil {
 		return nil, err
 	}
+	d.knowBot(ctx)
 	for _, w := range d.tasks.Warnings() {
 		d.log.Warn(w)
 	}
@@ -180,9 +185,12 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
+	if err := d.openDoubt(ctx, policy); err != nil {
+		return err
+	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.mirror.Closed, Observe: d.mirror.Observe,
+		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.closed, Observe: d.observe,
 		Wrote: func(took time.Duration, err error) {
 			d.metrics.Wrote(took, err)
 			d.overwrites.wrote(took, err)
@@ -227,12 +235,12 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.cluster(), Report: d.report, Log: d.log,
+		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Listed: d.listed, Machines: d.machines(),
+		Away: d.journal.Away, Listed: d.listed, Machines: d.machines(),
 	})
 	return nil
 }

@@ -261,6 +261,12 @@ func (e *examination) sharedJournal(ctx context.Context) {
 		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
 	}
 	e.ok("journal", said)
+	if e.status == nil {
+		return
+	}
+	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
+		e.problem("journal.state", c.LastError, "dibs cluster adopt, once no daemon with the newer database runs; or restore a newer copy")
+	}
 }
 
 func (e *examination) uptime() time.Duration { return e.since(e.status.StartedAt) }

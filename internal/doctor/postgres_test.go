@@ -1,12 +1,17 @@
 package doctor_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/apitest"
+	"dibs/internal/api/client"
 	"dibs/internal/doctor"
 	"dibs/internal/journal"
 	"dibs/internal/pgtest"
@@ -53,6 +58,24 @@ func TestJournalInPostgres(t *testing.T) {
 			w.Fatal(err)
 		}
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
+
+		pipe := apitest.NewPipe()
+		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			var said any = api.Status{Version: "test", PID: 7, Warnings: []string{}}
+			if r.URL.Path == "/v1/cluster" {
+				said = api.Cluster{ClusterStatus: api.ClusterStatus{LastError: "the journal's database was restored"}, Members: []api.Member{}}
+			}
+			if err := json.NewEncoder(rw).Encode(said); err != nil {
+				w.Error(err)
+			}
+		})}
+		go serving.Serve(pipe)
+		defer serving.Close()
+		before := w.options.Daemon
+		w.options.Daemon = client.Over("pipe", pipe.Dial)
+		finds("journal.state", doctor.Error, "was restored", "dibs cluster adopt")
+		w.options.Daemon = before
 		say("postgres://postgres:hunter2@127.0.0.1:1/postgres")
 		finds("journal", doctor.Error, "refused", "see that PostgreSQL runs")
 	})

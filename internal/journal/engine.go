@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"time"
 )
 
 // store is the database that a journal lies in, as far as databases differ. Statements are
@@ -50,6 +51,8 @@ type engine interface {
 	fate(*unsure) error
 	// over is closed when this process can save nothing any more; nil where that is never.
 	over() <-chan struct{}
+	// away returns since when nothing here can be asked, and why; a nil error if it can.
+	away() (since time.Time, why error)
 	// compact gives room back that nothing needs any more.
 	compact(ctx context.Context, j *Journal) error
 }

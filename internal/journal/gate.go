@@ -28,7 +28,22 @@ type gate struct {
 	down   error // why the server cannot be reached; nil if it may be
 	next   time.Time
 	trying bool
-	falls  int // how often the server fell silent
+	falls  int       // how often the server fell silent
+	heard  time.Time // when it last answered anything
+}
+
+// answered notes that the server has answered something.
+func (g *gate) answered() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.heard = time.Now()
+}
+
+// away returns why the server cannot be reached, nil if it may be, and when it last answered.
+func (g *gate) away() (heard time.Time, why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.heard, g.down
 }
 
 // enter returns why there is no connection to be had, and whether it is time to try.
@@ -200,6 +215,7 @@ func (w *watched) Read(data []byte) (int, error) {
 		w.mu.Lock()
 		w.greeted, w.waiting = true, false
 		w.mu.Unlock()
+		w.gate.answered()
 	}
 	return n, w.judge(err)
 }

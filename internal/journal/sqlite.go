@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"dibs/internal/ownfile"
 
@@ -55,6 +56,7 @@ func (file) begin(tx *tx) error              { return tx.control("BEGIN IMMEDIAT
 func (file) commit(tx *tx) error             { return tx.control("COMMIT") }
 func (file) fate(u *unsure) error            { return u }
 func (file) over() <-chan struct{}           { return nil }
+func (file) away() (time.Time, error)        { return time.Time{}, nil } // what is read of it is so
 
 func (file) schema() string  { return sqliteSchema }
 func (file) foreign() string { return adviceSchema }

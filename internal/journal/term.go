@@ -58,6 +58,8 @@ func (t *term) over() <-chan struct{} { return t.ended }
 
 func (t *term) end() { t.once.Do(func() { close(t.ended) }) }
 
+func (t *term) away() (time.Time, error) { return t.gate.away() }
+
 // prepare has nothing to do: Dial has made the tables.
 func (t *term) prepare(context.Context, *Journal, bool) error { return nil }
 

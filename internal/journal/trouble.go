@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 )
 
 const (
@@ -38,6 +39,14 @@ func (j *Journal) Watch(watch func(why error)) {
 	j.writer.trouble.mu.Lock()
 	defer j.writer.trouble.mu.Unlock()
 	j.writer.trouble.watch = watch
+}
+
+// Away returns since when the journal's database cannot be reached, by this machine's clock, and
+// why, as a *claim.JournalError; a nil error if it may be. It asks for nothing. Of an SQLite file
+// it is always nil: what keeps that from being written leaves it readable.
+func (j *Journal) Away() (since time.Time, why error) {
+	since, why = j.engine.away()
+	return since, j.engine.explain(why)
 }
 
 // Trouble returns why the journal cannot be written, as a *claim.JournalError, or nil if it

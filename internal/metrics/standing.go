@@ -43,8 +43,9 @@ type State struct {
 type Cluster struct {
 	Members int
 	Epoch   int64
-	// Away says that its database could not be asked just now.
-	Away bool
+	// Away says that its database could not be asked just now, and Doubted that it looks as if
+	// it was restored to an older state, or emptied.
+	Away, Doubted bool
 }
 
 // Requests is how often one kind of request was answered with one status; the
@@ -72,7 +73,7 @@ type standing struct {
 
 	requests, waiting, permits, burst, paused, skew    *prometheus.Desc
 	tasks, ready, lag, held, depth, doubt, age, others *prometheus.Desc
-	reserved, members, epoch, away                     *prometheus.Desc
+	reserved, members, epoch, away, doubted            *prometheus.Desc
 }
 
 func newStanding(read Standing, label func(string) string) *standing {
@@ -97,6 +98,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 		members:  desc("cluster_members", "How many daemons share the journal, this one too; absent without journal.postgres."),
 		epoch:    desc("cluster_epoch", "How many daemons have led so far, this one too; absent without journal.postgres."),
 		away:     desc("cluster_database_away", "Whether the database of the journal could not be asked just now: 1, and then nothing is accepted, or 0; absent without journal.postgres."),
+		doubted:  desc("journal_doubted", "Whether the journal's database looks as if it was restored to an older state, or emptied: 1, until dibs cluster adopt, or 0; absent without journal.postgres."),
 		others:   desc("other_settings", "How many kinds of settings there are under which other daemons on the board claim, and which do not go with those here."),
 
 		age: desc("outbox_oldest_seconds", "Age of the oldest that Notion has yet to be told of; 0 if there is none.", "log"),
@@ -106,7 +108,7 @@ func newStanding(read Standing, label func(string) string) *standing {
 // Describe implements prometheus.Collector.
 func (s *standing) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.others, s.members, s.epoch, s.away,
+		s.requests, s.waiting, s.permits, s.burst, s.paused, s.skew, s.tasks, s.ready, s.lag, s.held, s.depth, s.doubt, s.age, s.reserved, s.others, s.members, s.epoch, s.away, s.doubted,
 	} {
 		descs <- d
 	}
@@ -153,7 +155,9 @@ func (s *standing) Collect(metrics chan<- prometheus.Metric) {
 	if c := state.Cluster; c != nil {
 		gauge(s.members, float64(c.Members))
 		gauge(s.epoch, float64(c.Epoch))
-		gauge(s.away, map[bool]float64{true: 1}[c.Away])
+		flag := map[bool]float64{true: 1}
+		gauge(s.away, flag[c.Away])
+		gauge(s.doubted, flag[c.Doubted])
 	}
 	for _, b := range state.Outbox {
 		gauge(s.depth, float64(b.Depth), b.Log)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"dibs/internal/claim"
 	"dibs/internal/task"
@@ -127,6 +128,7 @@ func (c *codec) task(page *notionapi.Page) (task.Task, error) {
 		Note:      shortened(task.Plain(plainText(byID[c.columns.note.ID]))),
 		Created:   page.CreatedTime.UTC(),
 		Edited:    page.LastEditedTime.UTC(),
+		EditedBy:  unique.Make(page.LastEditedBy.ID.String()).Value(), // few edit many
 		Trashed:   page.Archived,
 	}
 	t.Timeout, t.OddTimeout = lease(byID[c.columns.timeout.ID])

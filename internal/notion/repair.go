@@ -160,6 +160,7 @@ type rawPage struct {
 	InTrash        bool                   `json:"in_trash"`
 	IsArchived     bool                   `json:"is_archived"`
 	CreatedBy      json.RawMessage        `json:"created_by"`
+	LastEditedBy   json.RawMessage        `json:"last_edited_by"`
 	Parent         json.RawMessage        `json:"parent"`
 	Properties     map[string]rawProperty `json:"properties"`
 	URL            string                 `json:"url"`
@@ -172,6 +173,7 @@ type plainPage struct {
 	ID             string                   `json:"id"`
 	CreatedTime    json.RawMessage          `json:"created_time,omitempty"`
 	LastEditedTime json.RawMessage          `json:"last_edited_time,omitempty"`
+	LastEditedBy   *person                  `json:"last_edited_by,omitempty"`
 	Archived       bool                     `json:"archived"`
 	Parent         json.RawMessage          `json:"parent,omitempty"`
 	Properties     map[string]plainProperty `json:"properties"`
@@ -195,6 +197,10 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 	if x.makers != nil && json.Unmarshal(page.CreatedBy, &by) == nil {
 		x.makers[page.ID] = by.ID
 	}
+	var last *person
+	if json.Unmarshal(page.LastEditedBy, &last) != nil {
+		last = nil
+	}
 	var properties map[string]plainProperty
 	if page.Properties != nil {
 		properties = make(map[string]plainProperty, len(page.Properties))
@@ -214,7 +220,7 @@ func (r *repair) page(page *rawPage, x *exchange) plainPage {
 		}
 	}
 	return plainPage{
-		Object: page.Object, ID: page.ID, CreatedTime: page.CreatedTime, LastEditedTime: page.LastEditedTime,
+		Object: page.Object, ID: page.ID, CreatedTime: page.CreatedTime, LastEditedTime: page.LastEditedTime, LastEditedBy: last,
 		Archived: page.Archived || page.InTrash || page.IsArchived,
 		Parent:   page.Parent, Properties: properties, URL: page.URL,
 	}

@@ -35,7 +35,7 @@ func TestGet(t *testing.T) {
 			Task: task.Task{
 				ID: id, Key: "TASK-2", Title: "Fix the login", URL: got.Task.URL, Status: task.InProgress, Priority: task.High,
 				ClaimedBy: "Sandman", ClaimedAt: dawn.Add(2 * time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K",
-				Timeout: 90 * time.Minute, DependsOn: []task.ID{before}, Created: dawn, Edited: dawn,
+				Timeout: 90 * time.Minute, DependsOn: []task.ID{before}, Created: dawn, Edited: dawn, EditedBy: got.Task.EditedBy,
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -88,6 +88,15 @@ func TestWrite(t *testing.T) {
 		tasks := w.tasks(notion.TaskSchema{})
 		id := w.page(props{"Name": title("Fix it"), "priority": choice("low"), "Notes": richText("keep")})
 		time.Sleep(100 * time.Second)
+		before, err := tasks.Get(w.Context(), id)
+		if err != nil {
+			w.Fatal(err)
+		}
+		me, err := w.client.Me(w.Context())
+		if err != nil || before.Task.EditedBy == "" || before.Task.EditedBy == me.ID {
+			w.Errorf("the page is made by %q, and this is %q: %v", before.Task.EditedBy, me.ID, err)
+		}
+		w.emulator.ResetRequests()
 		got, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn.Add(100*time.Second+123*time.Millisecond)))
 		if err != nil {
 			w.Fatal(err)
@@ -95,7 +104,7 @@ func TestWrite(t *testing.T) {
 		want := claim.Reading{At: dawn.Add(100 * time.Second), Task: task.Task{
 			ID: id, Key: "TASK-1", Title: "Fix it", URL: got.Task.URL, Status: task.InProgress, Priority: task.Low, ClaimedBy: "Sandman",
 			ClaimedAt: dawn.Add(time.Minute), Token: "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K", Timeout: 45 * time.Minute,
-			Created: dawn, Edited: dawn.Add(time.Minute),
+			Created: dawn, Edited: dawn.Add(time.Minute), EditedBy: me.ID,
 		}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			w.Errorf("-want +got\n%s", diff)

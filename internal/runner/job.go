@@ -75,7 +75,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case r.Ended:
 				code, ended, pid = r.Code, true, 0
 				if code == 0 && why == nil && !j.stopped {
-					told, err = true, j.finish(code, "")
+					told, err = true, j.finish(ctx, code, "")
 				}
 				if !told || err != nil { // the task may be somebody else's next
 					j.ask(order{Signal: syscall.SIGTERM, Everything: true})
@@ -97,7 +97,7 @@ func (j *job) run(ctx context.Context) (code int, err error) {
 			case why != nil:
 				return code, why
 			}
-			return code, j.finish(code, j.guard.said())
+			return code, j.finish(ctx, code, j.guard.said())
 		case s := <-signals:
 			j.signalled(s.(syscall.Signal))
 		case why = <-lost:

@@ -183,8 +183,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // finish tells the daemon what became of the task, as the command's code says, and goes
-// on trying while there is no daemon: asked again under its key, it does nothing twice.
-func (j *job) finish(code int, tail string) error {
+// on trying while there is no daemon, or its journal cannot be used: asked again under its key,
+// it does nothing twice. Once running has ended, which a signal does, it waits for no journal.
+func (j *job) finish(running context.Context, code int, tail string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), insist)
 	defer cancel()
 	id, agent, took := string(j.claim.ID), j.claim.Agent, time.Since(j.began).Round(time.Second)
@@ -207,7 +208,13 @@ func (j *job) finish(code int, tail string) error {
 		if refused && p.Code == api.CodeClaimLost {
 			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
 		}
-		if !away && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
+		wait := again
+		waiting := ctx
+		unsaved := refused && p.Code == api.Code(claim.CodeJournalUnavailable) && p.RetryAfter > 0 && !j.stopped && running.Err() == nil
+		if unsaved {
+			waiting, wait = running, max(again, time.Duration(p.RetryAfter)*time.Second)
+		}
+		if !away && !unsaved && !(refused && (p.Code == api.CodeStopping || p.Code == api.CodeBusy)) {
 			if err == nil && ended.Pending {
 				j.Say("%q: pending, as Notion has yet to be told; not known is %s", ended.Task.Title, task.OneLine(ended.Unknown, unicode.ReplacementChar))
 			}
@@ -217,7 +224,7 @@ func (j *job) finish(code int, tail string) error {
 			j.Say("%v; trying again for a minute", err)
 			said = true
 		}
-		if !pause(ctx, again) {
+		if !pause(waiting, wait) || ctx.Err() != nil {
 			return err
 		}
 	}

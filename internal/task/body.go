@@ -9,15 +9,16 @@ type Body struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Odd     bool          `json:"odd_timeout,omitempty"`
 	Cleared bool          `json:"cleared,omitempty"`
+	Editor  string        `json:"edited_by,omitempty"`
 }
 
 // BodyOf returns the body of t.
 func BodyOf(t Task) Body {
-	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared}
+	return Body{Task: t, Token: t.Token, Timeout: t.Timeout, Odd: t.OddTimeout, Cleared: t.Cleared, Editor: t.EditedBy}
 }
 
 // Whole is the task whose body it is.
 func (b Body) Whole() Task {
-	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared = b.Token, b.Timeout, b.Odd, b.Cleared
+	b.Task.Token, b.Task.Timeout, b.Task.OddTimeout, b.Task.Cleared, b.Task.EditedBy = b.Token, b.Timeout, b.Odd, b.Cleared, b.Editor
 	return b.Task
 }

@@ -54,6 +54,9 @@ type Task struct {
 
 	Created time.Time `json:"created_at,omitzero"`
 	Edited  time.Time `json:"edited_at,omitzero"`
+	// EditedBy is the id of the Notion user, a person or a bot, who edited the page last;
+	// empty if that is not known.
+	EditedBy string `json:"-"`
 
 	// Trashed is set for pages in the trash and for archived ones.
 	Trashed bool `json:"trashed,omitempty"`

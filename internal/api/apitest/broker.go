@@ -174,8 +174,8 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	return answer[api.Cluster](ctx, b, "Cluster")
 }
 
-func (b *Broker) AdoptCluster(ctx context.Context) (api.Cluster, error) {
-	return answer[api.Cluster](ctx, b, "AdoptCluster")
+func (b *Broker) AdoptCluster(ctx context.Context, by string) (api.Cluster, error) {
+	return answer[api.Cluster](ctx, b, "AdoptCluster", by)
 }
 
 func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {

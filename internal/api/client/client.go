@@ -1,6 +1,6 @@
 // Package client asks the daemon on its socket, if it is the daemon. Refusals come back as
 // *api.Problem, a daemon that cannot be reached as *UnreachableError. Nothing is
-// ever sent twice: whoever wants to ask again says so, under the same key.
+// sent twice but what Insist says: whoever else wants to ask again does so, under the same key.
 package client
 
 import (
@@ -34,7 +34,13 @@ type Client struct {
 
 	patience time.Duration // see OnSilence
 	silent   func()
-	once     sync.Once
+	told     sync.Once
+
+	insist  time.Duration // see Insist
+	insists func(*api.Problem)
+	telling sync.Once
+	aged    func(age time.Duration) // see OnAged
+	old     sync.Once
 }
 
 // New returns a client of the daemon that serves on that socket. It believes nobody
@@ -118,8 +124,8 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return answer, err
 }
 
-// do sends a request and reads its answer into out.
-func (c *Client) do(ctx context.Context, r request, out any) error {
+// once sends a request and reads its answer into out.
+func (c *Client) once(ctx context.Context, r request, out any) error {
 	resp, err := c.send(ctx, r)
 	if err != nil {
 		return err
@@ -156,6 +162,9 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
+	}
+	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil && c.aged != nil {
+		c.old.Do(func() { c.aged(time.Duration(age) * time.Second) })
 	}
 	return resp, nil
 }

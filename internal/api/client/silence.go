@@ -44,7 +44,7 @@ func (c *Client) listen(ctx context.Context) {
 		if err == nil {
 			resp.Body.Close()
 		} else if silent && ctx.Err() == nil {
-			c.once.Do(c.silent)
+			c.told.Do(c.silent)
 			return
 		}
 	}

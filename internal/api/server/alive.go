@@ -69,6 +69,7 @@ func (s *Server) keepAlive(ctx context.Context, in *struct {
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
 		ctx, stream := newEventStream(c)
+		ctx, _ = broker.Recall(ctx) // a claim is not given up because the journal cannot be asked
 		if err := s.tellOf(ctx, stream, out.Body); err != nil && ctx.Err() == nil {
 			s.log.Info("a connection that kept a claim alive is gone", "claim", out.Body.ID, "error", err)
 		}

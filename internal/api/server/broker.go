@@ -69,7 +69,7 @@ type Broker interface {
 	Cluster(context.Context) (api.Cluster, error)
 
 	// AdoptCluster fails with *broker.InvalidError.
-	AdoptCluster(context.Context) (api.Cluster, error)
+	AdoptCluster(ctx context.Context, by string) (api.Cluster, error)
 
 	Log(context.Context, api.LogFilter) ([]claim.Event, error)
 

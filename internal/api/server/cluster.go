@@ -29,7 +29,12 @@ func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterOutput, erro
 func (s *Server) adoptCluster(ctx context.Context, _ *struct {
 	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 }) (*clusterOutput, error) {
-	return s.clusterOf(s.broker.AdoptCluster(ctx))
+	if g := guest(ctx); !g.Own {
+		p := api.NewProblem(api.CodeForbiddenAgent, "only the daemon's user, and root, may say that the database is right")
+		p.Title = "The user may not do this"
+		return nil, p
+	}
+	return s.clusterOf(s.broker.AdoptCluster(ctx, signature(ctx, "")))
 }
 
 func (s *Server) clusterOf(c api.Cluster, err error) (*clusterOutput, error) {

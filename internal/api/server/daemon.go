@@ -52,6 +52,9 @@ func (s *Server) sync(ctx context.Context, in *struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
 	Body *api.SyncRequest
 }) (*syncOutput, error) {
+	if err := s.unreached(); err != nil { // before Notion is asked for what could not be saved
+		return nil, err
+	}
 	done, err := s.broker.Sync(ctx, orZero(in.Body).Full)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,7 +119,7 @@ func (d *Door) pass(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Header.Set(guestHeader, string(said))
 	if r.Method == http.MethodPost && r.Header.Get(api.KeyHeader) == "" {
-		r.Header.Set(api.KeyHeader, "door-"+rand.Text())
+		r.Header.Set(api.KeyHeader, api.NewKey())
 	}
 	answer := &observedWriter{ResponseWriter: w, connection: http.NewResponseController(w)}
 	answer.connection.SetWriteDeadline(time.Time{}) // of the request before it

@@ -64,6 +64,8 @@ func (s *Server) stream(ctx context.Context, in *streamInput) (*huma.StreamRespo
 	wait := time.Duration(0)
 	if in.Follow {
 		wait = heartbeat
+	} else if err := s.unreached(); err != nil { // it can still be said
+		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		ctx, out := newEventStream(c)

@@ -22,7 +22,7 @@ func (s *Server) layers(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics)
 	}
-	return s.observed(o.Answered, addressed(routed(mux, withBody(s.keyed(mux)))))
+	return s.observed(o.Answered, addressed(routed(mux, s.aged(mux, withBody(s.keyed(mux))))))
 }
 
 const metricsRoute = "GET /metrics"

@@ -30,7 +30,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last five are required.
+// Options are what a server needs. All fields but the last six are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
@@ -43,6 +43,9 @@ type Options struct {
 	// Answered, if set, is told of every answer. The route is the pattern that the
 	// request matched, empty if it matched none.
 	Answered func(route string, status int)
+	// Away, if set, says since when the journal cannot be asked, by this machine's clock, and
+	// why; nil if it can.
+	Away func() (since time.Time, why error)
 	// Listed, if set, returns the users that the configuration names, each once. Some
 	// connections are kept back for each of them.
 	Listed func() []int
@@ -54,6 +57,7 @@ type Server struct {
 	keys     Keys
 	log      *slog.Logger
 	machines *Machines
+	away     func() (since time.Time, why error)
 	flights  flights
 	owing    *allowance.Allowance // see owing
 	handler  http.Handler
@@ -77,6 +81,7 @@ func New(o Options) *Server {
 		broker:   o.Broker,
 		keys:     o.Keys,
 		log:      o.Log,
+		away:     o.Away,
 		machines: cmp.Or(o.Machines, NewMachines("", nil)),
 		idle:     make(chan struct{}),
 		owing:    allowance.New(owingBurst, owingEvery),

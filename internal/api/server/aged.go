@@ -1,0 +1,75 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"dibs/internal/broker"
+)
+
+// keepsAlive is the one GET that changes something.
+const keepsAlive = "GET /v1/claims/{id}/alive"
+
+// aged has questions answered from memory while the journal cannot be asked, and says how old
+// such an answer is, in the header Age.
+func (s *Server) aged(mux *http.ServeMux, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); r.Method != http.MethodGet || pattern == keepsAlive {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, recalled := broker.Recall(r.Context())
+		question := r.WithContext(ctx)
+		defer func() { r.Pattern = question.Pattern }() // which is what observed tells of
+		next.ServeHTTP(&agedWriter{ResponseWriter: w, server: s, recalled: recalled}, question)
+	})
+}
+
+// agedWriter says in the header of an answer how old it is.
+type agedWriter struct {
+	http.ResponseWriter
+	server   *Server
+	recalled *broker.Recalled
+	begun    bool
+}
+
+func (w *agedWriter) WriteHeader(status int) {
+	if !w.begun {
+		w.begun = true
+		w.age()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *agedWriter) Write(data []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap gives http.ResponseController the connection.
+func (w *agedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// unreached returns why the journal cannot be asked; nil if it can, as far as is known.
+func (s *Server) unreached() error {
+	if s.away == nil {
+		return nil
+	}
+	_, why := s.away()
+	return why
+}
+
+// age sets the header. What is always in memory, such as claims, was surely so when the journal
+// was last heard of: if it cannot be asked because this machine is cut off, another one may lead.
+func (w *agedWriter) age() {
+	if w.server.away != nil {
+		if since, why := w.server.away(); why != nil {
+			w.recalled.Since(since)
+		}
+	}
+	if at := w.recalled.At(); !at.IsZero() {
+		w.Header().Set("Age", strconv.Itoa(int(max(0, time.Since(at)).Seconds())))
+	}
+}

@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/notion"
+	"dibs/internal/others"
+)
+
+// openDoubt prepares to notice that the database of a journal that others share was restored.
+// One of the daemon's own is in its state directory, with the rest of its state.
+func (d *works) openDoubt(ctx context.Context, policy claim.Policy) (err error) {
+	if d.shared == nil {
+		return nil
+	}
+	d.doubt, err = others.OpenDoubt(ctx, others.DoubtConfig{
+		Find:  func(ctx context.Context, id claim.ID) (claim.Claim, error) { return d.claimer.Find(ctx, id) }, // which is made later
+		Stale: policy.Stale, Bot: func(context.Context) string { return d.bot() },
+		Storage: d.journal, Now: d.notion.Now, Log: d.log,
+	})
+	return err
+}
+
+// bot is who this daemon is to Notion, empty if that is not known.
+func (d *works) bot() string {
+	id, _ := d.me.Load().(string)
+	return id
+}
+
+// knowBot asks Notion who this daemon is, once in a term.
+func (d *works) knowBot(ctx context.Context) {
+	if d.doubt == nil || d.bot() != "" {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
+	defer cancel()
+	bot, err := d.notion.Me(ctx)
+	if err != nil {
+		d.log.Debug("who this daemon is to Notion is not known yet", "error", err)
+		return
+	}
+	d.me.Store(bot.ID)
+}
+
+// observe takes note of a page that the protocol has read or written.
+func (d *works) observe(r claim.Reading) {
+	d.mirror.Observe(r)
+	d.doubt.See(context.Background(), r.Task)
+}
+
+// closed says why no task may be claimed now; nil if any may.
+func (d *works) closed() error {
+	if why := d.doubt.Why(); why != nil {
+		return why
+	}
+	return d.mirror.Closed()
+}
+
+// doubtAll looks at what the board shows after a sync.
+func (d *works) doubtAll(ctx context.Context) {
+	if d.doubt == nil {
+		return
+	}
+	d.knowBot(ctx)
+	for t := range d.mirror.Tasks() {
+		d.doubt.See(ctx, t)
+	}
+}
+
+// sharedDoor is a journal that daemons share in the terms of the broker of the one that leads.
+type sharedDoor struct{ *works }
+
+// Members says who shares the journal, and why nothing is granted, if that is so.
+func (d sharedDoor) Members(ctx context.Context) (api.Cluster, error) {
+	c, err := d.shared.Members(ctx)
+	if why := d.doubt.Why(); why != nil {
+		c.LastError = why.Error()
+	}
+	return c, err
+}
+
+// Adopt takes the database as it is for the journal's, for good.
+func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
+	why := d.doubt.Why()
+	adopted, err := d.doubt.Adopt(ctx)
+	if err != nil {
+		return api.Cluster{}, err
+	}
+	if adopted {
+		d.log.Warn("the journal's database was adopted as it is", "user", by, "doubted", why)
+		d.broker.Changed() // who waits may have a task now
+	}
+	c, err := d.Members(ctx)
+	c.Adopted = &adopted
+	return c, err
+}
+
+var _ broker.Cluster = sharedDoor{}

@@ -1,0 +1,302 @@
+package daemon_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+	"dibs/internal/api/client"
+	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/pgtest"
+)
+
+// tables has a statement for each table of the board's journal, with its name in the place of
+// %[1]s, in one transaction.
+func (w *world) tables(s *pgtest.Server, before, each string) {
+	w.Helper()
+	db, err := sql.Open("pgx", s.URL())
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer db.Close()
+	space := "dibs_" + strings.ReplaceAll(w.notion.Databases().Tasks, "-", "")
+	rows, err := db.Query("SELECT tablename FROM pg_tables WHERE schemaname = $1", space)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var names, statements []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			w.Fatal(err)
+		}
+		names = append(names, space+"."+name)
+		statements = append(statements, fmt.Sprintf(each, name, space))
+	}
+	if err := rows.Err(); err != nil || len(names) == 0 {
+		w.Fatalf("tables %q: %v", names, err)
+	}
+	if strings.Contains(before, "%") {
+		before = fmt.Sprintf(before, strings.Join(names, ", "))
+	}
+	if err := s.Exec(before + ";" + strings.Join(statements, ";")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// backUp keeps a copy of the journal's database, and restore puts it back.
+func (w *world) backUp(s *pgtest.Server) {
+	w.Helper()
+	w.tables(s, "CREATE SCHEMA copy", "CREATE TABLE copy.%[1]s AS TABLE %[2]s.%[1]s")
+}
+
+func (w *world) restore(s *pgtest.Server) {
+	w.Helper()
+	w.tables(s, "TRUNCATE %s", "INSERT INTO %[2]s.%[1]s SELECT * FROM copy.%[1]s")
+}
+
+// onSocket starts a daemon on a real socket, which tells it who calls.
+func (w *world) onSocket(change func(*config.Config)) *node {
+	w.Helper()
+	o := w.options(change)
+	dir, err := os.MkdirTemp("", "dibs") // a socket's path is short
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	outside := &world{T: w.T, notion: w.notion, tasks: w.tasks, tap: func(net.Listener) net.Listener { return l }}
+	n := outside.start(o)
+	n.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
+	n.Client = client.Over(path, n.dial)
+	return n
+}
+
+// doubted has the test fail unless nothing is granted because of a claim on the board.
+func (n *node) doubted(cl api.Claim, open string) {
+	n.w.Helper()
+	for _, id := range []string{"", open, string(cl.Task.ID)} {
+		_, err := n.claim("Oracle", id)
+		p, _ := errors.AsType[*api.Problem](err)
+		if p == nil || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter != 0 || p.Code.Exit() != api.ExitNotion {
+			n.w.Errorf("a claim of %q: %v, want journal_unavailable, for nobody to try again soon", id, err)
+			continue
+		}
+		for _, part := range []string{string(cl.ID), string(cl.Task.ID), cl.Task.Title, cl.Agent, "dibs cluster adopt"} {
+			if !strings.Contains(p.Detail, part) || strings.Contains(p.Detail, "\n") {
+				n.w.Errorf("it says %q, without %q", p.Detail, part)
+			}
+		}
+	}
+	if s := n.status(); !strings.Contains(strings.Join(s.Warnings, "\n"), string(cl.ID)) {
+		n.w.Errorf("the status warns %q", s.Warnings)
+	}
+	if c, err := n.Cluster(n.w.Context()); err != nil || !strings.Contains(c.LastError, string(cl.ID)) {
+		n.w.Errorf("the cluster: %+v, %v", c, err)
+	}
+	if got := n.get("/metrics"); !strings.Contains(got, "\ndibs_journal_doubted 1\n") {
+		n.w.Error("the metrics do not tell of the doubt")
+	}
+}
+
+// A database that was restored to an older state, or emptied, grants nothing until it is
+// adopted, also after a restart.
+func TestDatabaseRestored(t *testing.T) {
+	for _, how := range []string{"restored", "emptied"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.Run(t)
+			inRealWorld(t, func(w *world) { w.databaseRestored(s, how == "emptied") })
+		})
+	}
+}
+
+func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
+	first, second, open := w.add("first", nil), w.add("second", nil), w.add("open", nil)
+	start := func() *node {
+		n := w.onSocket(sharing(s, "a"))
+		n.leads()
+		return n
+	}
+	n := start()
+	known := n.mustClaim("Trinity", first)
+	n.stop()
+	w.backUp(s)
+	n = start()
+	newer := n.mustClaim("Sandman", second)
+	n.stop()
+	if emptied {
+		if err := s.Exec("DROP SCHEMA dibs_" + strings.ReplaceAll(w.notion.Databases().Tasks, "-", "") + " CASCADE"); err != nil {
+			w.Fatal(err)
+		}
+		newer = known // which is the first to be seen
+	} else {
+		w.restore(s)
+	}
+
+	n = start()
+	if _, err := n.Sync(w.Context(), api.SyncRequest{}, ""); err != nil {
+		w.Fatal(err)
+	}
+	if emptied {
+		if got := n.status().Warnings; !strings.Contains(strings.Join(got, "\n"), string(newer.ID)) {
+			newer = api.Claim{} // the other one was
+		}
+	}
+	if newer.ID != "" {
+		n.doubted(newer, open)
+	} else if _, err := n.claim("Oracle", ""); code(err) != string(claim.CodeJournalUnavailable) {
+		w.Errorf("beside a board with claims, an empty database: %v", err)
+	}
+	if !emptied {
+		if _, err := n.Renew(w.Context(), string(known.ID), api.RenewRequest{Agent: "Trinity"}, ""); err != nil {
+			w.Errorf("a renewal of what is held: %v", err)
+		}
+		if err := n.complete(known); err != nil {
+			w.Errorf("the end of what is held: %v", err)
+		}
+	}
+	n.stop()
+
+	n = start()
+	if newer.ID != "" {
+		n.doubted(newer, open)
+	}
+	c, err := n.AdoptCluster(w.Context(), "")
+	if err != nil || c.Adopted == nil || !*c.Adopted || c.LastError != "" || c.Epoch == 0 {
+		w.Fatalf("AdoptCluster = %+v, %v", c, err)
+	}
+	if c, err := n.AdoptCluster(w.Context(), ""); err != nil || c.Adopted == nil || *c.Adopted {
+		w.Errorf("once more: %+v, %v", c, err)
+	}
+	if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+		w.Fatal(err)
+	}
+	got := n.mustClaim("Oracle", "")
+	if string(got.Task.ID) != open {
+		w.Errorf("the next task is %q, want the open one", got.Task.Title)
+	}
+	if _, err := n.claim("Oracle", second); code(err) != denied(claim.CodeHeld) {
+		w.Errorf("a task that another daemon has, as far as the page says: %v", err)
+	}
+	if got := n.get("/metrics"); !strings.Contains(got, "\ndibs_journal_doubted 0\n") {
+		w.Error("the metrics tell of a doubt")
+	}
+	n.stop()
+}
+
+// Only the daemon's user and root may say that a database is right: nobody whom the kernel does
+// not know.
+func TestWhoMayAdopt(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		n := w.daemon(sharing(s, "a"))
+		defer n.stop()
+		n.leads()
+		_, err := n.AdoptCluster(w.Context(), "")
+		if p, _ := errors.AsType[*api.Problem](err); p == nil || p.Status != 403 || !strings.Contains(p.Detail, "root") {
+			w.Errorf("AdoptCluster = %v, want it to be refused", err)
+		}
+	})
+}
+
+// What people copy, and what the daemon itself writes late, is no sign that the database was
+// restored.
+func TestNoDoubt(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		held, late := w.add("held", nil), w.add("late", nil)
+		a := w.daemon(sharing(s, "a"))
+		defer a.stop()
+		a.leads()
+		cl := a.mustClaim("Sandman", held)
+		copied := w.page(held)
+		w.add("a copy", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
+			"claimed_at": date(time.Now()), "claim_token": text("rich_text", copied.Text("claim_token")),
+		})
+		w.add("pasted", map[string]any{
+			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Oracle"),
+			"claimed_at": date(time.Now()), "claim_token": text("rich_text", string(claim.NewID(time.Now()))),
+		})
+		page := func(id string) func(*http.Request, []byte) bool {
+			return func(r *http.Request, _ []byte) bool { return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, id) }
+		}
+		w.notion.Inject(emulator.Fault{Kind: emulator.LateWrite, Late: 20 * time.Second, Times: 1, Match: page(late)})
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: page(late)}) // of the attempts that follow
+		if _, err := a.claim("Oracle", late); code(err) != denied(claim.CodeNotionUnavailable) {
+			w.Fatalf("Oracle: %v, want notion_unavailable", err)
+		}
+		b := w.daemon(sharing(s, "b"))
+		defer b.stop()
+		b.led("a")
+		sync := func(n *node) {
+			w.Helper()
+			if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+				w.Fatal(err)
+			}
+			if got := n.status().Warnings; len(got) > 0 {
+				w.Errorf("warnings %q", got)
+			}
+		}
+		for range 4 {
+			time.Sleep(6 * time.Second)
+			sync(a)
+		}
+		// Renewed again and again, and then at another leader, the last renewal unanswered.
+		for range 3 {
+			time.Sleep(15 * time.Minute)
+			if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
+				w.Fatal(err)
+			}
+			sync(a)
+		}
+		time.Sleep(14 * time.Minute)
+		if _, err := a.Renew(w.Context(), string(cl.ID), api.RenewRequest{Agent: "Sandman"}, ""); err != nil {
+			w.Fatal(err)
+		}
+		w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Times: 1, Match: func(r *http.Request, _ []byte) bool {
+			return r.Method == "PATCH" && strings.HasSuffix(r.URL.Path, held)
+		}})
+		time.Sleep(90 * time.Second)
+		depose(w, s)
+		b.leads()
+		sync(b)
+		b.mustClaim("Oracle", "")
+	})
+}
+
+// A claim that the journal does not know, and that the daemon meets before a sync does, is as
+// good a sign: nothing is granted after it.
+func TestDoubtAtPreflight(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		first, second := w.add("first", nil), w.add("second", nil)
+		a := w.daemon(sharing(s, "a"))
+		defer a.stop()
+		a.leads()
+		time.Sleep(16 * time.Second) // a sync is over, and the next one is not due
+		newer := w.daemon(nil)       // with a journal that the first one knows nothing of
+		defer newer.stop()
+		cl := newer.mustClaim("Sandman", first)
+		if _, err := a.claim("Oracle", first); code(err) != denied(claim.CodeHeld) && code(err) != denied(claim.CodeJournalUnavailable) {
+			w.Errorf("the task that is held: %v", err)
+		}
+		a.doubted(cl, second)
+	})
+}

@@ -1,0 +1,176 @@
+package others_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/others"
+	"dibs/internal/task"
+)
+
+// record is a journal: claims, and what is kept by key. It can be away.
+type record struct {
+	claims map[claim.ID]claim.Claim
+	kept   map[string]string
+	away   error
+}
+
+func (r *record) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+	if c, known := r.claims[id]; known || r.away != nil {
+		return c, r.away
+	}
+	return claim.Claim{}, claim.ErrUnknownClaim
+}
+
+func (r *record) Meta(_ context.Context, key string) (string, error) { return r.kept[key], r.away }
+
+func (r *record) SetMeta(_ context.Context, key, value string) error {
+	if r.away == nil {
+		r.kept[key] = value
+	}
+	return r.away
+}
+
+// doubt opens the doubt of a journal.
+func (r *record) doubt(t *testing.T) *others.Doubt {
+	t.Helper()
+	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+		Find: r.Find, Storage: r, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Stale: func(t task.Task, now time.Time) bool { return now.After(t.ClaimedAt.Add(30 * time.Minute)) },
+		Bot:   func(context.Context) string { return "bot" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Of all that a page may show, only what this journal must have made, and does not know like
+// that, tells that it was restored.
+func TestDoubt(t *testing.T) {
+	const page = task.ID("11111111-2222-3333-4444-555555555555")
+	for _, tt := range []struct {
+		name    string
+		change  func(t *task.Task)
+		known   func(c *claim.Claim) // nil: the journal does not know the claim
+		adopted bool                 // the journal was, after the claim was made
+		want    string               // what is said of the claim; empty for no doubt
+	}{
+		{name: "unknown", want: "which it does not know"},
+		{name: "unknown, on an open task", change: func(t *task.Task) { t.Status = task.Open }, want: "which it does not know"},
+		{name: "known", known: func(*claim.Claim) {}},
+		{name: "known, and over", known: func(c *claim.Claim) { c.State = claim.Ended }},
+		{name: "known, and never written", known: func(c *claim.Claim) { c.ClaimedAt = time.Time{} }, want: "never had written"},
+		{name: "known, and renewed since", known: func(c *claim.Claim) { c.ClaimedAt = c.ClaimedAt.Add(-2 * time.Minute) }, want: "renewed at"},
+		{name: "known, and cut to the minute", known: func(c *claim.Claim) { c.ClaimedAt = c.ClaimedAt.Add(-time.Minute) }},
+		{name: "known, and to be renewed", known: func(c *claim.Claim) { c.Noted, c.ClaimedAt = c.ClaimedAt, c.ClaimedAt.Add(-15*time.Minute) }},
+		{name: "known of another page", known: func(c *claim.Claim) { c.Task.ID, c.ClaimedAt = "another", time.Time{} }},
+		{name: "by a person", change: func(t *task.Task) { t.EditedBy = "Maria" }},
+		{name: "by nobody knows whom", change: func(t *task.Task) { t.EditedBy = "" }},
+		{name: "no claim of our form", change: func(t *task.Task) { t.Token = "mine" }},
+		{name: "done", change: func(t *task.Task) { t.Token = "done " + t.Token + " Sandman" }},
+		{name: "void", change: func(t *task.Task) { t.Token = "void " + t.Token }},
+		{name: "finished", change: func(t *task.Task) { t.Status = task.Completed }},
+		{name: "trashed", change: func(t *task.Task) { t.Trashed = true }},
+		{name: "stale", change: func(t *task.Task) { t.ClaimedAt = t.ClaimedAt.Add(-time.Hour) }},
+		{name: "assigned", change: func(t *task.Task) { t.ClaimedAt = time.Time{} }},
+		{name: "adopted", adopted: true},
+		{name: "adopted, and renewed since", adopted: true, change: func(t *task.Task) { t.ClaimedAt = t.ClaimedAt.Add(12 * time.Minute) }, want: "which it does not know"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &record{claims: make(map[claim.ID]claim.Claim), kept: make(map[string]string)}
+				made := time.Now()
+				shown := task.Task{
+					ID: page, Title: "Fix the login", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: made,
+					Token: string(claim.NewID(made)), EditedBy: "bot",
+				}
+				id := claim.ID(shown.Token)
+				if tt.known != nil {
+					c := claim.Claim{ID: id, Agent: "Sandman", Task: shown, State: claim.Held, Lease: claim.Lease{ClaimedAt: made}}
+					tt.known(&c)
+					r.claims[id] = c
+				}
+				d := r.doubt(t)
+				if tt.adopted {
+					time.Sleep(10 * time.Minute)
+					other := shown
+					other.Token = string(claim.NewID(time.Now()))
+					d.See(t.Context(), other)
+					if done, err := d.Adopt(t.Context()); !done || err != nil {
+						t.Fatalf("Adopt = %v, %v", done, err)
+					}
+					d = r.doubt(t) // it is known after a restart
+				}
+				if tt.change != nil {
+					tt.change(&shown)
+				}
+				d.See(t.Context(), shown)
+				why := d.Why()
+				if again := r.doubt(t).Why(); (again == nil) != (why == nil) || why != nil && again.Error() != why.Error() {
+					t.Errorf("after a restart: %v, want %v", again, why)
+				}
+				if tt.want == "" {
+					if why != nil {
+						t.Errorf("Why = %v, want no doubt", why)
+					}
+					return
+				}
+				if failed, ok := errors.AsType[*claim.JournalError](why); !ok || failed.RetryAfter != 0 || !strings.Contains(why.Error(), tt.want) {
+					t.Errorf("Why = %v, want %q", why, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A doubt that cannot be stored counts, and is stored when the page is seen again.
+func TestDoubtIsStored(t *testing.T) {
+	r := &record{kept: make(map[string]string)}
+	d := r.doubt(t)
+	now := time.Now()
+	shown := task.Task{ID: "x", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: now, Token: string(claim.NewID(now)), EditedBy: "bot"}
+	away := errors.New("away")
+	r.away = away
+	d.See(t.Context(), shown)
+	if why := d.Why(); why != nil {
+		t.Errorf("what cannot be asked is doubted: %v", why)
+	}
+	r.away = nil
+	unsaved := &unsaving{record: r, err: away}
+	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
+		Find: r.Find, Storage: unsaved, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Stale: func(task.Task, time.Time) bool { return false }, Bot: func(context.Context) string { return "bot" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.See(t.Context(), shown)
+	if d.Why() == nil {
+		t.Error("what cannot be stored is not doubted")
+	}
+	unsaved.err = nil
+	d.See(t.Context(), shown)
+	if r.doubt(t).Why() == nil {
+		t.Error("the doubt is not stored later")
+	}
+}
+
+// unsaving is a journal that cannot be written.
+type unsaving struct {
+	*record
+	err error
+}
+
+func (u *unsaving) SetMeta(ctx context.Context, key, value string) error {
+	if u.err != nil {
+		return u.err
+	}
+	return u.record.SetMeta(ctx, key, value)
+}
