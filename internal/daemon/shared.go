@@ -66,7 +66,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	}
 	s.machines = server.NewMachines(name, s.dial)
 	s.door = server.NewDoor(s, d.log)
-	s.front = server.NewFront(s, server.FrontOptions{Member: name, Listed: d.listed, Log: d.log})
+	s.front = server.NewFront(s.door, server.FrontOptions{Member: name, Listed: d.listed, Log: d.log})
 	s.peers = server.NewPeers(server.PeersOptions{Who: s.who, Leading: s.leading, Why: func() string { return s.Way().Why }, Log: d.log})
 	d.shared = s
 	return nil
@@ -74,6 +74,9 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 
 // dial calls a member.
 func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
+	if name == s.member.Name() {
+		return s.peers.Dial(ctx)
+	}
 	p, known := s.member.Peer(name)
 	if !known {
 		return nil, fmt.Errorf("no member is called %s", name)
@@ -83,6 +86,9 @@ func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
 
 // who returns what the member is called that has made a connection.
 func (s *shared) who(c *tls.ConnectionState) (string, error) {
+	if c == nil { // from here, see Peers.Dial
+		return s.member.Name(), nil
+	}
 	p, err := s.member.Caller(c)
 	return p.Name, err
 }
@@ -95,21 +101,12 @@ func (s *shared) leading() http.Handler {
 	return nil
 }
 
-// ServeHTTP answers callers of this machine.
-func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if leading := s.leading(); leading != nil {
-		leading.ServeHTTP(w, r)
-		return
-	}
-	s.door.ServeHTTP(w, r)
-}
-
 // Way says how the leader is reached.
 func (s *shared) Way() server.Way {
 	now, changed := s.member.Standing()
 	way := server.Way{
 		Leader: now.Leader.Name, Epoch: now.Epoch, Changed: changed, Lost: now.Away != nil,
-		Dial: func(ctx context.Context) (net.Conn, error) { return s.member.Dial(ctx, now.Leader) },
+		Dial: func(ctx context.Context) (net.Conn, error) { return s.dial(ctx, now.Leader.Name) },
 		Why:  "no member leads at the moment: ask again",
 	}
 	if now.Leader.Name != "" {
@@ -204,7 +201,7 @@ func (d *Daemon) turns(ctx context.Context) error {
 		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
 			continue
 		}
-		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause)) {
+		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {
 			return nil
 		}
 		return err

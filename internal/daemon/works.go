@@ -240,7 +240,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: keys{d.journal}, Log: d.log, Version: d.version,
 		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Away: d.journal.Away, Listed: d.listed, Machines: d.machines(),
+		Away: d.journal.Away, Over: d.journal.Over(), Listed: d.listed, Machines: d.machines(),
 	})
 	return nil
 }

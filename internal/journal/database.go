@@ -148,6 +148,12 @@ func (d *Database) Introduce(ctx context.Context, name string, body []byte, gone
 	return d.failed(err, "announcing this member")
 }
 
+// Leave says that a member is there no more.
+func (d *Database) Leave(ctx context.Context, name string) error {
+	_, err := d.db.ExecContext(ctx, d.in("DELETE FROM %s.members WHERE name = $1"), name)
+	return d.failed(err, "taking this member off the list")
+}
+
 // LocalAddress returns the address of this machine that the database sees, without a port.
 func (d *Database) LocalAddress(ctx context.Context) (host string, err error) {
 	defer func() { err = d.failed(err, "asking the database") }()

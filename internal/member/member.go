@@ -105,13 +105,18 @@ func New(ctx context.Context, c Config) (*Member, error) {
 // Name is what the member is called.
 func (m *Member) Name() string { return m.name }
 
-// Run says that the member is there, and looks who leads, until ctx ends.
+// Run says that the member is there, and looks who leads, until ctx ends. Then it takes leave.
 func (m *Member) Run(ctx context.Context) {
 	for said := (time.Time{}); ctx.Err() == nil; {
 		if err := m.say(ctx, &said); ctx.Err() == nil {
 			m.note(err)
 		}
 		pause(ctx, watch)
+	}
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beat)
+	defer cancel()
+	if err := m.database.Leave(leaving, m.name); err != nil {
+		m.log.Debug("this member stays on the list for a while", "error", err)
 	}
 }
 

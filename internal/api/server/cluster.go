@@ -23,7 +23,8 @@ func (s *Server) clusterRoutes(o operations) {
 }
 
 func (s *Server) cluster(ctx context.Context, _ *struct{}) (*clusterOutput, error) {
-	return s.clusterOf(s.broker.Cluster(ctx))
+	c, err := s.broker.Cluster(ctx)
+	return s.clusterOf(ctx, c, err)
 }
 
 func (s *Server) adoptCluster(ctx context.Context, _ *struct {
@@ -34,16 +35,21 @@ func (s *Server) adoptCluster(ctx context.Context, _ *struct {
 		p.Title = "The user may not do this"
 		return nil, p
 	}
-	return s.clusterOf(s.broker.AdoptCluster(ctx, signature(ctx, "")))
+	c, err := s.broker.AdoptCluster(ctx, signature(ctx, ""))
+	return s.clusterOf(ctx, c, err)
 }
 
-func (s *Server) clusterOf(c api.Cluster, err error) (*clusterOutput, error) {
+// clusterOf is a cluster as it is seen from where it was asked for.
+func (s *Server) clusterOf(ctx context.Context, c api.Cluster, err error) (*clusterOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	c.Members = orEmpty(c.Members)
+	if len(c.Members) > 0 {
+		c.Name = guest(ctx).Member
+	}
 	for i, m := range c.Members {
-		c.Members[i].SeenAt = s.localTime(m.SeenAt.Time)
+		c.Members[i].SeenAt, c.Members[i].Self = s.localTime(m.SeenAt.Time), m.Name == guest(ctx).Member
 	}
 	return &clusterOutput{c}, nil
 }

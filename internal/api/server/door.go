@@ -60,7 +60,7 @@ type Doorway interface {
 	Members(context.Context) (api.Cluster, error)
 }
 
-// Door hands what is asked of a member that does not lead to the one that does. While another
+// Door hands what is asked of a member to the one that leads, which may be itself. While another
 // takes the lead, a request waits, and is sent again: under its key, or one that the door gives
 // it.
 type Door struct {
@@ -89,11 +89,15 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 		FlushInterval: -1, // of streams, each piece counts
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if here, ok := r.Context().Value(onceKey{}).(http.HandlerFunc); ok {
+				here(w, r)
+				return
+			}
 			writeProblem(w, d.problem(r.Context(), err))
 		},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/cluster", d.members)
+	mux.HandleFunc("GET /v1/cluster", d.once)
 	mux.Handle("/", withBody(http.HandlerFunc(d.pass)))
 	d.local = addressed(mux)
 	return d
@@ -102,7 +106,14 @@ func NewDoor(way Doorway, log *slog.Logger) *Door {
 // ServeHTTP hands a request on.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.local.ServeHTTP(w, r) }
 
-// members is answered here: every member knows them.
+// onceKey marks a request that waits for nobody to lead: its value answers it here then.
+type onceKey struct{}
+
+// once has the leader say who the members are, or else this one: every member knows them.
+func (d *Door) once(w http.ResponseWriter, r *http.Request) {
+	d.pass(w, r.WithContext(context.WithValue(r.Context(), onceKey{}, http.HandlerFunc(d.members))))
+}
+
 func (d *Door) members(w http.ResponseWriter, r *http.Request) {
 	all, err := d.way.Members(r.Context())
 	if err != nil {
@@ -177,7 +188,7 @@ func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
 				return nil, cause
 			}
 		}
-		if way.Lost {
+		if way.Lost || r.Context().Value(onceKey{}) != nil {
 			return nil, &unreachableError{way.Why, failed}
 		}
 		if giveUp == nil {

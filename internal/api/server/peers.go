@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -15,11 +16,14 @@ import (
 
 // Peers is where the other members come in: doors, with what was asked of them, and the leader,
 // which asks for processes of this machine.
-type Peers struct{ http http.Server }
+type Peers struct {
+	http   http.Server
+	inside *inside
+}
 
 // PeersOptions are what Peers are made of.
 type PeersOptions struct {
-	// Who returns what the member is called that made a connection.
+	// Who returns what the member is called that made a connection; nil for one of Dial.
 	Who func(*tls.ConnectionState) (name string, err error)
 	// Leading returns what answers while this member leads; nil while it does not.
 	Leading func() http.Handler
@@ -53,14 +57,61 @@ func NewPeers(o PeersOptions) *Peers {
 		g.Member = who
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
-	p := &Peers{plain(mux, o.Log)}
+	p := &Peers{plain(mux, o.Log), newInside()}
 	p.http.MaxHeaderBytes += maxHeader                                    // for what the door adds
 	p.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
 	return p
 }
 
-// Serve answers on a listener of TLS connections, which it closes, until Shutdown.
-func (p *Peers) Serve(l net.Listener) error { return ended(p.http.Serve(l)) }
+// Serve answers on a listener of TLS connections, which it closes, and whoever calls Dial, until
+// Shutdown.
+func (p *Peers) Serve(l net.Listener) error {
+	go p.http.Serve(p.inside)
+	return ended(p.http.Serve(l))
+}
+
+// Dial makes a connection of this process, without TLS: that of a door whose own member leads.
+func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.dial(ctx) }
+
+// inside is a listener for connections of this process.
+type inside struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newInside() *inside { return &inside{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (l *inside) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.conns <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (l *inside) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *inside) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr implements net.Listener: there is no address.
+func (l *inside) Addr() net.Addr { return &net.UnixAddr{Net: "inside"} }
 
 // Shutdown lets nobody in any more, and waits until all are answered, or ctx ends; then it
 // breaks off what is left.

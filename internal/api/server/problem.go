@@ -50,6 +50,11 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		return cutOff(ctx)
 	}
 	if journal, ok := errors.AsType[*claim.JournalError](err); ok {
+		select {
+		case <-s.over:
+			return stopping()
+		default:
+		}
 		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(err))
 		p.RetryIn(journal.RetryAfter)
 		return p

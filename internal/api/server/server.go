@@ -30,7 +30,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// Options are what a server needs. All fields but the last six are required.
+// Options are what a server needs. All fields but the last seven are required.
 type Options struct {
 	Broker  Broker
 	Keys    Keys
@@ -46,6 +46,9 @@ type Options struct {
 	// Away, if set, says since when the journal cannot be asked, by this machine's clock, and
 	// why; nil if it can.
 	Away func() (since time.Time, why error)
+	// Over, if set, is closed once the journal takes nothing more, as another daemon leads: the
+	// caller's door asks that one then.
+	Over <-chan struct{}
 	// Listed, if set, returns the users that the configuration names, each once. Some
 	// connections are kept back for each of them.
 	Listed func() []int
@@ -58,6 +61,7 @@ type Server struct {
 	log      *slog.Logger
 	machines *Machines
 	away     func() (since time.Time, why error)
+	over     <-chan struct{}
 	flights  flights
 	owing    *allowance.Allowance // see owing
 	handler  http.Handler
@@ -82,6 +86,7 @@ func New(o Options) *Server {
 		keys:     o.Keys,
 		log:      o.Log,
 		away:     o.Away,
+		over:     o.Over,
 		machines: cmp.Or(o.Machines, NewMachines("", nil)),
 		idle:     make(chan struct{}),
 		owing:    allowance.New(owingBurst, owingEvery),
