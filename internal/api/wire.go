@@ -29,7 +29,7 @@ type Claim struct {
 	ExpiresAt Time        `json:"expires_at,omitzero" doc:"Until when the agent may rely on the claim"`
 	ClaimID   claim.ID    `json:"claim_id,omitempty" doc:"The same as id, under the name that it has everywhere else"`
 
-	Fence    int64  `json:"fence" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
+	Fence    int64  `json:"fence,omitempty" doc:"A number that is greater than that of every earlier claim of the task, for whoever guards something with it"`
 	Override bool   `json:"override,omitempty" doc:"The claim took the task over from a stale one"`
 	Former   string `json:"former,omitempty" doc:"Who had the stale claim"`
 

@@ -68,13 +68,13 @@ func TestAllFieldsAreStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(c, gotClaim); diff != "" {
+	if diff := cmp.Diff(c, gotClaim, anyFence); diff != "" {
 		t.Errorf("claim (-saved +read):\n%s", diff)
 	}
-	if diff := cmp.Diff([]claim.Event{e}, events(t, j, journal.EventFilter{})); diff != "" {
+	if diff := cmp.Diff([]claim.Event{e}, events(t, j, journal.EventFilter{}), anyFence); diff != "" {
 		t.Errorf("events (-saved +read):\n%s", diff)
 	}
-	if diff := cmp.Diff([]task.Task{c.Task}, tasks(t, j)); diff != "" {
+	if diff := cmp.Diff([]task.Task{c.Task}, tasks(t, j), anyFence); diff != "" {
 		t.Errorf("task (-put +read):\n%s", diff)
 	}
 }
@@ -97,7 +97,7 @@ func TestListingClaims(t *testing.T) {
 	b = ended(b, claim.EndCompleted, t0.Add(time.Hour))
 	save(t, j, b)
 
-	if diff := cmp.Diff([]claim.Claim{a, c, d}, live(t, j)); diff != "" {
+	if diff := cmp.Diff([]claim.Claim{a, c, d}, live(t, j), anyFence); diff != "" {
 		t.Errorf("Live (-want +got):\n%s", diff)
 	}
 	tests := map[string]struct {
@@ -118,7 +118,7 @@ func TestListingClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, got, anyFence); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -129,7 +129,7 @@ func TestListingClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]claim.Claim{b2, b}, got); diff != "" {
+	if diff := cmp.Diff([]claim.Claim{b2, b}, got, anyFence); diff != "" {
 		t.Errorf("TaskClaims (-want +got):\n%s", diff)
 	}
 }
@@ -154,7 +154,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(over, got); diff != "" {
+	if diff := cmp.Diff(over, got, anyFence); diff != "" {
 		t.Errorf("claim (-want +got):\n%s", diff)
 	}
 	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
@@ -183,7 +183,7 @@ func TestSaveRefuses(t *testing.T) {
 			if err := j.Save(t.Context(), altered); err == nil {
 				t.Error("Save succeeded")
 			}
-			if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+			if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
 		})
@@ -198,7 +198,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), e, e); err == nil {
 		t.Fatal("one event was stored twice")
 	}
-	if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+	if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
@@ -233,7 +233,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		time.Sleep(time.Minute)
 		j = reopen(t, j)
 
-		if diff := cmp.Diff(others, live(t, j)); diff != "" {
+		if diff := cmp.Diff(others, live(t, j), anyFence); diff != "" {
 			t.Errorf("live claims (-want +got):\n%s", diff)
 		}
 		for _, test := range []struct {
@@ -249,7 +249,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 				t.Error("the claim does not say why it ended")
 			}
 			want.Detail = got.Detail
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, anyFence); diff != "" {
 				t.Errorf("claim (-want +got):\n%s", diff)
 			}
 			reserve(t, j, attempt("Sandman", want.Task.ID, now), now) // the task is free

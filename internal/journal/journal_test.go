@@ -22,6 +22,7 @@ import (
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestMain(m *testing.M) {
@@ -75,6 +76,9 @@ func attempt(agent string, id task.ID, at time.Time) claim.Claim {
 		Task: task.Task{ID: id, Title: "Task " + string(id), URL: "https://www.notion.so/" + string(id), Status: task.Open},
 	}
 }
+
+// anyFence leaves out of a comparison which fence a claim was given.
+var anyFence = cmpopts.IgnoreFields(claim.Claim{}, "Fence")
 
 // held is c, granted at the time.
 func held(c claim.Claim, at time.Time) claim.Claim {

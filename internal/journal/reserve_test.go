@@ -51,11 +51,11 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 		if i == winner {
 			continue
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, anyFence); diff != "" {
 			t.Errorf("refusal of %s (-want +got):\n%s", claims[i].Agent, diff)
 		}
 	}
-	if diff := cmp.Diff([]claim.Claim{claims[winner]}, live(t, j)); diff != "" {
+	if diff := cmp.Diff([]claim.Claim{claims[winner]}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 	if n := len(events(t, j, journal.EventFilter{})); n != agents-1 {
@@ -70,7 +70,7 @@ func TestReserveStoresTheClaimAsReserved(t *testing.T) {
 	c.State = claim.Held
 	reserve(t, j, c, t0)
 	c.State = claim.Reserved
-	if diff := cmp.Diff([]claim.Claim{c}, live(t, j)); diff != "" {
+	if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 }
@@ -92,7 +92,7 @@ func TestLimitHoldsUnderConcurrency(t *testing.T) {
 			granted++
 			continue
 		}
-		if diff := cmp.Diff(&claim.Refusal{Limit: true}, refusal); diff != "" {
+		if diff := cmp.Diff(&claim.Refusal{Limit: true}, refusal, anyFence); diff != "" {
 			t.Errorf("refusal (-want +got):\n%s", diff)
 		}
 	}
@@ -113,7 +113,7 @@ func TestLimitCountsOtherTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, anyFence); diff != "" {
 			t.Errorf("refusal (-want +got):\n%s", diff)
 		}
 	}
@@ -197,7 +197,7 @@ func TestDenials(t *testing.T) {
 				want.Against = holder.ID
 			}
 			got := events(t, j, journal.EventFilter{})
-			if diff := cmp.Diff([]claim.Event{want}, got, cmpopts.IgnoreFields(claim.Event{}, "ID")); diff != "" {
+			if diff := cmp.Diff([]claim.Event{want}, got, cmpopts.IgnoreFields(claim.Event{}, "ID"), anyFence); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if stats, err := j.OutboxStats(t.Context()); err != nil || len(stats) != 0 {
@@ -237,10 +237,10 @@ func TestStaleClaimsAreTakenOver(t *testing.T) {
 			if test.want {
 				want, wantLive = nil, append(wantLive, second)
 			}
-			if diff := cmp.Diff(want, refusal); diff != "" {
+			if diff := cmp.Diff(want, refusal, anyFence); diff != "" {
 				t.Errorf("refusal (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(wantLive, live(t, j)); diff != "" {
+			if diff := cmp.Diff(wantLive, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
 		})
@@ -331,7 +331,7 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 			if _, refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
 				t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
 			}
-			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j)); diff != "" {
+			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
 			if n := len(events(t, j, journal.EventFilter{Claim: first.ID})); n != 0 {
@@ -357,7 +357,7 @@ func TestSaveMovesStaleAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&claim.Refusal{Holder: &renewed}, refusal); diff != "" {
+	if diff := cmp.Diff(&claim.Refusal{Holder: &renewed}, refusal, anyFence); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
 	reserve(t, j, attempt("Sandman", "a", renewed.StaleAt), renewed.StaleAt)

@@ -29,7 +29,7 @@ type Held struct {
 	Claim     claim.ID `json:"claim_id"`
 	Task      Task     `json:"task"`
 	ExpiresAt api.Time `json:"expires_at"`
-	Fence     int64    `json:"fence"`
+	Fence     int64    `json:"fence,omitempty"`
 	Former    string   `json:"former,omitempty"`
 	News
 }
