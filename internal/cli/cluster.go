@@ -73,6 +73,10 @@ func (a *app) adoptCommand() *cobra.Command {
 	return cmd
 }
 
+// silent is how long a member says nothing before it counts as away: it says every two seconds
+// that it is there.
+const silent = 10 * time.Second
+
 func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	if len(c.Members) == 0 {
 		row(w, "this daemon is in no cluster; see journal.postgres in the configuration")
@@ -88,8 +92,11 @@ func showCluster(w io.Writer, c api.Cluster, now time.Time) {
 	}
 	for _, m := range c.Members {
 		does := "a door"
-		if m.Leader {
+		switch {
+		case m.Leader:
 			does = "leads"
+		case now.Sub(m.SeenAt.Time) > silent:
+			does = "away"
 		}
 		if m.Self {
 			does += ", this one"

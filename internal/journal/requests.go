@@ -75,7 +75,7 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 		return nil
 	})
 	if err != nil {
-		return nil, j.failed(err, "request %q", key)
+		return nil, j.failed(err, "noting the request")
 	}
 	return prior, nil
 }
@@ -92,7 +92,7 @@ func (j *Journal) RequestClaim(ctx context.Context, uid int, key string) (claim.
 	var id sql.NullString
 	err := j.readers.QueryRowContext(ctx, "SELECT claim_id FROM requests WHERE uid = ? AND key = ?", uid, key).Scan(&id)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return "", false, j.failed(err, "request %q", key)
+		return "", false, j.failed(err, "noting the request")
 	}
 	return claim.ID(id.String), id.Valid, nil
 }
@@ -111,7 +111,7 @@ func (j *Journal) changeRequest(ctx context.Context, uid int, key, set string, a
 		}
 		return err
 	})
-	return j.failed(err, "request %q", key)
+	return j.failed(err, "noting the request")
 }
 
 // DropRequest forgets the request of that user and key, so that it can be made anew.
@@ -121,7 +121,7 @@ func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE uid = ? AND key = ? AND state <> 'answered'", uid, key)
 		return err
 	})
-	return j.failed(err, "request %q", key)
+	return j.failed(err, "noting the request")
 }
 
 // recoverRequests ends the requests that the last process was working on: the
