@@ -8,18 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"testing"
 	"time"
 	"unsafe"
+
+	"dibs/internal/emulator"
 
 	"golang.org/x/sys/unix"
 )
 
 // A Go program asks the kernel for the time through a function that the kernel maps
-// into every process, the vDSO's __vdso_clock_gettime. A daemon under test puts its own
-// code there before anything else: it asks the kernel all the same, and adds to the
-// seconds what a file says for that clock. Whoever writes the file changes the clocks of
+// into every process, the vDSO's __vdso_clock_gettime. Whoever starts a daemon puts other
+// code there before the daemon has run an instruction: no thread of it may be inside. That code
+// asks the kernel all the same, and adds to the seconds what a file says for that clock, once
+// the daemon has said where it mapped the file. Whoever writes the file changes the clocks of
 // that process, and of no other, at once.
 
 // canBendClocks says that clocks can be made wrong here.
@@ -28,10 +33,52 @@ const canBendClocks = true
 // clocks is how many numbers the file has: one for each clock id, as eight bytes.
 const clocks = 16
 
-// bendClocks makes the clocks of this process the machine's plus what the file says.
-func bendClocks(file string) error {
-	runtime.LockOSThread()
+// bent is the code that is put there. Its last eight bytes say where the file is mapped.
+var bent = []byte{
+	0xb8, unix.SYS_CLOCK_GETTIME, 0, 0, 0, // mov eax, SYS_clock_gettime
+	0x0f, 0x05, // syscall
+	0x48, 0x8b, 0x0d, 18, 0, 0, 0, // mov rcx, table
+	0x48, 0x85, 0xc9, // test rcx, rcx
+	0x74, 10, // jz to the ret
+	0x83, 0xe7, clocks - 1, // and edi, clocks-1
+	0x48, 0x8b, 0x0c, 0xf9, // mov rcx, [rcx+rdi*8]
+	0x48, 0x01, 0x0e, // add [rsi], rcx
+	0xc3, 0xcc, 0xcc, // ret
+	0, 0, 0, 0, 0, 0, 0, 0, // table
+}
+
+// startBendable starts a command whose clocks can be bent: it stands at its first instruction
+// until the code is there.
+func startBendable(cmd *exec.Cmd) error {
+	runtime.LockOSThread() // which traces it
 	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	var at unix.WaitStatus
+	_, err := unix.Wait4(pid, &at, 0, nil)
+	if err == nil && !at.Stopped() {
+		err = fmt.Errorf("it does not stand at its first instruction: %v", at)
+	}
+	if err == nil {
+		err = writeClockGettime(fmt.Sprint(pid), 0, bent)
+	}
+	if err == nil {
+		err = unix.PtraceDetach(pid)
+	}
+	if err != nil {
+		cmd.Process.Kill()
+		cmd.Wait()
+		return fmt.Errorf("bending its clocks: %w", err)
+	}
+	return nil
+}
+
+// bendClocks makes the clocks of this process, which startBendable started, the machine's plus
+// what the file says.
+func bendClocks(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -41,43 +88,30 @@ func bendClocks(file string) error {
 	if err != nil {
 		return err
 	}
-	code := []byte{
-		0xb8, unix.SYS_CLOCK_GETTIME, 0, 0, 0, // mov eax, SYS_clock_gettime
-		0x0f, 0x05, // syscall
-		0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0, // mov rcx, table
-		0x83, 0xe7, clocks - 1, // and edi, clocks-1
-		0x48, 0x8b, 0x0c, 0xf9, // mov rcx, [rcx+rdi*8]
-		0x48, 0x01, 0x0e, // add [rsi], rcx
-		0xc3, // ret
-	}
-	binary.LittleEndian.PutUint64(code[9:], uint64(uintptr(unsafe.Pointer(&table[0]))))
-	mem, err := unix.Open("/proc/self/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	where := binary.LittleEndian.AppendUint64(nil, uint64(uintptr(unsafe.Pointer(&table[0]))))
+	return writeClockGettime("self", len(bent)-len(where), where)
+}
+
+// writeClockGettime writes over the __vdso_clock_gettime of a process, from some byte of it on.
+func writeClockGettime(process string, from int, code []byte) error {
+	mem, err := unix.Open("/proc/"+process+"/mem", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(mem)
-	at, err := clockGettime(mem, len(code))
+	at, err := clockGettime(process, mem)
 	if err != nil {
 		return err
 	}
-	// Other threads may ask for the time meanwhile. They wait at a jump to itself until
-	// the rest is there.
-	wait := []byte{0xeb, 0xfe} // jmp $
-	for _, part := range []struct {
-		code []byte
-		at   int64
-	}{{wait, at}, {code[2:], at + 2}, {code[:2], at}} {
-		if _, err := unix.Pwrite(mem, part.code, part.at); err != nil {
-			return fmt.Errorf("writing the vDSO: %w", err)
-		}
-		unix.Nanosleep(&unix.Timespec{Nsec: int64(time.Millisecond)}, nil)
+	if _, err := unix.Pwrite(mem, code, at+int64(from)); err != nil {
+		return fmt.Errorf("writing the vDSO: %w", err)
 	}
 	return nil
 }
 
-// clockGettime finds __vdso_clock_gettime, of at least that many bytes, in this process.
-func clockGettime(mem, least int) (at int64, err error) {
-	maps, err := os.Open("/proc/self/maps")
+// clockGettime finds the __vdso_clock_gettime of a process, with room for the code.
+func clockGettime(process string, mem int) (at int64, err error) {
+	maps, err := os.Open("/proc/" + process + "/maps")
 	if err != nil {
 		return 0, err
 	}
@@ -100,12 +134,12 @@ func clockGettime(mem, least int) (at int64, err error) {
 			return 0, err
 		}
 		for _, s := range symbols {
-			if s.Name == "__vdso_clock_gettime" && int(s.Size) >= least {
+			if s.Name == "__vdso_clock_gettime" && int(s.Size) >= len(bent) && s.Value%8 == 0 {
 				return from + int64(s.Value), nil
 			}
 		}
 	}
-	return 0, errors.New("this kernel has no vDSO with __vdso_clock_gettime")
+	return 0, errors.New("this kernel has no vDSO with a __vdso_clock_gettime that is large enough")
 }
 
 // setClocks changes what is added to the clocks of the process that bends them by the file.
@@ -119,4 +153,21 @@ func setClocks(file string, wall, mono time.Duration) error {
 	}
 	_, err = f.WriteAt(table, 0)
 	return errors.Join(err, f.Close())
+}
+
+// TestBentClocks has a daemon start an hour in the future.
+func TestBentClocks(t *testing.T) {
+	c := newBoard(t, season{timeout: time.Second, window: time.Second, settle: 2 * time.Second, interval: time.Second}, 1, emulator.Options{})
+	p := newProcess(c, 1)
+	p.wall = time.Hour
+	p.start()
+	said, err := os.ReadFile(p.log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp, _, _ := strings.Cut(strings.TrimPrefix(string(said), "time="), " ")
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if ahead := time.Until(at); err != nil || ahead < 50*time.Minute || ahead > time.Hour {
+		t.Errorf("the daemon is %v ahead (%v), want an hour; it says\n%s", ahead, err, said)
+	}
 }

@@ -114,6 +114,9 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 	return p
 }
 
+// comesUp is how long a daemon may take until it serves, also on a machine that has other work.
+const comesUp = 2 * time.Minute
+
 // start starts the daemon, and waits until it serves. Should it end without having been asked
 // to, then the whole run has failed, and is over.
 func (p *process) start() {
@@ -136,10 +139,12 @@ func (p *process) begin() error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := startBendable(cmd); err != nil {
 		return err
 	}
+	hung := time.AfterFunc(comesUp, func() { cmd.Process.Signal(syscall.SIGQUIT) }) // its log says where it stood
 	line, err := bufio.NewReader(stdout).ReadString('\n')
+	hung.Stop()
 	ended := make(chan struct{})
 	p.mu.Lock()
 	p.cmd, p.stdin, p.ended, p.asked = cmd, stdin, ended, err != nil
