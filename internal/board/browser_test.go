@@ -77,7 +77,7 @@ func TestDemoIsShown(t *testing.T) {
 	c.do(chromedp.Navigate(demo(t)))
 	c.until(`Number(document.querySelector('.column[data-status=COMPLETED] .count')?.textContent) >= 5`)
 	c.until(`document.querySelector('#rail').textContent.includes('claim lost')`)
-	c.until(columnOf("Backfill account time zones") + ` === 'CANCELLED'`)
+	c.until(`Number(document.querySelector('.column[data-status=CANCELLED] .count')?.textContent) >= 1`) // at first there is none
 	c.calm()
 }
 

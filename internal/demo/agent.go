@@ -4,21 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/emulator"
+	"dibs/internal/task"
 )
 
 // workTime is how long the work on a task takes.
 const workTime = 150 * time.Millisecond
 
-// idleTime is how long an agent waits for a task to become ready before it
-// calls it a day. It is longer than the other agent may still be at work on
-// something that unblocks more.
-const idleTime = 4 * time.Second
+// idleTime is how long an agent waits for a task to become ready before it looks whether it may
+// go home, and longestIdle how long it waits at most: something may be held by nobody of the demo.
+const (
+	idleTime    = 4 * time.Second
+	longestIdle = 30 * time.Second
+)
 
 // personEdits is after how many grants the person edits the board.
 const personEdits = 6
@@ -26,6 +31,7 @@ const personEdits = 6
 // work is one agent: it asks for the next task, does it, says so, and goes on
 // until nothing has been ready for a while.
 func (d *demo) work(ctx context.Context, agent string) error {
+	busy := time.Now() // when it was last granted something
 	for {
 		cl, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
 			return c.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, key)
@@ -33,6 +39,9 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		var refused *api.Problem
 		switch {
 		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNothingReady):
+			if d.underWay() && time.Since(busy) < longestIdle {
+				continue
+			}
 			d.print.line(agent, "goes home: nothing is ready")
 			return nil
 		case errors.As(err, &refused) && refused.Code.Passes():
@@ -51,10 +60,19 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		if err := d.finish(ctx, agent, cl); err != nil {
 			return err
 		}
+		busy = time.Now()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// underWay reports whether a task is held, by an agent or by a claim that is being withdrawn:
+// once it is done or open again, there may be something to do.
+func (d *demo) underWay() bool {
+	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
+		return p.Select("status") == string(task.InProgress)
+	})
 }
 
 // finish says that the work is done.
@@ -97,7 +115,7 @@ func (d *demo) granted(cl api.Claim) {
 // task that this one holds, and a person edits the board.
 func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error {
 	d.mu.Lock()
-	first, edit := d.grants == 1, d.grants >= personEdits && !d.edited
+	first, edit := d.grants == 1, d.grants >= personEdits && !d.edited && !d.isAwaited(cl.Task.ID)
 	d.edited = d.edited || edit
 	d.mu.Unlock()
 	if first {
@@ -107,6 +125,14 @@ func (d *demo) interludes(ctx context.Context, agent string, cl api.Claim) error
 		return d.person(cl)
 	}
 	return d.mayKill(ctx, agent, cl)
+}
+
+// isAwaited reports whether other tasks depend on one: cancelled, it would keep them from being
+// done, and how many get done would depend on who was faster.
+func (d *demo) isAwaited(id task.ID) bool {
+	return slices.ContainsFunc(d.notion.Pages(d.notion.Databases().Tasks), func(p emulator.Page) bool {
+		return slices.Contains(p.Relation("depends_on"), string(id))
+	})
 }
 
 // askForHeld has the other agent ask for a task that is held, which it is refused.

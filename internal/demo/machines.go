@@ -87,7 +87,7 @@ func (d *demo) startMachines(ctx context.Context, dir string) (stop func(), err 
 			"NOTION_TOKEN=" + d.notion.Token(), "DIBS_NOTION_BASE_URL=" + d.url,
 			fmt.Sprint("DIBS_NOTION_RATE=", c.Notion.Rate), fmt.Sprint("DIBS_NOTION_BURST=", c.Notion.Burst),
 			"DIBS_DATABASES_TASKS=" + c.Databases.Tasks, "DIBS_DATABASES_TASK_LOG=" + c.Databases.TaskLog, "DIBS_DATABASES_MESH_LOG=" + c.Databases.MeshLog,
-			"DIBS_SYNC_INTERVAL=" + c.Sync.Interval.String(), "DIBS_SCHEDULE_SWEEP=" + c.Schedule.Sweep,
+			"DIBS_NOTION_TIMEOUT=3s", "DIBS_SYNC_INTERVAL=" + c.Sync.Interval.String(), "DIBS_SCHEDULE_SWEEP=" + c.Schedule.Sweep,
 			"DIBS_JOURNAL_POSTGRES=" + database, "DIBS_CLUSTER_NAME=" + p.name,
 		}
 		m.client = client.New(m.socket)
