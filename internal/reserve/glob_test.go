@@ -148,7 +148,7 @@ func TestOverlapsNeverMissesAPath(t *testing.T) {
 			t.Fatalf("%v and %v overlap one way only", a, b)
 		}
 		// Few patterns meet in a path that is drawn: of so many paths some surely do.
-		for range 50 {
+		for range 500 {
 			path, folder := drawPath(t), rapid.Bool().Draw(t, "folder")
 			if !a.Match(path, folder) || !b.Match(path, folder) {
 				continue

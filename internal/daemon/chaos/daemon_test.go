@@ -118,9 +118,14 @@ func newProcess(c *chaos, number int, settings ...string) *process {
 const comesUp = 2 * time.Minute
 
 // start starts the daemon, and waits until it serves. Should it end without having been asked
-// to, then the whole run has failed, and is over.
+// to, then the whole run has failed, and is over. A start that finds no database is made again,
+// as a service manager does.
 func (p *process) start() {
-	if err := p.begin(); err != nil {
+	err := p.begin()
+	for began := time.Now(); err != nil && p.chaos.shared && time.Since(began) < comesUp; err = p.begin() {
+		time.Sleep(time.Second)
+	}
+	if err != nil {
 		p.chaos.die(fmt.Errorf("daemon %d did not come up: %w", p.number, err))
 	}
 }
