@@ -16,6 +16,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/detector"
 	"dibs/internal/journal"
 	"dibs/internal/task"
 
@@ -303,6 +304,7 @@ func TestSendOnce(t *testing.T) {
 // What was taken and not acknowledged comes back, and a poll under the same key gets the
 // same.
 func TestVisibility(t *testing.T) {
+	detector.Skip(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(nil)

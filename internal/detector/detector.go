@@ -2,7 +2,7 @@
 //
 // With it they take up to ten times as long. What works alone, such as decoding what is
 // large, gives it nothing to see, and of many ways of doing the same it sees in a few what
-// it would in all. .ci/task race runs the packages that go by this once more, without it.
+// it would in all. What is left out so runs without it, in go test ./...
 package detector
 
 import "testing"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/detector"
 	"dibs/internal/journal"
 	"dibs/internal/names"
 	"dibs/internal/pgtest"
@@ -39,6 +40,7 @@ func TestKeysOfUsers(t *testing.T) {
 
 // A user who makes up keys without end loses the oldest ones, and nobody else does.
 func TestKeysOfOneUserAreBounded(t *testing.T) {
+	detector.Skip(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
 	answer := journal.Answer{Status: 200, Body: []byte("{}")}
@@ -78,6 +80,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 
 // Of the names minted for one user those asked for last are kept, and those with claims.
 func TestNamesOfOneUserAreBounded(t *testing.T) {
+	detector.Skip(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
 	other := mustMint(t, j, "a", func(m *names.Mint) { m.UID = 1001 })
