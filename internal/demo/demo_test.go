@@ -55,6 +55,7 @@ func TestLogsChecked(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		mesh, work []string
+		owed       int
 		want       []string
 	}{
 		{name: "complete", mesh: []string{"g2", "g1"}, work: []string{"c1"}},
@@ -65,6 +66,11 @@ func TestLogsChecked(t *testing.T) {
 		{
 			name: "a missing row", mesh: []string{"g1"}, work: []string{"c1"},
 			want: []string{"the mesh log has entry g2 0 times, want once"},
+		},
+		{name: "a row that is owed", mesh: []string{"g1"}, work: []string{"c1"}, owed: 1},
+		{
+			name: "two missing rows, one of which is owed", mesh: []string{"g1", "g2", "g2"}, owed: 1,
+			want: []string{"the mesh log has entry g2 2 times, want once"},
 		},
 		{
 			name: "an empty log", mesh: []string{"g1", "g2"},
@@ -92,7 +98,7 @@ func TestLogsChecked(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(tt.want, messages(d.audit(record))); diff != "" {
+			if diff := cmp.Diff(tt.want, messages(d.audit(record, tt.owed))); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
@@ -127,7 +133,7 @@ func TestGrantsCounted(t *testing.T) {
 				if d.summary.GrantedTwice != tt.twice || d.grants != len(tt.grants) {
 					t.Errorf("of %d grants, %d tasks were granted twice; want %d and %d", d.grants, d.summary.GrantedTwice, len(tt.grants), tt.twice)
 				}
-				if diff := cmp.Diff(tt.want, messages(d.audit(nil))); diff != "" {
+				if diff := cmp.Diff(tt.want, messages(d.audit(nil, 0))); diff != "" {
 					t.Errorf("problems (-want +got):\n%s", diff)
 				}
 			})
