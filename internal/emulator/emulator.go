@@ -35,6 +35,8 @@ type Options struct {
 	// StateFile keeps the state: it is loaded if it exists, and written
 	// atomically after every change, before the change is answered. Empty keeps nothing.
 	StateFile string
+	// Begin is a state file to begin with that is not written, see WriteState.
+	Begin string
 	// Log gets one line per request; nil discards.
 	Log *slog.Logger
 }
@@ -77,7 +79,7 @@ func New(o Options) (*Emulator, error) {
 	if e.versions, err = spoken(o.Versions); err != nil {
 		return nil, err
 	}
-	if e.world, err = e.file.load(); err != nil {
+	if e.world, err = (&stateFile{path: cmp.Or(o.StateFile, o.Begin)}).load(); err != nil {
 		return nil, err
 	}
 	if e.token == "" {

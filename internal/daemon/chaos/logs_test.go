@@ -30,11 +30,17 @@ func (c *chaos) afterwards() {
 	left := time.Now()
 	synctest.Test(c.T, func(t *testing.T) {
 		time.Sleep(time.Until(left)) // the bubble's time begins long ago
-		notion, err := emulator.New(emulator.Options{StateFile: c.state})
+		// To write the state after each change would take longer than all the rest of a long run.
+		notion, err := emulator.New(emulator.Options{Begin: c.state})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer notion.Close()
+		defer func() {
+			notion.Close()
+			if err := notion.WriteState(c.state); err != nil {
+				t.Error(err)
+			}
+		}()
 		var nodes []*node
 		for _, p := range c.journals() {
 			n := c.again(t, notion, p)
@@ -47,13 +53,13 @@ func (c *chaos) afterwards() {
 		time.Sleep(c.aftermath)
 		for _, n := range nodes {
 			if left := unquiet(t.Context(), n); len(left) > 0 {
-				t.Errorf("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
+				c.complain("everything has come back, and yet:\n%s", strings.Join(left, "\n"))
 			}
 		}
 		for _, page := range notion.Pages(c.tasks) {
 			reserved := page.Text("claimed_by") != "" && page.Date("claimed_at") == "" && page.Text("claim_token") == ""
 			if page.Select("status") == "IN_PROGRESS" && !page.Trashed && !reserved { // a person's own
-				t.Errorf("task %s is %s, by %q since %s, with the token %q:\n%s", page.ID, page.Select("status"),
+				c.complain("task %s is %s, by %q since %s, with the token %q:\n%s", page.ID, page.Select("status"),
 					page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), c.requestsTo(page.ID))
 			}
 		}
@@ -97,7 +103,7 @@ func (c *chaos) cleared(t *testing.T, notion *emulator.Emulator, nodes []*node) 
 			continue
 		}
 		if token.Void || known && !granted {
-			t.Errorf("after %v, task %s is %s, by %q since %s, with the token %q:\n%s\n%s", soon, page.ID, page.Select("status"),
+			c.complain("after %v, task %s is %s, by %q since %s, with the token %q:\n%s\n%s", soon, page.ID, page.Select("status"),
 				page.Text("claimed_by"), page.Date("claimed_at"), page.Text("claim_token"), strings.Join(said, "\n"), c.requestsTo(page.ID))
 		}
 	}
@@ -152,10 +158,10 @@ func (c *chaos) checkLogs() {
 		for _, row := range c.notion.Pages(db) {
 			key := fmt.Sprint(log, " ", row.Text("entry_id"))
 			if rows[key]++; rows[key] == 2 {
-				c.Errorf("the %s log has an entry twice: %s", log, describe(row))
+				c.complain("the %s log has an entry twice: %s", log, describe(row))
 			}
 			if _, ok := want[key]; !ok {
-				c.Errorf("the %s log has an entry that no journal has: %s", log, describe(row))
+				c.complain("the %s log has an entry that no journal has: %s", log, describe(row))
 			}
 			if log == claim.TaskLog {
 				finishes[row.Text("claim_id")]++
@@ -166,22 +172,22 @@ func (c *chaos) checkLogs() {
 	}
 	for key, e := range want {
 		if rows[key] == 0 {
-			c.Errorf("there is no entry %s of %+v", key, e)
+			c.complain("there is no entry %s of %+v", key, e)
 		}
 	}
 	c.counts["log entries"] += len(rows)
 	told := c.bindings()
 	for id := range granted {
 		if !told[id] {
-			c.Errorf("claim %s was granted, and nobody was told", id)
+			c.complain("claim %s was granted, and nobody was told", id)
 		}
 	}
 	for id, h := range c.holds {
 		if n := grants[string(id)]; n != 1 {
-			c.Errorf("the grant of %s to %s has %d entries in the mesh log", id, h.agent, n)
+			c.complain("the grant of %s to %s has %d entries in the mesh log", id, h.agent, n)
 		}
 		if n := finishes[string(id)]; n != 1 && h.finished == claim.KindCompleted || n > 1 {
-			c.Errorf("the work of %s under %s, which is %q, has %d entries in the task log", h.agent, id, h.finished, n)
+			c.complain("the work of %s under %s, which is %q, has %d entries in the task log", h.agent, id, h.finished, n)
 		}
 	}
 }
