@@ -22,13 +22,17 @@ type chaosAgent struct {
 	client *client.Client
 	asked  int // requests with a key
 	kept   []api.Claim
+	// patience is how long it waits for an answer before it asks again, and renewing how often
+	// of a hundred times it renews a claim rather than not.
+	patience time.Duration
+	renewing int
 }
 
-// patience is how long an agent waits for an answer before it asks again.
-const patience = 6 * time.Second
-
 func newAgent(c *chaos, p *process, number int) *chaosAgent {
-	a := &chaosAgent{chaos: c, daemon: p, name: fmt.Sprintf("agent-%d-%d", p.number, number), random: c.stream(100*p.number + number + 1)}
+	a := &chaosAgent{
+		chaos: c, daemon: p, name: fmt.Sprintf("agent-%d-%d", p.number, number), random: c.stream(100*p.number + number + 1),
+		patience: 6 * time.Second, renewing: 30,
+	}
 	var d net.Dialer
 	a.client = client.Over(p.socket, func(ctx context.Context) (net.Conn, error) {
 		conn, err := d.DialContext(ctx, "unix", p.socket)
@@ -139,11 +143,11 @@ func (a *chaosAgent) hold(ctx context.Context, cl api.Claim) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !a.chance(30) {
+		if !a.chance(a.renewing) {
 			continue
 		}
 		off, call := a.daemon.off(), a.now()
-		asking, cancel := context.WithTimeout(a.Context(), patience)
+		asking, cancel := context.WithTimeout(a.Context(), a.patience)
 		renewed, err := a.client.Renew(asking, string(cl.ID), api.RenewRequest{Agent: a.name}, "")
 		cancel()
 		if lost(err) {
@@ -209,7 +213,7 @@ func lost(err error) bool {
 // says whether to ask once more if Notion cannot be reached; nil for always.
 func persist(a *chaosAgent, ask func(context.Context) (api.Claim, error), again func() bool) (cl api.Claim, err error) {
 	for a.Context().Err() == nil {
-		ctx, cancel := context.WithTimeout(a.Context(), patience)
+		ctx, cancel := context.WithTimeout(a.Context(), a.patience)
 		cl, err = ask(ctx)
 		cancel()
 		p, answered := errors.AsType[*api.Problem](err)

@@ -90,6 +90,7 @@ type chaos struct {
 	seed     uint64
 	state    string // the file with Notion's state
 	notion   *emulator.Emulator
+	binary   string // that the daemons are, instead of this test's
 	tasks    string
 	daemons  []*process
 	requests []emulator.Request // in the end

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -134,7 +135,7 @@ func (p *process) begin() error {
 	if err := setClocks(p.clocks, p.wall, p.mono); err != nil {
 		return err
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(cmp.Or(p.chaos.binary, os.Args[0]))
 	cmd.Env, cmd.Stderr, cmd.SysProcAttr = p.env, p.log, &syscall.SysProcAttr{Setpgid: true} // what the terminal sends is for the test
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -20,7 +20,7 @@ func (a *trialAgent) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		body := api.ClaimRequest{Agent: a.name}
 		if a.chance(20) {
-			body.Task = a.trial.ids[a.random.IntN(hot)]
+			body.Task = a.trial.ids[a.random.IntN(min(hot, len(a.trial.ids)))]
 		}
 		cl, ok := a.ask(ctx, body)
 		if !ok {
@@ -29,7 +29,7 @@ func (a *trialAgent) work(ctx context.Context) {
 		}
 		a.trial.made.Add(1)
 		switch {
-		case a.chance(3):
+		case a.chance(a.trial.holding):
 			a.hold(ctx, cl)
 		default:
 			sleep(ctx, a.upTo(20*time.Millisecond))
