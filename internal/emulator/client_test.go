@@ -315,6 +315,36 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
+// Who begins with a state file leaves it as it is, until told to write one.
+func TestBegin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	a := start(t, emulator.Options{StateFile: file})
+	dbs, err := a.e.Seed("empty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.row(dbs.Tasks, nil)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := start(t, emulator.Options{Begin: file})
+	b.ok("PATCH", pathPages+"/"+id, object{"properties": object{"claimed_by": text("Sandman")}})
+	if err := b.e.Close(); err != nil {
+		t.Error(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("the file was written (%v)", err)
+	}
+	if err := b.e.WriteState(file); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, emulator.Options{Begin: file})
+	if p, _ := c.e.Page(id); p.Text("claimed_by") != "Sandman" {
+		t.Errorf("claimed_by %q", p.Text("claimed_by"))
+	}
+}
+
 func TestBadStateFiles(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.json")

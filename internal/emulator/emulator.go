@@ -35,7 +35,8 @@ type Options struct {
 	// StateFile keeps the state: it is loaded if it exists, and written
 	// atomically after every change, before the change is answered. Empty keeps nothing.
 	StateFile string
-	// Begin is a state file to begin with that is not written, see WriteState.
+	// Begin is a state file to begin with, where StateFile is empty, and that is not written:
+	// see WriteState.
 	Begin string
 	// Log gets one line per request; nil discards.
 	Log *slog.Logger
