@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/server"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/member"
 	"dibs/internal/metrics"
@@ -195,10 +196,16 @@ func (d *Daemon) takeTurns(ctx context.Context) error {
 	return err
 }
 
+// turns has one turn after another. Where the journal's database goes away while the lead is taken,
+// this daemon stays a door, and whoever can reach it leads.
 func (d *Daemon) turns(ctx context.Context) error {
 	for deposed := false; ; deposed = true {
 		err := d.turn(ctx, deposed)
 		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
+			continue
+		}
+		if away, ok := errors.AsType[*claim.JournalError](err); ok && ctx.Err() == nil {
+			d.log.Warn("this daemon could have led, and stands by again", "error", away)
 			continue
 		}
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {
