@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -233,39 +232,6 @@ func (e *examination) journal(ctx context.Context) {
 	default:
 		e.ok("journal", "whole: "+path)
 		e.left(found)
-	}
-}
-
-// sharedJournal looks at the database that the journal lies in.
-func (e *examination) sharedJournal(ctx context.Context) {
-	where, err := daemon.Place(e.Config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		e.failed("journal", err)
-		return
-	}
-	if said := readable(e.Config.Journal.PostgresFile); said != "" {
-		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
-	}
-	look, err := journal.LookAt(ctx, where)
-	if err != nil {
-		e.failed("journal", err)
-		return
-	}
-	said := fmt.Sprintf("the database answers in %v", shown(look.Took))
-	switch {
-	case !look.Made:
-		said += "; the tables are not there yet: the daemon makes them"
-	case look.Over:
-		said += "; nobody leads"
-	default:
-		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
-	}
-	e.ok("journal", said)
-	if e.status == nil {
-		return
-	}
-	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
-		e.problem("journal.state", c.LastError, "dibs cluster adopt, once no daemon with the newer database runs; or restore a newer copy")
 	}
 }
 

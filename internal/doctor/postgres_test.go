@@ -1,7 +1,10 @@
 package doctor_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/doctor"
 	"dibs/internal/journal"
+	"dibs/internal/member"
 	"dibs/internal/pgtest"
 )
 
@@ -58,6 +62,7 @@ func TestJournalInPostgres(t *testing.T) {
 			w.Fatal(err)
 		}
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
+		finds("journal.clock", doctor.Warning, "ahead of this machine's") // which is in the year 2000 here
 
 		pipe := apitest.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -79,4 +84,149 @@ func TestJournalInPostgres(t *testing.T) {
 		say("postgres://postgres:hunter2@127.0.0.1:1/postgres")
 		finds("journal", doctor.Error, "refused", "see that PostgreSQL runs")
 	})
+}
+
+// The user may do less than the daemon has to: an administrator is told what to run, and after
+// that it may.
+func TestRightsInPostgres(t *testing.T) {
+	s := pgtest.Run(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Exec(`CREATE ROLE "some one" LOGIN`))
+	inWorld(t, func(w *world) {
+		c := &w.options.Config
+		c.Journal.Postgres = config.Secret(s.URLFor("some one"))
+		journalOf := func() doctor.Finding {
+			for _, f := range doctor.Run(w.Context(), w.options).Findings {
+				if f.Check == "journal" {
+					return f
+				}
+			}
+			return doctor.Finding{}
+		}
+		mend := func(begins string) {
+			t.Helper()
+			f := journalOf()
+			run, ok := strings.CutPrefix(f.Remedy, "have an administrator run: ")
+			if f.Level != doctor.Error || !ok || !strings.HasPrefix(run, begins) {
+				t.Fatalf("%+v, want to be told to run %s", f, begins)
+			}
+			must(s.Exec(run))
+			if f := journalOf(); f.Level != doctor.OK {
+				t.Errorf("after %s: %+v", run, f)
+			}
+		}
+		space := "dibs_" + strings.ReplaceAll(c.Databases.Tasks, "-", "")
+		mend("CREATE SCHEMA " + space)
+		must(s.Exec("DROP SCHEMA " + space + "; CREATE SCHEMA " + space))
+		mend("GRANT USAGE, CREATE ON SCHEMA " + space)
+		must(s.Exec("DROP SCHEMA " + space))
+		database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
+		must(err)
+		database.Close()
+		mend("GRANT USAGE ON SCHEMA " + space)
+		j, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URLFor("some one"), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
+		must(err)
+		defer j.Close()
+		epoch, err := j.Lead(w.Context(), "north")
+		must(err)
+		opened, err := j.Open(w.Context(), epoch) // it may do all that it has to
+		must(err)
+		must(opened.Close())
+	})
+}
+
+// A pooler is seen; one that gives no transactions will not do.
+func TestPoolersOfPostgres(t *testing.T) {
+	s := pgtest.Run(t)
+	for _, tt := range []struct {
+		mode  string
+		level doctor.Level
+		want  string
+	}{
+		{"transaction", doctor.OK, "through a pooler"},
+		{"session", doctor.OK, "through a pooler"},
+		{"statement", doctor.Error, "set its pool_mode to transaction"},
+	} {
+		t.Run(tt.mode, func(t *testing.T) {
+			where := pgtest.Pooled(t, s, tt.mode)
+			inWorld(t, func(w *world) {
+				w.options.Config.Journal.Postgres = config.Secret(where)
+				for _, f := range doctor.Run(w.Context(), w.options).Findings {
+					if f.Check == "journal" && (f.Level != tt.level || !strings.Contains(f.Found+f.Remedy, tt.want)) {
+						t.Errorf("%+v, want %v and %q", f, tt.level, tt.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The way to the leader is tried, unless that is this machine's own daemon.
+func TestWayToTheLeader(t *testing.T) {
+	s := pgtest.Run(t)
+	w, end := newWorld(t) // in real time: a bubble's does not go on while somebody listens
+	defer end()
+	c := &w.options.Config
+	c.Journal.Postgres = config.Secret(s.URL())
+	database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	if _, err := database.Lead(w.Context(), "north"); err != nil {
+		t.Fatal(err)
+	}
+	dir := w.TempDir()
+	m, err := member.New(w.Context(), member.Config{Database: database, Name: "north", Dir: dir, Agents: func() []member.Name { return nil }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := m.Listen(w.Context(), "127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go io.Copy(conn, conn) // which is when its side of the handshake is done
+		}
+	}()
+	running, stop := context.WithCancel(w.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); m.Run(running) }()
+	defer func() { stop(); <-ended }()
+	leader := func() (f doctor.Finding) {
+		for {
+			if now, err := database.Members(w.Context()); err != nil || len(now.Members) == 1 {
+				break
+			}
+		}
+		for _, f := range doctor.Run(w.Context(), w.options).Findings {
+			if f.Check == "leader" {
+				return f
+			}
+		}
+		return doctor.Finding{}
+	}
+	if f := leader(); f.Level != doctor.OK || !strings.Contains(f.Found, "north answers at "+l.Addr().String()) {
+		t.Errorf("from another machine: %+v", f)
+	}
+	before := c.StateDir
+	if c.StateDir = dir; leader() != (doctor.Finding{}) {
+		t.Errorf("from its own: %+v", leader())
+	}
+	c.StateDir = before
+	l.Close()
+	if f := leader(); f.Level != doctor.Error || !strings.Contains(f.Found, "cannot be reached at "+l.Addr().String()) || !strings.Contains(f.Remedy, "cluster.advertise at north") {
+		t.Errorf("without a way: %+v", f)
+	}
 }

@@ -216,31 +216,3 @@ func (d *Database) Open(ctx context.Context, epoch int64) (*Journal, error) {
 
 // in is a statement with the name of the journal's schema in its place.
 func (d *Database) in(statement string) string { return fmt.Sprintf(statement, d.space) }
-
-// Look is what a look at a database found, which changes nothing.
-type Look struct {
-	Took     time.Duration // to connect, and to be answered
-	Made     bool          // the tables are there
-	Standing               // if so
-}
-
-// LookAt looks whether a database will do, as Dial does, and who shares the journal in it.
-func LookAt(ctx context.Context, p Postgres) (found Look, err error) {
-	place, err := newPostgres(p)
-	if err != nil {
-		return Look{}, err
-	}
-	d := &Database{postgres: place, db: place.pool(1, place.patience, false)}
-	defer d.db.Close()
-	begun := time.Now()
-	readers := &pool{DB: d.db, store: place}
-	if err := place.check(ctx, readers); err != nil {
-		return Look{}, d.failed(err, "looking at the journal")
-	}
-	found.Took = time.Since(begun)
-	if found.Made, err = made(ctx, place, readers); err != nil || !found.Made {
-		return found, d.failed(err, "looking at the journal")
-	}
-	found.Standing, err = d.Members(ctx)
-	return found, err
-}

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Pooled is where a server is found behind a pooler (PgBouncer) in transaction mode: each
-// transaction gets any of three connections. Where none is installed the test is skipped, and
+// Pooled is where a server is found behind a pooler (PgBouncer) with three connections, which
+// hands them to transactions, or to what the mode says. Where none is installed the test is skipped, and
 // fails if CI is set.
-func Pooled(t testing.TB, s *Server) string {
+func Pooled(t testing.TB, s *Server, mode ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -43,9 +43,9 @@ listen_addr = 127.0.0.1
 listen_port = %d
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = %s
 default_pool_size = 3
-`, host, at, port)
+`, host, at, port, append(mode, "transaction")[0])
 	cmd := s.Command(program, "--quiet", Write(t, s, "pgbouncer.ini", []byte(content)))
 	if err := postgres.Begin(cmd); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dibs/internal/daemon"
+	"dibs/internal/journal"
+	"dibs/internal/member"
+)
+
+// sharedJournal looks at the database that the journal lies in, and at the way to who leads.
+func (e *examination) sharedJournal(ctx context.Context) {
+	where, err := daemon.Place(e.Config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		e.failed("journal", err)
+		return
+	}
+	if said := readable(e.Config.Journal.PostgresFile); said != "" {
+		e.warn("journal.postgres_file", said, "chmod 600 "+e.Config.Journal.PostgresFile)
+	}
+	look, err := journal.LookAt(ctx, where)
+	if err != nil {
+		e.failed("journal", err)
+		return
+	}
+	said := fmt.Sprintf("PostgreSQL %s answers in %v", look.Version, shown(look.Took))
+	if look.Pooled {
+		said += ", through a pooler"
+	}
+	switch {
+	case look.Missing != "":
+		e.problem("journal", said+"; the user may not do there what dibs has to", "have an administrator run: "+look.Missing)
+		return
+	case !look.Made:
+		said += "; the tables are not there yet: the daemon makes them"
+	case look.Over:
+		said += "; nobody leads"
+	default:
+		said += fmt.Sprintf("; %s leads since %s (epoch %d), %d members were seen", look.Leader, look.Since.Local().Format(time.DateTime), look.Epoch, len(look.Members))
+	}
+	e.ok("journal", said)
+	e.databaseClock(look.Ahead)
+	if look.Made && !look.Over {
+		e.leader(ctx, look.Standing)
+	}
+	if e.status == nil {
+		return
+	}
+	if c, err := e.Daemon.Cluster(ctx); err == nil && c.LastError != "" {
+		e.problem("journal.state", c.LastError, "dibs cluster adopt, once no daemon with the newer database runs; or restore a newer copy")
+	}
+}
+
+// databaseClock compares the database's clock with this machine's. Terms are counted by the
+// former alone, so that nothing dibs guarantees depends on it.
+func (e *examination) databaseClock(ahead time.Duration) {
+	ahead = ahead.Round(time.Second)
+	if ahead.Abs() <= skewAllowed {
+		return
+	}
+	said := fmt.Sprintf("the database's is %v ahead of this machine's", ahead)
+	if ahead < 0 {
+		said = fmt.Sprintf("the database's is %v behind this machine's", -ahead)
+	}
+	e.warn("journal.clock", said, "set both, for example with NTP: who leads does not depend on it, but since when, and when members were seen, cannot be compared with the logs")
+}
+
+// leader looks whether this machine reaches the one that leads.
+func (e *examination) leader(ctx context.Context, now journal.Standing) {
+	for _, m := range now.Members {
+		if m.Name != now.Leader {
+			continue
+		}
+		address := member.AddressIn(m.Body)
+		own, err := member.Try(ctx, e.Config.StateDir, m.Name, m.Body)
+		switch {
+		case own:
+		case err != nil:
+			e.problem("leader", fmt.Sprintf("%s leads, and cannot be reached at %s: %v", m.Name, address, err),
+				fmt.Sprintf("let this machine through to that address, or set cluster.advertise at %s to one that can be reached from here", m.Name))
+		default:
+			e.ok("leader", fmt.Sprintf("%s answers at %s", m.Name, address))
+		}
+	}
+}

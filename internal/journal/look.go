@@ -1,0 +1,122 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Look is what a look at a database found, which changes nothing.
+type Look struct {
+	Version string
+	Took    time.Duration // to connect, and to be answered
+	Ahead   time.Duration // of this machine's clock is the database's, give or take half an answer
+	Pooled  bool          // a pooler is between
+	// Missing are the statements by which an administrator gives the user the rights that it
+	// needs and has not; empty if it has all.
+	Missing  string
+	Made     bool // the tables are there
+	Standing      // if so, and they can be read
+}
+
+// LookAt looks whether a database will do, as Dial does, and who shares the journal in it.
+func LookAt(ctx context.Context, p Postgres) (found Look, err error) {
+	place, err := newPostgres(p)
+	if err != nil {
+		return Look{}, err
+	}
+	d := &Database{postgres: place, db: place.pool(1, place.patience, false)}
+	defer d.db.Close()
+	begun := time.Now()
+	readers := &pool{DB: d.db, store: place}
+	if err := place.check(ctx, readers); err != nil {
+		return Look{}, d.failed(err, "looking at the journal")
+	}
+	found.Took = time.Since(begun)
+	if err := d.greet(ctx, &found); err != nil {
+		return found, d.failed(err, "looking at the journal")
+	}
+	tables, _, err := place.tables(ctx, readers)
+	if err == nil {
+		found.Made = tables > 0
+		found.Missing, err = d.missing(ctx)
+	}
+	if err != nil || !found.Made || found.Missing != "" {
+		return found, d.failed(err, "looking at the journal")
+	}
+	if _, err := made(ctx, place, readers); err != nil {
+		return found, d.failed(err, "looking at the journal")
+	}
+	found.Standing, err = d.Members(ctx)
+	return found, err
+}
+
+// greet asks the server what it is, in a transaction: whether that can be had is to be seen, too.
+func (d *Database) greet(ctx context.Context, found *Look) error {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return unpooled(err)
+	}
+	defer tx.Rollback()
+	var server uint32
+	var now time.Time
+	asked := time.Now()
+	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), clock_timestamp()").Scan(&found.Version, &server, &now)
+	if err != nil {
+		return unpooled(err)
+	}
+	found.Ahead = now.Sub(asked.Add(time.Since(asked) / 2))
+	return conn.Raw(func(driver any) error {
+		// The process that a server names when it lets somebody in is the one that answers; a
+		// pooler makes one up.
+		found.Pooled = driver.(*stdlib.Conn).Conn().PgConn().PID() != server
+		return nil
+	})
+}
+
+// unpooled says of a pooler that gives no transactions what to do about it.
+func unpooled(err error) error {
+	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(failure.Message, "statement pooling") {
+		return fmt.Errorf("%w: the pooler before it gives no transactions: set its pool_mode to transaction", err)
+	}
+	return err
+}
+
+// missing returns what gives the user the rights that a daemon needs. It is the catalog's word:
+// nothing is tried.
+func (d *Database) missing(ctx context.Context) (statements string, err error) {
+	var user string
+	var create, schema, usage, make, tables, all bool
+	err = d.db.QueryRowContext(ctx, `
+		SELECT current_user, has_database_privilege(current_database(), 'CREATE'), n.oid IS NOT NULL,
+		       coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false),
+		       EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relkind = 'r'),
+		       NOT EXISTS (
+		           SELECT 1 FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
+		            WHERE relnamespace = n.oid AND relkind = 'r' AND NOT has_table_privilege(c.oid, needed))
+		  FROM (SELECT $1::text AS name) AS own LEFT JOIN pg_namespace n ON n.nspname = own.name`, d.space).
+		Scan(&user, &create, &schema, &usage, &make, &tables, &all)
+	user = pgx.Identifier{user}.Sanitize()
+	switch {
+	case err != nil:
+		return "", err
+	case !schema && !create:
+		return fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s;", d.space, user), nil
+	case schema && !tables && !(usage && make):
+		return fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s;", d.space, user), nil
+	case tables && !(usage && all):
+		return fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s;", d.space, user), nil
+	}
+	return "", nil
+}
