@@ -80,7 +80,7 @@ var allowed = map[string][]string{
 		"config", "internal/claim", "internal/notion", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/doctor": {
-		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/journal",
+		"config", "internal/api", "internal/api/client", "internal/claim", "internal/daemon", "internal/journal", "internal/member",
 		"internal/notion", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/trial": {"config", "internal/daemon", "internal/emulator", "internal/ownfile"},
