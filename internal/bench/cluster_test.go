@@ -16,19 +16,24 @@ var (
 	idlers  = []int{1, 4, 16}
 )
 
-// BenchmarkCluster lets 64 agents of several daemons, which share a journal in a PostgreSQL server
-// on this machine, ask for the next task again and again, and keep what they get.
+// BenchmarkCluster lets agents of several daemons, which share a journal in a PostgreSQL server on
+// this machine, ask for the next task again and again, and keep what they get. BenchmarkGrants has
+// the same for one daemon with its own file.
 func BenchmarkCluster(b *testing.B) {
-	for _, n := range members {
-		b.Run(fmt.Sprintf("daemons=%d", n), func(b *testing.B) {
+	measure := func(daemons, agents int) {
+		b.Run(fmt.Sprintf("daemons=%d/workers=%d", daemons, agents), func(b *testing.B) {
 			notion := startBoard(b)
-			daemons := startCluster(b, notion, n)
-			agents := make([]*client.Client, 64)
-			for i := range agents {
-				agents[i] = daemons[i%n].agent()
+			all := startCluster(b, notion, daemons)
+			clients := make([]*client.Client, agents)
+			for i := range clients {
+				clients[i] = all[i%daemons].agent()
 			}
-			benchmarkAgents(b, notion, daemons, agents, false, *length)
+			benchmarkAgents(b, notion, all, clients, false, *length)
 		})
+	}
+	measure(1, 1)
+	for _, n := range members {
+		measure(n, 64)
 	}
 }
 
@@ -38,7 +43,6 @@ func BenchmarkIdle(b *testing.B) {
 		b.Run(fmt.Sprintf("daemons=%d", n), func(b *testing.B) {
 			notion := startBoard(b)
 			startCluster(b, notion, n)
-			time.Sleep(20 * time.Second) // what they do at first is over
 			notion.requests(b)
 			b.ResetTimer()
 			time.Sleep(time.Minute)
@@ -54,5 +58,6 @@ func startCluster(b *testing.B, notion *board, n int) (daemons []*daemon) {
 	for i := range n {
 		daemons = append(daemons, startDaemon(b, notion, "DIBS_JOURNAL_POSTGRES="+server.URL(), fmt.Sprint("DIBS_CLUSTER_NAME=daemon-", i)))
 	}
+	time.Sleep(20 * time.Second) // what they do at first is over
 	return daemons
 }
