@@ -43,7 +43,8 @@ type Creation struct {
 type Storage interface {
 	// Creation returns the creation of that user and key; ok is false for none.
 	Creation(ctx context.Context, uid int, key string) (c Creation, ok bool, err error)
-	// BeginCreation stores a creation that is about to be sent.
+	// BeginCreation stores a creation that is about to be sent, also if that is not the first
+	// time: it fails where the journal is somebody else's by now, who may be sending it.
 	BeginCreation(ctx context.Context, c Creation) error
 	// Created notes which page a creation has become. ok is false, and nothing is
 	// stored, if that page is another one's.

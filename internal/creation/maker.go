@@ -95,9 +95,9 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	}
 	if !known {
 		c = Creation{ID: id, UID: r.UID, Key: r.Key, Fingerprint: r.Fingerprint, At: m.tasks.Now()}
-		if err := m.storage.BeginCreation(ctx, c); err != nil {
-			return task.Task{}, false, err
-		}
+	}
+	if err := m.storage.BeginCreation(ctx, c); err != nil {
+		return task.Task{}, false, err
 	}
 	made, err = m.send(ctx, c, plan, r.Draft.Title, keyed)
 	return made, err == nil, err

@@ -56,6 +56,7 @@ func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
 type memory struct {
 	mu   sync.Mutex
 	made *creation.Creation
+	over error // why nothing can be begun
 }
 
 func (m *memory) Creation(context.Context, int, string) (creation.Creation, bool, error) {
@@ -70,6 +71,9 @@ func (m *memory) Creation(context.Context, int, string) (creation.Creation, bool
 func (m *memory) BeginCreation(_ context.Context, c creation.Creation) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.over != nil {
+		return m.over
+	}
 	m.made = &c
 	return nil
 }
@@ -114,6 +118,29 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 		}
 		if b.sent != 1 {
 			t.Errorf("sent %d times, want once", b.sent)
+		}
+	})
+}
+
+// A creation that is to be sent again is saved again first: where another member leads by now,
+// that fails, and nothing is sent.
+func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
+		kept := &memory{}
+		m := creation.New(kept, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
+		if _, _, err := m.Make(t.Context(), r); err == nil {
+			t.Fatal("it was made although nothing was answered")
+		}
+		time.Sleep(5 * time.Minute)
+		kept.over = errors.New("another member leads")
+		if _, _, err := m.Make(t.Context(), r); !errors.Is(err, kept.over) || b.sent != 1 {
+			t.Errorf("sent %d times (%v), want once, and the journal's error", b.sent, err)
+		}
+		kept.over = nil
+		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
+			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
 		}
 	})
 }

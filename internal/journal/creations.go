@@ -23,10 +23,14 @@ func (j *Journal) Creation(ctx context.Context, uid int, key string) (c creation
 	return c, err == nil, j.failed(err, "reading what was made for request %q", key)
 }
 
-// BeginCreation stores a creation that is about to be sent.
+// BeginCreation stores a creation that is about to be sent, perhaps again.
 func (j *Journal) BeginCreation(ctx context.Context, c creation.Creation) error {
 	err := j.write(ctx, func(tx *tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO creations (id, uid, key, fingerprint, at) VALUES (?, ?, ?, ?, ?)",
+		again, err := affect(ctx, tx, "UPDATE creations SET at = at WHERE id = ?", c.ID)
+		if err != nil || again > 0 {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO creations (id, uid, key, fingerprint, at) VALUES (?, ?, ?, ?, ?)",
 			c.ID, c.UID, c.Key, c.Fingerprint, millis(c.At))
 		return err
 	})
