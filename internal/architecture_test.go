@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"dibs/internal/api"
 )
 
 // module is what the pages for those who work on dibs may name.
@@ -33,6 +35,9 @@ func readModule(t *testing.T) *module {
 	m := &module{
 		names: make(map[string]map[string]bool), tests: make(map[string]bool), tasks: make(map[string]bool),
 		routes: make(map[string]bool), commands: make(map[string]bool),
+	}
+	for _, op := range api.Operations() {
+		m.routes[op.Pattern()] = true
 	}
 	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") {
@@ -139,7 +144,7 @@ func declare(names map[string]bool, spec ast.Spec) {
 	}
 }
 
-// asked notes the routes and the commands.
+// asked notes the commands.
 func (m *module) asked(n ast.Node) bool {
 	lit, ok := n.(*ast.CompositeLit)
 	if !ok {
@@ -160,9 +165,6 @@ func (m *module) asked(n ast.Node) bool {
 		} else if constant, ok := pair.Value.(*ast.SelectorExpr); ok {
 			values[key.Name] = constant.Sel.Name
 		}
-	}
-	if method, ok := strings.CutPrefix(values["Method"], "Method"); ok && values["Path"] != "" {
-		m.routes[strings.ToUpper(method)+" "+values["Path"]] = true
 	}
 	if use := strings.Fields(values["Use"]); len(use) > 0 {
 		m.commands["dibs "+use[0]] = true

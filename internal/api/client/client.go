@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -110,20 +111,6 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// request is what is asked of the daemon.
-type request struct {
-	method, path string
-	key          string // the idempotency key, if any
-	body         any    // nil: none
-}
-
-// ask sends a request and returns its answer.
-func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
-	var answer T
-	err := c.do(ctx, r, &answer)
-	return answer, err
-}
-
 // once sends a request and reads its answer into out.
 func (c *Client) once(ctx context.Context, r request, out any) error {
 	resp, err := c.send(ctx, r)
@@ -152,13 +139,11 @@ func (c *Client) exchange(ctx context.Context, r request) (*http.Response, error
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, r.header)
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set(api.ProcessHeader, strconv.Itoa(os.Getpid()))
-	if r.key != "" {
-		req.Header.Set(api.KeyHeader, r.key)
-	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)

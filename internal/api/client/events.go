@@ -25,12 +25,7 @@ const maxLine = 1 << 20
 // selects nothing.
 func (c *Client) Events(ctx context.Context, f api.EventFilter, follow bool, each func(api.Event) error) (next int64, err error) {
 	next = f.After
-	q := make(query)
-	q.add("after", strconv.FormatInt(f.After, 10))
-	q.add("agent", f.Agent)
-	q.add("task", string(f.Task))
-	q.add("follow", strconv.FormatBool(follow))
-	resp, err := c.send(ctx, get("/v1/events", q))
+	resp, err := c.send(ctx, newRequest(api.OpEvents, api.EventsInput{After: f.After, Agent: f.Agent, Task: string(f.Task), Follow: follow}))
 	if err != nil {
 		return next, err
 	}

@@ -29,8 +29,8 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	if c.insist == 0 || r.method == http.MethodGet {
 		return c.once(ctx, r, out)
 	}
-	if r.key == "" && r.method == http.MethodPost {
-		r.key = api.NewKey()
+	if r.header.Get(api.KeyHeader) == "" && r.method == http.MethodPost {
+		r.header.Set(api.KeyHeader, api.NewKey())
 	}
 	over := time.Now().Add(c.insist)
 	for {

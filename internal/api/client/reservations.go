@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"dibs/internal/api"
@@ -24,34 +22,26 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	for _, t := range targets {
 		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t), Files: t.Files})
 	}
-	made, err := ask[api.Reserved](ctx, c, post("/v1/reservations", body, key))
+	made, err := Do(ctx, c, api.OpReserve, api.ReserveInput{Key: key, Body: body})
 	return made.Reservation, err
 }
 
 // Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
 func (c *Client) Unreserve(ctx context.Context, id, agent string) (api.Reservation, error) {
-	q := make(query)
-	q.add("agent", agent)
-	r := get("/v1/reservations/"+url.PathEscape(id), q)
-	r.method = http.MethodDelete
-	done, err := ask[api.Reserved](ctx, c, r)
+	done, err := Do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
 	return done.Reservation, err
 }
 
 // Reservations returns what is reserved: by agent, or by all if it is empty.
 func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservations, error) {
-	q := make(query)
-	q.add("agent", agent)
-	return ask[api.Reservations](ctx, c, get("/v1/reservations", q))
+	return Do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: agent})
 }
 
 // Reserved returns all that is reserved, to be compared with any number of files by Taken: one
 // request, however many they are. What of it cannot be read is left out, and the error says so
 // beside the Set of the rest.
 func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
-	q := make(query)
-	q.add("targets", "true")
-	list, err := ask[api.Reservations](ctx, c, get("/v1/reservations", q))
+	list, err := Do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
 	if err != nil {
 		return reserve.Set{}, err
 	}
@@ -137,7 +127,7 @@ func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...st
 				size += 20 + len(s.In) + len(s.Path)
 			}
 		}
-		part, err := ask[api.Checked](ctx, c, post("/v1/reservations/check", body, ""))
+		part, err := Do(ctx, c, api.OpCheck, api.CheckInput{Body: body})
 		if err != nil {
 			return api.Checked{}, err
 		}

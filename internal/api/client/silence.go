@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"dibs/internal/api"
 )
 
 // askTime is for how long a daemon that may stand still is waited for.
@@ -38,7 +40,7 @@ func (c *Client) listen(ctx context.Context) {
 			return
 		}
 		asking, cancel := context.WithTimeout(ctx, askTime)
-		resp, err := c.exchange(asking, get("/v1/status", nil))
+		resp, err := c.exchange(asking, newRequest(api.OpStatus, struct{}{}))
 		silent := errors.Is(asking.Err(), context.DeadlineExceeded)
 		cancel()
 		if err == nil {

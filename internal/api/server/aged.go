@@ -5,17 +5,15 @@ import (
 	"strconv"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 )
 
-// keepsAlive is the one GET that changes something.
-const keepsAlive = "GET /v1/claims/{id}/alive"
-
 // aged has questions answered from memory while the journal cannot be asked, and says how old
 // such an answer is, in the header Age.
-func (s *Server) aged(mux *http.ServeMux, next http.Handler) http.Handler {
+func (s *Server) aged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); r.Method != http.MethodGet || pattern == keepsAlive {
+		if r.Method != http.MethodGet || api.OperationOf(r).Changes {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"reflect"
 	"time"
 
 	"dibs/internal/alive"
@@ -15,18 +13,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 )
-
-func (s *Server) aliveRoutes(o operations) {
-	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Claim](), true, "Claim")
-	add(o, huma.Operation{
-		OperationID: "keep-alive", Method: http.MethodGet, Path: "/v1/claims/{id}/alive",
-		Summary: "Keep a claim alive for as long as the connection is open",
-		Responses: map[string]*huma.Response{"200": {
-			Description: "A stream of server-sent events: claim, with the claim as it is, at first and whenever something happens to it; it ends with the claim",
-			Content:     map[string]*huma.MediaType{api.EventStream: {Schema: event}},
-		}},
-	}, s.keepAlive)
-}
 
 // keeperOf reads which process is to keep a claim alive, which has to be one of the
 // caller's.
@@ -46,11 +32,7 @@ func (s *Server) keeperOf(ctx context.Context, k api.Keeper) (alive.Keeper, erro
 // longestGrace is how long a claim is kept for a connection to come again.
 const longestGrace = time.Hour
 
-func (s *Server) keepAlive(ctx context.Context, in *struct {
-	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
-	Agent string `query:"agent" doc:"Whose claim it must be"`
-	Grace string `query:"grace" default:"10s" doc:"How long the claim is kept once the connection is gone, such as 60s, for another one"`
-}) (*huma.StreamResponse, error) {
+func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.StreamResponse, error) {
 	grace, err := time.ParseDuration(in.Grace)
 	if err != nil || grace < 0 || grace > longestGrace {
 		return nil, invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
@@ -64,14 +46,14 @@ func (s *Server) keepAlive(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if leave == nil { // the renewal is owed
-		return nil, api.NewProblem(api.Code(claim.CodeNotionUnavailable), out.Body.Detail)
+		return nil, api.NewProblem(api.Code(claim.CodeNotionUnavailable), out.Detail)
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
 		ctx, stream := newEventStream(c)
 		ctx, _ = broker.Recall(ctx) // a claim is not given up because the journal cannot be asked
-		if err := s.tellOf(ctx, stream, out.Body); err != nil && ctx.Err() == nil {
-			s.log.Info("a connection that kept a claim alive is gone", "claim", out.Body.ID, "error", err)
+		if err := s.tellOf(ctx, stream, out); err != nil && ctx.Err() == nil {
+			s.log.Info("a connection that kept a claim alive is gone", "claim", out.ID, "error", err)
 		}
 	}}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -20,27 +19,7 @@ import (
 // heartbeat is how long a stream of events stays silent at the most.
 const heartbeat = 15 * time.Second
 
-func (s *Server) eventRoutes(o operations) {
-	event := o.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Event](), true, "")
-	add(o, huma.Operation{
-		OperationID: "events", Method: http.MethodGet, Path: "/v1/events",
-		Summary: "What happens to tasks and claims, as server-sent events",
-		Responses: map[string]*huma.Response{"200": {
-			Description: "A stream of events: id, event (the kind) and data (the event, in one line)",
-			Content:     map[string]*huma.MediaType{api.EventStream: {Schema: event}},
-		}},
-	}, s.stream)
-}
-
-type streamInput struct {
-	After       int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; 0: all that are kept; -1: only new ones"`
-	LastEventID string `header:"Last-Event-ID" doc:"Stands before after, for readers that connect again"`
-	Agent       string `query:"agent" doc:"Only those that concern this agent"`
-	Task        string `query:"task" doc:"Only those about this task"`
-	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
-}
-
-func (s *Server) filter(ctx context.Context, in *streamInput) (api.EventFilter, error) {
+func (s *Server) filter(ctx context.Context, in *api.EventsInput) (api.EventFilter, error) {
 	f := api.EventFilter{After: in.After, Agent: in.Agent}
 	var err error
 	if in.LastEventID != "" {
@@ -56,7 +35,7 @@ func (s *Server) filter(ctx context.Context, in *streamInput) (api.EventFilter, 
 	return f, nil
 }
 
-func (s *Server) stream(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamResponse, error) {
 	f, err := s.filter(ctx, in)
 	if err != nil {
 		return nil, err
@@ -156,18 +135,18 @@ func (o *eventStream) flush() error {
 }
 
 // watch answers when something happens to a claim, or when the wait is over.
-func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait string) (*claimOutput, error) {
+func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait string) (api.Claim, error) {
 	d, err := time.ParseDuration(wait)
 	if err != nil || d < 0 || d > api.MaxWait {
-		return nil, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", wait, api.MaxWait))
+		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", wait, api.MaxWait))
 	}
 	c, event, err := s.broker.Watch(ctx, ref, after, d)
 	if err != nil {
-		return nil, err
+		return api.Claim{}, err
 	}
 	out := s.claimOf(c)
 	if event != nil {
 		out.Event = new(s.eventOf(*event))
 	}
-	return &claimOutput{http.StatusOK, out}, nil
+	return out, nil
 }

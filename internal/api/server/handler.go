@@ -22,7 +22,7 @@ func (s *Server) layers(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle(metricsRoute, o.Metrics)
 	}
-	return s.observed(o.Answered, addressed(routed(mux, s.aged(mux, withBody(s.keyed(mux))))))
+	return s.observed(o.Answered, addressed(routed(mux, s.aged(withBody(s.keyed(mux))))))
 }
 
 const metricsRoute = "GET /metrics"
@@ -135,7 +135,7 @@ func withBody(next http.Handler) http.Handler {
 			return
 		}
 		most := maxBody
-		if makesTask(r) {
+		if api.OperationOf(r).Large {
 			most = maxAdded
 		}
 		body, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))

@@ -2,40 +2,19 @@ package server
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/history"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
-type (
-	agentsOutput  struct{ Body api.Agents }
-	historyOutput struct{ Body api.History }
-)
-
-func (s *Server) historyRoutes(o operations) {
-	add(o, huma.Operation{
-		OperationID: "list-agents", Method: http.MethodGet, Path: "/v1/agents",
-		Summary: "The agents seen lately, with what they hold and how they do; Notion is not asked",
-	}, s.agents)
-	add(o, huma.Operation{
-		OperationID: "history", Method: http.MethodGet, Path: "/v1/history",
-		Summary: "What happened in the last hours, as numbers in steps of time; Notion is not asked",
-	}, s.history)
-}
-
-func (s *Server) agents(ctx context.Context, in *struct {
-	Days int `query:"days" minimum:"1" maximum:"30" default:"7" doc:"Only agents seen in that many days"`
-}) (*agentsOutput, error) {
+func (s *Server) agents(ctx context.Context, in *api.ListAgentsInput) (api.Agents, error) {
 	agents, err := s.broker.Agents(ctx, in.Days)
 	if err != nil {
-		return nil, err
+		return api.Agents{}, err
 	}
-	return &agentsOutput{api.Agents{Agents: each(agents, s.summaryOf)}}, nil
+	return api.Agents{Agents: each(agents, s.summaryOf)}, nil
 }
 
 func (s *Server) summaryOf(a broker.Doing) api.AgentSummary {
@@ -48,15 +27,12 @@ func (s *Server) summaryOf(a broker.Doing) api.AgentSummary {
 	return out
 }
 
-func (s *Server) history(ctx context.Context, in *struct {
-	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
-	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
-}) (*historyOutput, error) {
+func (s *Server) history(ctx context.Context, in *api.HistoryInput) (api.History, error) {
 	h, err := s.broker.History(ctx, in.Hours, in.Points)
 	if err != nil {
-		return nil, err
+		return api.History{}, err
 	}
-	return &historyOutput{s.historyOf(h)}, nil
+	return s.historyOf(h), nil
 }
 
 func (s *Server) historyOf(h broker.History) api.History {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -140,7 +139,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 func (s *Server) settle(r *http.Request, key string, a Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
-	if remembered(a) && !polls(r) && (a.Status < http.StatusBadRequest || !makesTask(r)) {
+	if remembered(a, api.OperationOf(r).Repeat) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
 	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); made || lookupErr != nil {
 		err = lookupErr
@@ -152,19 +151,14 @@ func (s *Server) settle(r *http.Request, key string, a Answer) {
 	}
 }
 
-// polls reports whether a request takes triggers.
-func polls(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/agents/") && strings.HasSuffix(r.URL.Path, "/poll")
-}
-
-// makesTask reports whether a request is for a task to be made. One that is refused has
-// made none, and what was amiss, such as a dependency that is not known yet, may pass.
-func makesTask(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == "/v1/tasks" }
-
 // remembered reports whether an answer says what was decided about a request that
 // was carried out. That there is no such claim does not: nothing was done, and
 // whoever makes up ids and keys would fill the disk with it.
-func remembered(a Answer) bool {
+func remembered(a Answer, repeat api.Repeat) bool {
+	switch {
+	case repeat == api.Anew, repeat == api.Made && a.Status >= http.StatusBadRequest:
+		return false
+	}
 	switch a.Status {
 	case http.StatusConflict:
 		return true

@@ -10,22 +10,9 @@ import (
 	"dibs/internal/claim"
 )
 
-// owing are the operations that leave something for Notion, or on the disk, however often
-// they are asked for: each user may ask for owingBurst of them at once, and then for one in
+// Of what is api.Metered each user may ask for owingBurst at once, and then for one in
 // owingEvery. Notion takes three requests a second, for all users together.
 //
-// What ends a claim is none of them: a task that is blocked, asked about or failed is claimed
-// again only once it is reopened, which is, and whoever gives tasks back to claim them anew
-// has to wait for Notion's answers each time.
-var owing = map[string]bool{
-	"POST /v1/messages":            true,
-	"POST /v1/tasks":               true,
-	"POST /v1/tasks/{id}/comments": true,
-	"POST /v1/tasks/{id}/offer":    true,
-	"POST /v1/tasks/{id}/decline":  true,
-	"POST /v1/tasks/{id}/reopen":   true,
-}
-
 // A message to all is stored for each agent, and counts once more for each maxBody that this
 // takes. An agent that polls for the first time is stored, too, and from then on told of what
 // goes to all: it counts as one (see poll).

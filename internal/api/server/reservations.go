@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"dibs/internal/alive"
@@ -11,48 +10,18 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
-type (
-	reservedOutput     struct{ Body api.Reserved }
-	reservationsOutput struct{ Body api.Reservations }
-	checkedOutput      struct{ Body api.Checked }
-)
-
-func (s *Server) reservationRoutes(o operations) {
-	add(o, huma.Operation{
-		OperationID: "reserve", Method: http.MethodPost, Path: "/v1/reservations", DefaultStatus: http.StatusCreated,
-		Summary: "Reserve files, by pattern, and other things, by name: all of them or none",
-	}, s.reserve)
-	add(o, huma.Operation{
-		OperationID: "reservations", Method: http.MethodGet, Path: "/v1/reservations",
-		Summary: "List what is reserved beside tasks",
-	}, s.reservations)
-	add(o, huma.Operation{
-		OperationID: "unreserve", Method: http.MethodDelete, Path: "/v1/reservations/{id}",
-		Summary: "End a reservation",
-	}, s.unreserve)
-	add(o, huma.Operation{
-		OperationID: "check", Method: http.MethodPost, Path: "/v1/reservations/check",
-		Summary: "Ask whether an agent may touch files, or others have reserved them",
-	}, s.check)
-}
-
-func (s *Server) reserve(ctx context.Context, in *struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body api.ReserveRequest
-}) (*reservedOutput, error) {
+func (s *Server) reserve(ctx context.Context, in *api.ReserveInput) (api.Reserved, error) {
 	body := in.Body
 	if err := s.broker.Authorize(body.Agent, asks(ctx)); err != nil {
-		return nil, err
+		return api.Reserved{}, err
 	}
 	var process alive.Process
 	if body.PID != 0 {
 		var err error
 		if process, err = s.ownProcess(ctx, body.PID); err != nil {
-			return nil, err
+			return api.Reserved{}, err
 		}
 	}
 	r := reserve.Request{
@@ -66,20 +35,17 @@ func (s *Server) reserve(ctx context.Context, in *struct {
 	if body.Claim != "" {
 		var err error
 		if of, err = s.refTo(ctx, body.Claim, body.Agent); err != nil {
-			return nil, err
+			return api.Reserved{}, err
 		}
 	}
 	made, err := s.broker.Reserve(ctx, r, of)
 	if err != nil {
-		return nil, err
+		return api.Reserved{}, err
 	}
-	return &reservedOutput{api.Reserved{Reservation: s.reservationOf(made)}}, nil
+	return api.Reserved{Reservation: s.reservationOf(made)}, nil
 }
 
-func (s *Server) reservations(ctx context.Context, in *struct {
-	Agent   string `query:"agent" doc:"Only those of this agent"`
-	Targets bool   `query:"targets" doc:"With where each pattern stands, for a caller that compares many files with them"`
-}) (*reservationsOutput, error) {
+func (s *Server) reservations(ctx context.Context, in *api.ListReservationsInput) (api.Reservations, error) {
 	as := s.reservationOf
 	list := s.broker.Reservations
 	if in.Targets {
@@ -92,42 +58,37 @@ func (s *Server) reservations(ctx context.Context, in *struct {
 			return out
 		}
 	}
-	return &reservationsOutput{api.Reservations{Reservations: each(list(ctx, in.Agent), as)}}, nil
+	return api.Reservations{Reservations: each(list(ctx, in.Agent), as)}, nil
 }
 
 func targetOf(t reserve.Target) api.ReserveTarget {
 	return api.ReserveTarget{Pattern: t.Text, Files: t.Files, At: each(t.At, func(s reserve.Spot) api.Spot { return api.Spot{In: s.Place, Path: s.Path} })}
 }
 
-func (s *Server) unreserve(ctx context.Context, in *struct {
-	ID    string `path:"id" doc:"The reservation"`
-	Agent string `query:"agent" doc:"Whose it must be"`
-}) (*reservedOutput, error) {
+func (s *Server) unreserve(ctx context.Context, in *api.UnreserveInput) (api.Reserved, error) {
 	r, err := s.broker.Reservation(ctx, in.ID)
 	if err != nil {
-		return nil, err
+		return api.Reserved{}, err
 	}
 	if err := s.broker.Authorize(r.Agent, asks(ctx)); err != nil {
-		return nil, err
+		return api.Reserved{}, err
 	}
 	if r, err = s.broker.Unreserve(ctx, in.ID, in.Agent); err != nil {
-		return nil, err
+		return api.Reserved{}, err
 	}
-	return &reservedOutput{api.Reserved{Reservation: s.reservationOf(r)}}, nil
+	return api.Reserved{Reservation: s.reservationOf(r)}, nil
 }
 
-func (s *Server) check(ctx context.Context, in *struct {
-	Body api.CheckRequest
-}) (*checkedOutput, error) {
+func (s *Server) check(ctx context.Context, in *api.CheckInput) (api.Checked, error) {
 	var paths []string
 	targets := each(in.Body.Targets, func(t api.CheckTarget) reserve.Target {
 		paths = append(paths, t.Path)
 		return reserve.Target{Text: t.Path, At: each(t.At, spotOf), Folder: t.Folder}
 	})
 	if err := s.broker.CheckReserved(ctx, in.Body.Agent, guest(ctx).Member, targets); err != nil {
-		return nil, err
+		return api.Checked{}, err
 	}
-	return &checkedOutput{api.Checked{Paths: paths}}, nil
+	return api.Checked{Paths: paths}, nil
 }
 
 func spotOf(s api.Spot) reserve.Spot { return reserve.Spot{Place: s.In, Path: s.Path} }

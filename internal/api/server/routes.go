@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -43,18 +44,7 @@ func (s *Server) routes(mux *http.ServeMux, version string) {
 			},
 		},
 	}
-	s.claimRoutes(own)
-	s.aliveRoutes(own)
-	s.taskRoutes(own)
-	s.reopenRoutes(own)
-	s.daemonRoutes(own)
-	s.clusterRoutes(own)
-	s.eventRoutes(own)
-	s.inboxRoutes(own)
-	s.nameRoutes(own)
-	s.historyRoutes(own)
-	s.reservationRoutes(own)
-	s.addRoutes(own)
+	s.register(own)
 
 	// What huma would have answered with, had it not been for ownProblems.
 	delete(schemas.Map(), "ErrorModel")
@@ -91,6 +81,53 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
+// register says what carries out which operation.
+func (s *Server) register(o operations) {
+	serve(o, api.OpClaim, s.claim)
+	serve(o, api.OpListClaims, s.claims)
+	serve(o, api.OpGetClaim, s.lookup)
+	stream(o, api.OpKeepAlive, s.keepAlive)
+	serve(o, api.OpRenew, s.renew)
+	serve(o, api.OpComplete, s.complete)
+	serve(o, api.OpReview, s.review)
+	serve(o, api.OpRelease, s.release)
+	serve(o, api.OpBlock, s.block)
+	serve(o, api.OpFail, s.fail)
+	serve(o, api.OpAsk, s.ask)
+
+	serve(o, api.OpListTasks, s.tasks)
+	serve(o, api.OpGetTask, s.task)
+	serve(o, api.OpGetTaskContent, s.content)
+	serve(o, api.OpAddTask, s.add)
+	serve(o, api.OpComment, s.comment)
+	serve(o, api.OpOffer, s.offer)
+	serve(o, api.OpAccept, s.accept)
+	serve(o, api.OpDecline, s.decline)
+	serve(o, api.OpReopen, s.reopen)
+
+	serve(o, api.OpPoll, s.poll)
+	serve(o, api.OpAck, s.ack)
+	serve(o, api.OpAckAny, s.ackAny)
+	serve(o, api.OpSend, s.message)
+	serve(o, api.OpMint, s.mint)
+	serve(o, api.OpGetAgent, s.agent)
+	serve(o, api.OpListAgents, s.agents)
+
+	serve(o, api.OpReserve, s.reserve)
+	serve(o, api.OpReservations, s.reservations)
+	serve(o, api.OpUnreserve, s.unreserve)
+	serve(o, api.OpCheck, s.check)
+
+	stream(o, api.OpEvents, s.stream)
+	serve(o, api.OpLog, s.logEntries)
+	serve(o, api.OpHistory, s.history)
+	serve(o, api.OpSweep, s.sweep)
+	serve(o, api.OpSync, s.sync)
+	serve(o, api.OpStatus, s.status)
+	serve(o, api.OpCluster, s.cluster)
+	serve(o, api.OpAdoptCluster, s.adoptCluster)
+}
+
 // operations is where operations are added.
 type operations struct {
 	huma.API
@@ -98,24 +135,66 @@ type operations struct {
 	failed *huma.Response
 }
 
-// add adds an operation. Its errors become problems. huma's limits are off,
-// because withBody has read the body already; its time limit for that would cut
-// off an operation that takes long.
-func add[I, O any](o operations, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
-	op.BodyReadTimeout = -1
-	op.MaxBodyBytes = -1
-	if op.Responses == nil {
-		op.Responses = make(map[string]*huma.Response)
+// answer is what an operation answers.
+type answer[Out any] struct {
+	Status int
+	Body   Out
+}
+
+// serve has an operation answered with what handle returns.
+func serve[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (Out, error)) {
+	described := o.describe(op.Operation)
+	status := cmp.Or(op.Status, http.StatusOK)
+	if op.Owed {
+		described.Responses["202"] = o.response("Accepted, and owed to Notion", "application/json", op.Answer())
 	}
-	op.Responses["default"] = o.failed
-	counted := owing[op.Method+" "+op.Path]
-	huma.Register(o.API, op, func(ctx context.Context, in *I) (*O, error) {
-		if counted {
-			if err := o.server.owe(ctx); err != nil {
-				return nil, failure{o.server.problem(ctx, err)}
-			}
-		}
+	add(o, op.Operation, described, func(ctx context.Context, in *In) (*answer[Out], error) {
 		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if so, ok := any(out).(api.Outcome); ok {
+			return &answer[Out]{cmp.Or(so.StatusOf(op.Operation), status), out}, nil
+		}
+		return &answer[Out]{status, out}, nil
+	})
+}
+
+// stream is serve for an answer that goes on.
+func stream[In, Out any](o operations, op api.Op[In, Out], handle func(context.Context, *In) (*huma.StreamResponse, error)) {
+	described := o.describe(op.Operation)
+	described.Responses["200"] = o.response(op.Sends, api.EventStream, op.Answer())
+	add(o, op.Operation, described, handle)
+}
+
+// describe says of an operation what huma wants to know. Its limits are off, because withBody
+// has read the body already; its time limit for that would cut off an operation that takes long.
+func (o operations) describe(op *api.Operation) huma.Operation {
+	return huma.Operation{
+		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, DefaultStatus: op.Status,
+		BodyReadTimeout: -1, MaxBodyBytes: -1,
+		Responses: map[string]*huma.Response{"default": o.failed},
+	}
+}
+
+// response describes an answer.
+func (o operations) response(what, media string, body reflect.Type) *huma.Response {
+	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{
+		media: {Schema: o.OpenAPI().Components.Schemas.Schema(body, true, body.Name())},
+	}}
+}
+
+// add adds an operation. Its errors become problems.
+func add[In, Out any](o operations, op *api.Operation, described huma.Operation, handle func(context.Context, *In) (*Out, error)) {
+	huma.Register(o.API, described, func(ctx context.Context, in *In) (*Out, error) {
+		var out *Out
+		var err error
+		if op.Metered {
+			err = o.server.owe(ctx)
+		}
+		if err == nil {
+			out, err = handle(ctx, in)
+		}
 		if err != nil {
 			return nil, failure{o.server.problem(ctx, err)}
 		}

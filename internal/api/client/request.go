@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"dibs/internal/api"
+)
+
+// request is what is asked of the daemon.
+type request struct {
+	method, path string // with the query
+	header       http.Header
+	body         any // nil: none
+}
+
+// Do asks for an operation.
+func Do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) (Out, error) {
+	var out Out
+	err := c.do(ctx, newRequest(op, in), &out)
+	return out, err
+}
+
+// newRequest makes the request for an operation out of what it takes. What says no more than
+// is meant without it is left out.
+func newRequest[In, Out any](op api.Op[In, Out], in In) request {
+	r := request{method: op.Method, path: op.Path, header: make(http.Header)}
+	query := make(url.Values)
+	parts := reflect.ValueOf(in)
+	for i := range parts.NumField() {
+		field, value := parts.Type().Field(i), parts.Field(i)
+		if field.Name == "Body" {
+			if value.Kind() != reflect.Pointer || !value.IsNil() {
+				r.body = value.Interface()
+			}
+			continue
+		}
+		text := fmt.Sprint(value)
+		usual := value.IsZero()
+		if preset, ok := field.Tag.Lookup("default"); ok {
+			usual = text == preset
+		}
+		if name, ok := field.Tag.Lookup("path"); ok {
+			r.path = strings.Replace(r.path, "{"+name+"}", url.PathEscape(text), 1)
+		} else if usual {
+			continue
+		} else if name, ok := field.Tag.Lookup("header"); ok {
+			r.header.Set(name, text)
+		} else if name, _, _ := strings.Cut(field.Tag.Get("query"), ","); value.Kind() == reflect.Slice {
+			query[name] = value.Interface().([]string)
+		} else {
+			query.Set(name, text)
+		}
+	}
+	if len(query) > 0 {
+		r.path += "?" + query.Encode()
+	}
+	return r
+}

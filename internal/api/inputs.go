@@ -1,0 +1,181 @@
+package api
+
+// What operations take, see Op.
+
+// ClaimingInput asks for a claim.
+type ClaimingInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body ClaimRequest
+}
+
+// ClaimInput is what is asked of a claim that is there.
+type ClaimInput[Body any] struct {
+	ID   string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *Body
+}
+
+// AgentFilter selects what is one agent's.
+type AgentFilter struct {
+	Agent string `query:"agent" doc:"Only this agent's"`
+}
+
+// GetClaimInput asks for a claim.
+type GetClaimInput struct {
+	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent string `query:"agent" doc:"Whose claim it must be"`
+	Wait  string `query:"wait" doc:"How long to wait, such as 60s, for the claim to end or for an event about it"`
+	After int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; -1: only new ones"`
+}
+
+// KeepAliveInput keeps a claim alive.
+type KeepAliveInput struct {
+	ID    string `path:"id" doc:"A claim id, a task id, or mine: the only claim that agent holds"`
+	Agent string `query:"agent" doc:"Whose claim it must be"`
+	Grace string `query:"grace" default:"10s" doc:"How long the claim is kept once the connection is gone, such as 60s, for another one"`
+}
+
+// ListTasksInput selects tasks.
+type ListTasksInput struct {
+	Status string `query:"status" enum:"OPEN,IN_PROGRESS,BLOCKED,COMPLETED,CANCELLED,REVIEW,FAILED"`
+	Ready  bool   `query:"ready" doc:"Only those that a claim could get now, in the order they are offered: of any agent, or of that one"`
+	Agent  string `query:"agent" doc:"Only those claimed by this name; with ready, those that this agent could get"`
+	Limit  int    `query:"limit" minimum:"0" doc:"At most that many; 0 is all"`
+	Why    bool   `query:"why" doc:"With ready: behind those, the unfinished tasks that are not ready, each with what it waits for"`
+
+	Priority string   `query:"priority" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
+	Where    []string `query:"where,explode" maxItems:"20" doc:"NAME=VALUE, any number of times: only tasks whose field has this value; of a list, among others"`
+	Text     string   `query:"text" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case"`
+}
+
+// GetTaskInput names a task.
+type GetTaskInput struct {
+	ID string `path:"id" doc:"The task's id, URL or key, such as T-3"`
+}
+
+// TaskInput is what is asked of a task.
+type TaskInput[Body any] struct {
+	ID   string `path:"id" doc:"The task's id, URL or key, such as T-3"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body Body
+}
+
+// ReopenInput asks for a task to be opened.
+type ReopenInput struct {
+	ID   string `path:"id" doc:"A task, by its id or key"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *ReopenRequest
+}
+
+// AddInput asks for a task to be made.
+type AddInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key never makes a second task, and finds out whether the first was made"`
+	Body AddRequest
+}
+
+// PollInput asks for an agent's triggers.
+type PollInput struct {
+	Name string `path:"name" doc:"The agent"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated poll with the same key gets what it took, but what was acknowledged or taken by another one since"`
+	Body *PollRequest
+}
+
+// AckInput says what an agent is done with.
+type AckInput struct {
+	Name string `path:"name" doc:"The agent"`
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body AckRequest
+}
+
+// AckAnyInput says what agents are done with.
+type AckAnyInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body AckRequest
+}
+
+// SendInput says something.
+type SendInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body MessageRequest
+}
+
+// MintInput asks for a name.
+type MintInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same name"`
+	Body *MintRequest
+}
+
+// GetAgentInput names an agent.
+type GetAgentInput struct {
+	Name    string `path:"name" doc:"The agent; auto for the one whose name the session has"`
+	Session string `query:"session" maxLength:"200" doc:"With auto: what the session was given its name for"`
+}
+
+// ListAgentsInput selects agents.
+type ListAgentsInput struct {
+	Days int `query:"days" minimum:"1" maximum:"30" default:"7" doc:"Only agents seen in that many days"`
+}
+
+// ReserveInput asks for a reservation.
+type ReserveInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body ReserveRequest
+}
+
+// ListReservationsInput selects reservations.
+type ListReservationsInput struct {
+	Agent   string `query:"agent" doc:"Only those of this agent"`
+	Targets bool   `query:"targets" doc:"With where each pattern stands, for a caller that compares many files with them"`
+}
+
+// UnreserveInput ends a reservation.
+type UnreserveInput struct {
+	ID    string `path:"id" doc:"The reservation"`
+	Agent string `query:"agent" doc:"Whose it must be"`
+}
+
+// CheckInput asks about files.
+type CheckInput struct {
+	Body CheckRequest
+}
+
+// EventsInput selects events.
+type EventsInput struct {
+	After       int64  `query:"after" default:"-1" minimum:"-1" doc:"Only events after the one with this id; 0: all that are kept; -1: only new ones"`
+	LastEventID string `header:"Last-Event-ID" doc:"Stands before after, for readers that connect again"`
+	Agent       string `query:"agent" doc:"Only those that concern this agent"`
+	Task        string `query:"task" doc:"Only those about this task"`
+	Follow      bool   `query:"follow" default:"true" doc:"Go on with events as they come; false: end after those that are there"`
+}
+
+// LogInput selects entries of the local record.
+type LogInput struct {
+	Agent string `query:"agent" doc:"Only this agent's"`
+	Task  string `query:"task" doc:"Only about this task"`
+	Claim string `query:"claim" doc:"Only about this claim"`
+	After string `query:"after" doc:"Only after the entry with this id; 00000000000000000000000000 stands before the first"`
+	Limit int    `query:"limit" minimum:"0" doc:"The newest that many, or with after the first; 0 is a hundred"`
+}
+
+// HistoryInput says which numbers are asked for.
+type HistoryInput struct {
+	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
+	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
+}
+
+// SweepInput asks for a sweep.
+type SweepInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *SweepRequest
+}
+
+// SyncInput asks for a sync.
+type SyncInput struct {
+	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+	Body *SyncRequest
+}
+
+// AdoptInput asks for the database to be taken for the right one.
+type AdoptInput struct {
+	Key string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
+}
