@@ -101,7 +101,7 @@ func (m *module) read(pkg string, file *ast.File, test bool) {
 			}
 		}
 	}
-	if !test && (pkg == "internal/api/server" || pkg == "internal/cli") {
+	if !test && (pkg == "internal/server" || pkg == "internal/cli") {
 		ast.Inspect(file, m.asked)
 	}
 }

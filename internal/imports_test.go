@@ -60,19 +60,19 @@ var allowed = map[string][]string{
 	"internal/notion/transport/transporttest": {},
 
 	// Adapters never import each other.
-	"internal/notion":      {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
-	"internal/journal":     {"internal/alive", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/names", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog"},
-	"internal/emulator":    {},
-	"internal/api":         {"internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
-	"internal/api/peer":    {},
-	"internal/api/server":  {"internal/alive", "internal/allowance", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
-	"internal/api/client":  {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
-	"internal/api/apitest": {"internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
+	"internal/notion":            {"internal/claim", "internal/notion/transport", "internal/task", "internal/worklog"},
+	"internal/journal":           {"internal/alive", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/names", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog"},
+	"internal/emulator":          {},
+	"internal/api":               {"internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
+	"internal/api/peer":          {},
+	"internal/server":            {"internal/alive", "internal/allowance", "internal/api", "internal/api/peer", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/keylock", "internal/ownfile", "internal/reserve", "internal/task"},
+	"internal/api/client":        {"internal/api", "internal/api/peer", "internal/ownfile", "internal/reserve", "internal/reserve/place", "internal/task"},
+	"internal/server/servertest": {"internal/alive", "internal/api", "internal/server", "internal/broker", "internal/claim", "internal/feed", "internal/inbox", "internal/reserve", "internal/task"},
 
 	"internal/journal/journaltest": {"internal/journal", "internal/pgtest"},
 
 	"internal/daemon": {
-		"config", "internal/alive", "internal/api", "internal/api/server", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
+		"config", "internal/alive", "internal/api", "internal/server", "internal/broker", "internal/claim", "internal/creation", "internal/feed", "internal/history", "internal/inbox", "internal/journal",
 		"internal/member", "internal/metrics", "internal/mirror", "internal/names", "internal/notion", "internal/others", "internal/ownfile", "internal/reserve", "internal/task", "internal/worklog", "internal/workspace",
 	},
 	"internal/workspace": {"config", "internal/notion", "internal/task"},

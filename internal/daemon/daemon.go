@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/api/server"
 	"dibs/internal/journal"
 	"dibs/internal/member"
+	"dibs/internal/server"
 )
 
 // Options is what a daemon is started with.

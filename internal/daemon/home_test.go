@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/api/apitest"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
+	"dibs/internal/server/servertest"
 )
 
 // A state directory is of one tasks database: with another one the daemon does not start,
@@ -33,7 +33,7 @@ func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 				n.stop()
 
 				wrong := o
-				wrong.Config.Databases.Tasks, wrong.Listener = other, apitest.NewPipe()
+				wrong.Config.Databases.Tasks, wrong.Listener = other, servertest.NewPipe()
 				remove := func() {}
 				if without {
 					remove = w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"dibs/internal/api/server"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/server"
 )
 
 // keys is the journal's memory of idempotency keys, in the server's terms.

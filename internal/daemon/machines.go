@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"dibs/internal/alive"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
+	"dibs/internal/server"
 )
 
 // cluster is who shares the journal, in the terms of the broker; nil with one of its own.

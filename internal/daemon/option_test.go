@@ -8,9 +8,9 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
+	"dibs/internal/server/servertest"
 )
 
 // An option of the status that is renamed or deleted stops new claims, and whoever holds a
@@ -167,7 +167,7 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 				n.stop()
 				refused := func(says string) {
 					o := o
-					o.Listener = apitest.NewPipe()
+					o.Listener = servertest.NewPipe()
 					if _, err := daemon.Start(w.Context(), o); err == nil || !strings.Contains(err.Error(), says) {
 						w.Errorf("start = %v, want %s", err, says)
 					}

@@ -14,12 +14,12 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/member"
 	"dibs/internal/metrics"
+	"dibs/internal/server"
 	"dibs/internal/task"
 )
 

@@ -6,20 +6,20 @@ import (
 	"net"
 	"sync"
 
-	"dibs/internal/api/apitest"
+	"dibs/internal/server/servertest"
 )
 
 // wires is the network between members, in a bubble.
 type wires struct {
 	mu   sync.Mutex
-	at   map[string]*apitest.Pipe
+	at   map[string]*servertest.Pipe
 	cut  map[string]bool // addresses that nobody reaches
 	open map[string][]net.Conn
 }
 
 // plug is an address of it, which is free again once it is closed.
 type plug struct {
-	*apitest.Pipe
+	*servertest.Pipe
 	address string
 }
 
@@ -32,9 +32,9 @@ func (w *wires) Listen(_ context.Context, address string) (net.Listener, error) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.at == nil {
-		w.at, w.cut, w.open = make(map[string]*apitest.Pipe), make(map[string]bool), make(map[string][]net.Conn)
+		w.at, w.cut, w.open = make(map[string]*servertest.Pipe), make(map[string]bool), make(map[string][]net.Conn)
 	}
-	w.at[address] = apitest.NewPipe()
+	w.at[address] = servertest.NewPipe()
 	return plug{w.at[address], address}, nil
 }
 

@@ -2,20 +2,6 @@ package daemon
 
 import (
 	"context"
-	"dibs/config"
-	"dibs/internal/alive"
-	"dibs/internal/api/server"
-	"dibs/internal/broker"
-	"dibs/internal/claim"
-	"dibs/internal/journal"
-	"dibs/internal/metrics"
-	"dibs/internal/mirror"
-	"dibs/internal/notion"
-	"dibs/internal/others"
-	"dibs/internal/reserve"
-	"dibs/internal/task"
-	"dibs/internal/worklog"
-	"dibs/internal/workspace"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +10,21 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"dibs/config"
+	"dibs/internal/alive"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/journal"
+	"dibs/internal/metrics"
+	"dibs/internal/mirror"
+	"dibs/internal/notion"
+	"dibs/internal/others"
+	"dibs/internal/reserve"
+	"dibs/internal/server"
+	"dibs/internal/task"
+	"dibs/internal/worklog"
+	"dibs/internal/workspace"
 )
 
 // works is what a daemon works with while it leads: all that is made from the journal.

@@ -19,7 +19,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
@@ -27,6 +26,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/ramdisk"
+	"dibs/internal/server/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -175,7 +175,7 @@ func (w *world) start(o daemon.Options) *node {
 	if err := journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
 		w.Fatal(err)
 	}
-	pipe := apitest.NewPipe()
+	pipe := servertest.NewPipe()
 	o.Listener = pipe
 	if w.tap != nil {
 		o.Listener = w.tap(pipe)

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,7 +122,7 @@ func TestGrantsCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDemo(t)
-				pipe := apitest.NewPipe()
+				pipe := servertest.NewPipe()
 				server := &http.Server{Handler: granting(tt.grants)}
 				go server.Serve(pipe)
 				defer server.Close()

@@ -9,14 +9,14 @@ import (
 
 	"dibs/config"
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/doctor"
+	"dibs/internal/server/servertest"
 )
 
 // serve has a daemon of that status, with those tasks, answer the doctor until stop is called.
 func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
-	pipe := apitest.NewPipe()
+	pipe := servertest.NewPipe()
 	serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		var answer any = status

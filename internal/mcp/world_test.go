@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"dibs/config"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
 	"dibs/internal/mcp"
 	"dibs/internal/ramdisk"
+	"dibs/internal/server/servertest"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -37,7 +37,7 @@ type world struct {
 	options daemon.Options
 
 	mu   sync.Mutex // guards all below
-	pipe *apitest.Pipe
+	pipe *servertest.Pipe
 	stop func()
 }
 
@@ -120,7 +120,7 @@ func status(name string) map[string]any {
 // serve starts the daemon.
 func (w *world) serve() {
 	w.Helper()
-	pipe := apitest.NewPipe()
+	pipe := servertest.NewPipe()
 	o := w.options
 	o.Listener = pipe
 	d, err := daemon.Start(w.Context(), o)

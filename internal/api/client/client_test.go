@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/server"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,20 +50,20 @@ var (
 // TestMethods calls every method, with a real server before a strict broker.
 func TestMethods(t *testing.T) {
 	mine := broker.Ref{Claim: string(claimID), Agent: "Sandman"}
-	authorized := apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}}
-	lookup := apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID), Agent: "Sandman"}}, Result: brokers}
-	finish := func(f claim.Finish) []apitest.Call {
-		return []apitest.Call{authorized, lookup, {Method: "Finish", Args: []any{mine, f}, Result: brokers}}
+	authorized := servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}}
+	lookup := servertest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID), Agent: "Sandman"}}, Result: brokers}
+	finish := func(f claim.Finish) []servertest.Call {
+		return []servertest.Call{authorized, lookup, {Method: "Finish", Args: []any{mine, f}, Result: brokers}}
 	}
 	for _, tt := range []struct {
 		name  string
-		calls []apitest.Call
+		calls []servertest.Call
 		ask   func(context.Context, *client.Client) (any, error)
 		want  any
 	}{
 		{
 			name: "Claim",
-			calls: []apitest.Call{authorized, {Method: "Claim", Result: brokers, Args: []any{
+			calls: []servertest.Call{authorized, {Method: "Claim", Result: brokers, Args: []any{
 				broker.Request{Agent: "Sandman", Task: taskID, Timeout: 5 * time.Minute, Wait: 90 * time.Second, Key: "k", UID: -1},
 			}}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
@@ -73,7 +73,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Renew",
-			calls: []apitest.Call{authorized, lookup, {Method: "Renew", Args: []any{mine}, Result: brokers}},
+			calls: []servertest.Call{authorized, lookup, {Method: "Renew", Args: []any{mine}, Result: brokers}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
 				return c.Renew(ctx, string(taskID), api.RenewRequest{Agent: "Sandman"}, "k")
 			},
@@ -113,19 +113,19 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Sweep",
-			calls: []apitest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
+			calls: []servertest.Call{{Method: "Sweep", Result: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Sweep(ctx, "k") },
 			want:  api.Sweep{Swept: []api.Swept{{Task: taskID, Title: "Write", Former: "Oracle"}}},
 		},
 		{
 			name:  "Claims",
-			calls: []apitest.Call{{Method: "Claims", Args: []any{"a & b"}, Result: []claim.Claim{brokers}}},
+			calls: []servertest.Call{{Method: "Claims", Args: []any{"a & b"}, Result: []claim.Claim{brokers}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Claims(ctx, "a & b") },
 			want:  api.Claims{Claims: []api.Claim{clients}},
 		},
 		{
 			name:  "Lookup",
-			calls: []apitest.Call{{Method: "Lookup", Args: []any{broker.Ref{Agent: "Sandman"}}, Result: brokers}},
+			calls: []servertest.Call{{Method: "Lookup", Args: []any{broker.Ref{Agent: "Sandman"}}, Result: brokers}},
 			ask: func(ctx context.Context, c *client.Client) (any, error) {
 				return c.Lookup(ctx, api.OnlyClaim, "Sandman")
 			},
@@ -133,7 +133,7 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name: "Tasks",
-			calls: []apitest.Call{{
+			calls: []servertest.Call{{
 				Method: "Tasks", Args: []any{api.TaskFilter{Status: task.Open, Ready: true, Agent: "Oracle", Limit: 3}},
 				Result: broker.Listing{Tasks: []broker.View{{Task: brokers.Task, Ready: true, WaitsFor: []task.ID{"b"}}}, Age: api.NewAge(noon, 0, false)},
 			}},
@@ -144,19 +144,19 @@ func TestMethods(t *testing.T) {
 		},
 		{
 			name:  "Task",
-			calls: []apitest.Call{{Method: "Task", Args: []any{taskID}, Result: broker.View{Task: brokers.Task}}},
+			calls: []servertest.Call{{Method: "Task", Args: []any{taskID}, Result: broker.View{Task: brokers.Task}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Task(ctx, taskID) },
 			want:  api.Task{TaskRef: clients.Task},
 		},
 		{
 			name:  "Status",
-			calls: []apitest.Call{{Method: "Status", Result: api.Status{Version: "v1", StartedAt: api.Time{Time: noon}}}},
+			calls: []servertest.Call{{Method: "Status", Result: api.Status{Version: "v1", StartedAt: api.Time{Time: noon}}}},
 			ask:   func(ctx context.Context, c *client.Client) (any, error) { return c.Status(ctx) },
 			want:  api.Status{Version: "v1", StartedAt: api.Time{Time: noon}, Warnings: []string{}},
 		},
 		{
 			name: "Log",
-			calls: []apitest.Call{{
+			calls: []servertest.Call{{
 				Method: "Log", Args: []any{api.LogFilter{Agent: "Oracle", Task: taskID, Claim: claimID, After: "E0", Limit: 3}},
 				Result: []claim.Event{{ID: "E1", At: noon, Kind: claim.KindGranted}},
 			}},
@@ -188,10 +188,10 @@ func TestMethods(t *testing.T) {
 }
 
 // daemon serves a strict broker, and returns a client of it.
-func daemon(t *testing.T) (*apitest.Broker, *client.Client) {
+func daemon(t *testing.T) (*servertest.Broker, *client.Client) {
 	t.Helper()
-	b, pipe := apitest.NewBroker(t), apitest.NewPipe()
-	s := server.New(server.Options{Broker: b, Keys: apitest.NewKeys(t), Log: slog.New(slog.DiscardHandler)})
+	b, pipe := servertest.NewBroker(t), servertest.NewPipe()
+	s := server.New(server.Options{Broker: b, Keys: servertest.NewKeys(t), Log: slog.New(slog.DiscardHandler)})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(pipe) }()
 	t.Cleanup(func() {
@@ -206,8 +206,8 @@ func TestProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := daemon(t)
 		b.Expect(
-			apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}},
-			apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
+			servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}},
+			servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
 				Code: claim.CodeHeld, Holder: "Oracle", ExpiresAt: noon, Detail: "held by Oracle",
 			}},
 		)
@@ -345,7 +345,7 @@ func TestAnswers(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := daemon(t)
-		b.Expect(apitest.Call{Method: "Status", During: func(ctx context.Context) error {
+		b.Expect(servertest.Call{Method: "Status", During: func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
@@ -361,7 +361,7 @@ func TestInterrupted(t *testing.T) {
 // TestRequest looks at a request as it is sent.
 func TestRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipe := apitest.NewPipe()
+		pipe := servertest.NewPipe()
 		var got *http.Request
 		var body []byte
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/broker"
 	"dibs/internal/feed"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,8 +31,8 @@ func TestEvents(t *testing.T) {
 			{ID: 5, At: noon, Kind: feed.Edited, Task: taskID, Title: "line\nend", Priority: task.Low, Changed: []string{"title"}},
 			{ID: 6, At: noon, Kind: feed.LeaseExpiring, Task: taskID, Agent: "a & b", Claim: claimID, ExpiresAt: noon.Add(time.Minute)},
 		}
-		reading := apitest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Result: broker.Page{Events: events, Next: 6}}
-		b.Expect(reading, apitest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
+		reading := servertest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Result: broker.Page{Events: events, Next: 6}}
+		b.Expect(reading, servertest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
 
 		want := []api.Event{
 			{ID: 5, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
@@ -46,7 +46,7 @@ func TestEvents(t *testing.T) {
 		}
 
 		enough := errors.New("enough")
-		b.Expect(reading, apitest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
+		b.Expect(reading, servertest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
 		next, err = c.Events(t.Context(), filter, true, func(e api.Event) error {
 			if e.ID == 6 {
 				return enough
@@ -104,7 +104,7 @@ func TestEventsGoOn(t *testing.T) {
 		for _, broken := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, broken: %v", name, broken), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					pipe := apitest.NewPipe()
+					pipe := servertest.NewPipe()
 					s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						w.Header().Set("Content-Type", api.EventStream)
 						io.WriteString(w, tt.stream)
@@ -133,9 +133,9 @@ func TestEventsGoOn(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := daemon(t)
-		b.Expect(apitest.Call{
+		b.Expect(servertest.Call{
 			Method: "Watch", Args: []any{broker.Ref{Claim: string(claimID), Agent: "Sandman"}, int64(7), 90 * time.Second},
-			Result: apitest.Watched{Claim: brokers, Event: &feed.Event{ID: 8, At: noon, Kind: feed.Conflict, Task: taskID, Holder: "Oracle"}},
+			Result: servertest.Watched{Claim: brokers, Event: &feed.Event{ID: 8, At: noon, Kind: feed.Conflict, Task: taskID, Holder: "Oracle"}},
 		})
 		got, err := c.Watch(t.Context(), string(claimID), "Sandman", 7, 90*time.Second)
 		want := clients

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/server/servertest"
 )
 
 // unsaving is a daemon whose journal cannot be used until a time.
@@ -69,7 +69,7 @@ func TestInsist(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				daemon := &unsaving{until: begun.Add(tt.back), retryAfter: tt.retryAfter}
-				pipe := apitest.NewPipe()
+				pipe := servertest.NewPipe()
 				web := &http.Server{Handler: daemon}
 				go web.Serve(pipe)
 				defer web.Close()
@@ -111,7 +111,7 @@ func TestInsist(t *testing.T) {
 // How old an answer is, is told once.
 func TestOnAged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipe := apitest.NewPipe()
+		pipe := servertest.NewPipe()
 		web := &http.Server{Handler: &unsaving{age: 35}}
 		go web.Serve(pipe)
 		defer web.Close()

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/reserve"
+	"dibs/internal/server/servertest"
 )
 
 // TestTaken compares more files than go at once with what the daemon says is reserved: in one
@@ -22,7 +22,7 @@ func TestTaken(t *testing.T) {
 	}
 	broker, c := daemon(t)
 	target := reserve.Target{Text: "f-*", At: []reserve.Spot{{Place: reserve.Files, Path: "/" + reserve.Escape(strings.Trim(dir, "/")) + "/f-*"}}}
-	broker.Expect(apitest.Call{Method: "ComparedReservations", Args: []any{"", ""}, Result: []reserve.Reservation{
+	broker.Expect(servertest.Call{Method: "ComparedReservations", Args: []any{"", ""}, Result: []reserve.Reservation{
 		{ID: "R", Agent: "Oracle", Targets: []reserve.Target{target}, Until: time.Now().Add(time.Hour)},
 	}})
 	set, err := c.Reserved(t.Context())

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"dibs/config"
-	"dibs/internal/api/apitest"
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
+	"dibs/internal/server/servertest"
 )
 
 // node is a daemon in this process, and a client of its socket.
@@ -23,7 +23,9 @@ type node struct {
 // nowhere is the network of a member that nobody calls.
 type nowhere struct{}
 
-func (nowhere) Listen(context.Context, string) (net.Listener, error) { return apitest.NewPipe(), nil }
+func (nowhere) Listen(context.Context, string) (net.Listener, error) {
+	return servertest.NewPipe(), nil
+}
 
 func (nowhere) Dial(context.Context, string) (net.Conn, error) {
 	return nil, errors.New("there is nobody else")
@@ -43,7 +45,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
-	pipe := apitest.NewPipe()
+	pipe := servertest.NewPipe()
 	d, err := daemon.Start(t.Context(), daemon.Options{
 		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -1,6 +1,6 @@
-// Package apitest holds what tests of the socket and of its callers need: a
+// Package servertest holds what tests of the socket and of its callers need: a
 // strict broker, a memory for idempotency keys, and connections without sockets.
-package apitest
+package servertest
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func (b *Broker) Expect(calls ...Call) {
 	b.expected = append(b.expected, calls...)
 }
 
-var errUnexpected = errors.New("apitest: the test expects no such call")
+var errUnexpected = errors.New("servertest: the test expects no such call")
 
 // answer checks a call against the next one expected.
 func answer[T any](ctx context.Context, b *Broker, method string, args ...any) (T, error) {

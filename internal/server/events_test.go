@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,12 +30,12 @@ const lostJSON = `{"id":17,"at":"2026-11-20T11:58:30.000Z","kind":"claim_lost",`
 	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
 
 // reading is a call for events, and what it finds.
-func reading(f api.EventFilter, wait time.Duration, next int64, events ...feed.Event) apitest.Call {
-	return apitest.Call{Method: "Events", Args: []any{f, wait}, Result: broker.Page{Events: events, Next: next}}
+func reading(f api.EventFilter, wait time.Duration, next int64, events ...feed.Event) servertest.Call {
+	return servertest.Call{Method: "Events", Args: []any{f, wait}, Result: broker.Page{Events: events, Next: next}}
 }
 
-func stopped(f api.EventFilter) apitest.Call {
-	return apitest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Err: broker.ErrStopping}
+func stopped(f api.EventFilter) servertest.Call {
+	return servertest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Err: broker.ErrStopping}
 }
 
 func TestStream(t *testing.T) {
@@ -45,12 +45,12 @@ func TestStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		path   string
 		header []string
-		calls  []apitest.Call
+		calls  []servertest.Call
 		want   string
 	}{
 		"from now on": {
 			path: "/v1/events",
-			calls: []apitest.Call{
+			calls: []servertest.Call{
 				reading(api.EventFilter{After: -1}, 0, 16),
 				reading(api.EventFilter{After: 16}, beat, 17, lost),
 				reading(api.EventFilter{After: 17}, beat, 30),
@@ -60,7 +60,7 @@ func TestStream(t *testing.T) {
 		},
 		"selected": {
 			path: "/v1/events?after=5&agent=Oracle&task=11111111222233334444555555555555&follow=true",
-			calls: []apitest.Call{
+			calls: []servertest.Call{
 				reading(api.EventFilter{After: 5, Agent: "Oracle", Task: taskID}, beat, 18, gap, lost, edited),
 				stopped(api.EventFilter{After: 18, Agent: "Oracle", Task: taskID}),
 			},
@@ -72,12 +72,12 @@ func TestStream(t *testing.T) {
 		},
 		"once more": {
 			path: "/v1/events?after=5", header: []string{"Last-Event-ID", "12"},
-			calls: []apitest.Call{stopped(api.EventFilter{After: 12})},
+			calls: []servertest.Call{stopped(api.EventFilter{After: 12})},
 			want:  ": alive\nid: 12\n\n",
 		},
 		"what is there": {
 			path: "/v1/events?after=0&follow=false",
-			calls: []apitest.Call{
+			calls: []servertest.Call{
 				reading(api.EventFilter{}, 0, 17, lost),
 				reading(api.EventFilter{After: 17}, 0, 17),
 			},
@@ -134,7 +134,7 @@ func TestStreamBreaks(t *testing.T) {
 		f := start(t)
 		f.broker.Expect(
 			reading(api.EventFilter{}, 15*time.Second, 17, lost),
-			apitest.Call{Method: "Events", Args: []any{api.EventFilter{After: 17}, 15 * time.Second}, Err: errors.New("disk full")},
+			servertest.Call{Method: "Events", Args: []any{api.EventFilter{After: 17}, 15 * time.Second}, Err: errors.New("disk full")},
 		)
 		got := f.must("GET", "/v1/events?after=0", "")
 		if !strings.HasSuffix(got.body, lostJSON+"\n\n") {
@@ -152,28 +152,28 @@ func TestWatch(t *testing.T) {
 	ref := broker.Ref{Claim: string(claimID), Agent: "Sandman"}
 	for name, tt := range map[string]struct {
 		path   string
-		call   apitest.Call
+		call   servertest.Call
 		status int
 		want   []string
 	}{
 		"something happened": {
 			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman",
-			apitest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Result: apitest.Watched{Claim: ended, Event: &lost}},
+			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Result: servertest.Watched{Claim: ended, Event: &lost}},
 			http.StatusOK, []string{`"state":"ended"`, `"outcome":"lost"`, `"event":` + lostJSON},
 		},
 		"nothing happened": {
 			"/v1/claims/mine?agent=Sandman&wait=1m30s&after=4",
-			apitest.Call{Method: "Watch", Args: []any{broker.Ref{Agent: "Sandman"}, int64(4), 90 * time.Second}, Result: apitest.Watched{Claim: held()}},
+			servertest.Call{Method: "Watch", Args: []any{broker.Ref{Agent: "Sandman"}, int64(4), 90 * time.Second}, Result: servertest.Watched{Claim: held()}},
 			http.StatusOK, []string{heldJSON},
 		},
 		"no such claim": {
 			"/v1/claims/" + string(claimID) + "?wait=0s&agent=Sandman",
-			apitest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Duration(0)}, Err: claim.ErrUnknownClaim},
+			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Duration(0)}, Err: claim.ErrUnknownClaim},
 			http.StatusNotFound, []string{`"code":"unknown_claim"`},
 		},
 		"the daemon stops": {
 			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman",
-			apitest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Err: broker.ErrStopping},
+			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Err: broker.ErrStopping},
 			http.StatusServiceUnavailable, []string{`"code":"stopping"`, `"retry_after":1`},
 		},
 	} {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
+	"dibs/internal/server/servertest"
 	"dibs/internal/usertest"
 
 	"golang.org/x/sys/unix"
@@ -91,7 +91,7 @@ func TestSocketGroup(t *testing.T) {
 	})
 	// The kernel says who calls; what the caller says does not matter.
 	forbidden := &broker.ForbiddenError{Agent: "Sandman", Detail: "not you"}
-	f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
+	f.broker.Expect(servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
 	usertest.As(t, member, group, func() {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
 		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
@@ -112,9 +112,9 @@ func TestClaimOfAnotherUser(t *testing.T) {
 			ref := broker.Ref{Claim: string(claimID)}
 			if body != "" {
 				ref.Agent = "Oracle"
-				f.broker.Expect(apitest.Call{Method: "Authorize", Args: []any{"Oracle", broker.Caller{UID: member}}})
+				f.broker.Expect(servertest.Call{Method: "Authorize", Args: []any{"Oracle", broker.Caller{UID: member}}})
 			}
-			f.broker.Expect(found(ref), apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
+			f.broker.Expect(found(ref), servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: member}}, Err: forbidden})
 			usertest.As(t, member, group, func() {
 				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
 				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
@@ -181,7 +181,7 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 		}
 		busy = problemIn(t, got).Code
 
-		f.broker.Expect(apitest.Call{Method: "Status"})
+		f.broker.Expect(servertest.Call{Method: "Status"})
 		done := make(chan struct{})
 		go func() { // by the daemon's own user, on another thread
 			defer close(done)
@@ -216,7 +216,7 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 	}
 	ask := func(what string) {
 		t.Helper()
-		f.broker.Expect(apitest.Call{Method: "Status"})
+		f.broker.Expect(servertest.Call{Method: "Status"})
 		got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", "")
 		if err != nil || got.status != 200 {
 			t.Errorf("%s was answered %d %s, %v; want 200", what, got.status, got.body, err)

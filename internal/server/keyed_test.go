@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/server/servertest"
 )
 
 const claimBody = `{"agent":"Sandman"}`
@@ -20,8 +20,8 @@ const claimBody = `{"agent":"Sandman"}`
 var withKey = []string{"Idempotency-Key", "k 1"}
 
 // claiming is the call that a keyed request for a claim makes.
-func claiming(c claim.Claim, err error) apitest.Call {
-	return apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Key: "k 1", UID: -1}}, Result: c, Err: err}
+func claiming(c claim.Claim, err error) servertest.Call {
+	return servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Key: "k 1", UID: -1}}, Result: c, Err: err}
 }
 
 func denial(code claim.Code) error { return &claim.Denied{Code: code, Detail: "because"} }
@@ -34,37 +34,37 @@ func TestRepeated(t *testing.T) {
 	finishing.State = claim.Finishing
 	for _, tt := range []struct {
 		name, path, body string
-		calls            []apitest.Call
+		calls            []servertest.Call
 		status           int
 		again            bool
 	}{
-		{name: "granted", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), nil)}, status: 201},
-		{name: "denied", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeHeld))}, status: 409},
-		{name: "no such task", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotFound))}, status: 404},
-		{name: "Notion away", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotionUnavailable))}, status: 503, again: true},
-		{name: "failed", path: "/v1/claims", body: claimBody, calls: []apitest.Call{allowed("Sandman"), claiming(held(), errors.New("disk full"))}, status: 500, again: true},
+		{name: "granted", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), nil)}, status: 201},
+		{name: "denied", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeHeld))}, status: 409},
+		{name: "no such task", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotFound))}, status: 404},
+		{name: "Notion away", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotionUnavailable))}, status: 503, again: true},
+		{name: "failed", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), errors.New("disk full"))}, status: 500, again: true},
 		{
 			name: "forbidden", path: "/v1/claims", body: claimBody,
-			calls:  []apitest.Call{{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}}},
+			calls:  []servertest.Call{{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}}},
 			status: 403, again: true,
 		},
 		{name: "invalid", path: "/v1/claims", body: `{"agent":"Sandman","taks":"x"}`, status: 422, again: true},
 		{
 			name: "accepted", path: "/v1/claims/" + string(claimID) + "/complete",
-			calls:  []apitest.Call{found(byID), allowed("Sandman"), {Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndCompleted}}, Result: finishing}},
+			calls:  []servertest.Call{found(byID), allowed("Sandman"), {Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndCompleted}}, Result: finishing}},
 			status: 202,
 		},
 		{
 			name: "lost", path: "/v1/claims/" + string(claimID) + "/renew",
-			calls:  []apitest.Call{found(byID), allowed("Sandman"), {Method: "Renew", Args: []any{byID}, Err: &claim.Lost{Claim: held(), Detail: "gone"}}},
+			calls:  []servertest.Call{found(byID), allowed("Sandman"), {Method: "Renew", Args: []any{byID}, Err: &claim.Lost{Claim: held(), Detail: "gone"}}},
 			status: 409,
 		},
 		{
 			name: "no such claim", path: "/v1/claims/" + string(claimID) + "/renew",
-			calls:  []apitest.Call{{Method: "Lookup", Args: []any{byID}, Err: claim.ErrUnknownClaim}},
+			calls:  []servertest.Call{{Method: "Lookup", Args: []any{byID}, Err: claim.ErrUnknownClaim}},
 			status: 404, again: true,
 		},
-		{name: "sweep", path: "/v1/sweep", calls: []apitest.Call{{Method: "Sweep"}}, status: 200},
+		{name: "sweep", path: "/v1/sweep", calls: []servertest.Call{{Method: "Sweep"}}, status: 200},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
@@ -149,7 +149,7 @@ func TestTwoHeaders(t *testing.T) {
 func TestKeyOnQuestions(t *testing.T) {
 	inBubble(t, "GET", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Status"}, apitest.Call{Method: "Status"})
+		f.broker.Expect(servertest.Call{Method: "Status"}, servertest.Call{Method: "Status"})
 		for range 2 {
 			if got := f.must("GET", "/v1/status", "", withKey...); got.status != 200 || got.header.Get("Idempotency-Replayed") != "" {
 				t.Errorf("answered %d %v", got.status, got.header)
@@ -250,29 +250,29 @@ func TestInterrupted(t *testing.T) {
 		c.State, c.Ending = state, ending
 		return c
 	}
-	lookup := func(c claim.Claim, err error) apitest.Call {
-		return apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}, Result: c, Err: err}
+	lookup := func(c claim.Claim, err error) servertest.Call {
+		return servertest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}, Result: c, Err: err}
 	}
 	for _, tt := range []struct {
 		name   string
 		bound  bool
-		calls  []apitest.Call
+		calls  []servertest.Call
 		status int
 		code   api.Code
 		anew   bool // the request is made anew
 		stored bool
 	}{
-		{name: "held", bound: true, calls: []apitest.Call{lookup(in(claim.Held, ""), nil)}, status: 201, stored: true},
-		{name: "not verified yet", bound: true, calls: []apitest.Call{lookup(in(claim.Writing, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "completed since", bound: true, calls: []apitest.Call{lookup(in(claim.Ended, claim.EndCompleted), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
-		{name: "completing", bound: true, calls: []apitest.Call{lookup(in(claim.Finishing, ""), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
-		{name: "not granted", bound: true, calls: []apitest.Call{lookup(in(claim.Ended, claim.EndNotGranted), nil)}, status: 201, anew: true, stored: true},
-		{name: "being withdrawn", bound: true, calls: []apitest.Call{lookup(in(claim.Abandoned, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "marked as withdrawn", bound: true, calls: []apitest.Call{lookup(in(claim.Voided, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "written, and not seen", bound: true, calls: []apitest.Call{lookup(in(claim.Unseen, ""), nil)}, status: 201, anew: true, stored: true},
-		{name: "forgotten", bound: true, calls: []apitest.Call{lookup(claim.Claim{}, claim.ErrUnknownClaim)}, status: 201, anew: true, stored: true},
+		{name: "held", bound: true, calls: []servertest.Call{lookup(in(claim.Held, ""), nil)}, status: 201, stored: true},
+		{name: "not verified yet", bound: true, calls: []servertest.Call{lookup(in(claim.Writing, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "completed since", bound: true, calls: []servertest.Call{lookup(in(claim.Ended, claim.EndCompleted), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
+		{name: "completing", bound: true, calls: []servertest.Call{lookup(in(claim.Finishing, ""), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
+		{name: "not granted", bound: true, calls: []servertest.Call{lookup(in(claim.Ended, claim.EndNotGranted), nil)}, status: 201, anew: true, stored: true},
+		{name: "being withdrawn", bound: true, calls: []servertest.Call{lookup(in(claim.Abandoned, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "marked as withdrawn", bound: true, calls: []servertest.Call{lookup(in(claim.Voided, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "written, and not seen", bound: true, calls: []servertest.Call{lookup(in(claim.Unseen, ""), nil)}, status: 201, anew: true, stored: true},
+		{name: "forgotten", bound: true, calls: []servertest.Call{lookup(claim.Claim{}, claim.ErrUnknownClaim)}, status: 201, anew: true, stored: true},
 		{name: "no claim was made", status: 201, anew: true, stored: true},
-		{name: "journal broken", bound: true, calls: []apitest.Call{lookup(claim.Claim{}, errors.New("disk full"))}, status: 500, code: api.CodeInternal},
+		{name: "journal broken", bound: true, calls: []servertest.Call{lookup(claim.Claim{}, errors.New("disk full"))}, status: 500, code: api.CodeInternal},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
@@ -345,8 +345,8 @@ func TestFailedAfterGrant(t *testing.T) {
 func TestKeyAfterPanic(t *testing.T) {
 	inBubble(t, "panic", func(t *testing.T) {
 		f := start(t)
-		bad := apitest.Call{Method: "Sweep", Result: "not a sweep"}
-		f.broker.Expect(bad, apitest.Call{Method: "Sweep"})
+		bad := servertest.Call{Method: "Sweep", Result: "not a sweep"}
+		f.broker.Expect(bad, servertest.Call{Method: "Sweep"})
 		if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 500 {
 			t.Errorf("answered %d, want 500", got.status)
 		}

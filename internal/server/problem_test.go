@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,7 +41,7 @@ const denialJSON = `{"type":"urn:dibs:problem:held","title":"The task is held","
 func TestDenial(t *testing.T) {
 	inBubble(t, "held", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
+		f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
 			Code: claim.CodeHeld, Task: held().Task, Holder: "Oracle", ExpiresAt: noon.Add(time.Hour),
 			RetryAfter: 90*time.Second + time.Millisecond, Detail: "held\nby Oracle",
 		}})
@@ -56,7 +56,7 @@ func TestDenial(t *testing.T) {
 	})
 	inBubble(t, "limit reached, with what is held", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
+		f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{
 			Code: claim.CodeLimitReached, Detail: "too many", Has: []claim.Claim{held()},
 		}})
 		got := f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
@@ -66,7 +66,7 @@ func TestDenial(t *testing.T) {
 	})
 	inBubble(t, "nothing ready", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &broker.NothingError{
+		f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &broker.NothingError{
 			Denied:  &claim.Denied{Code: claim.CodeNothingReady, Detail: "no task is ready"},
 			Summary: api.Summary{Held: 3, Blocked: 2, NextLeaseEndsAt: api.Time{Time: noon.Add(time.Hour)}},
 		}})
@@ -90,7 +90,7 @@ func TestDenial(t *testing.T) {
 	} {
 		inBubble(t, string(code), func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), apitest.Call{
+			f.broker.Expect(allowed("Sandman"), servertest.Call{
 				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}},
 				Err: fmt.Errorf("claiming: %w", &claim.Denied{Code: code, Detail: "because"}),
 			})
@@ -182,7 +182,7 @@ func TestErrors(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
 			byID := broker.Ref{Claim: string(claimID)}
-			f.broker.Expect(found(byID), allowed("Sandman"), apitest.Call{Method: "Renew", Args: []any{byID}, Err: tt.err})
+			f.broker.Expect(found(byID), allowed("Sandman"), servertest.Call{Method: "Renew", Args: []any{byID}, Err: tt.err})
 			got := f.must("POST", "/v1/claims/"+string(claimID)+"/renew", "")
 			p := problemIn(t, got)
 			if got.status != tt.status || got.header.Get("Retry-After") != tt.retry {
@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 
 // TestWhoMayAct checks that nothing is done in a name that may not be used.
 func TestWhoMayAct(t *testing.T) {
-	refused := func(agent string) apitest.Call {
+	refused := func(agent string) servertest.Call {
 		c := allowed(agent)
 		c.Err = &broker.ForbiddenError{Agent: agent, Detail: "not for you"}
 		return c
@@ -212,14 +212,14 @@ func TestWhoMayAct(t *testing.T) {
 	byID := broker.Ref{Claim: string(claimID)}
 	for _, tt := range []struct {
 		name, path, body string
-		calls            []apitest.Call
+		calls            []servertest.Call
 	}{
-		{"claim", "/v1/claims", `{"agent":"Oracle"}`, []apitest.Call{refused("Oracle")}},
-		{"somebody's claim", "/v1/claims/" + string(claimID) + "/complete", "", []apitest.Call{found(byID), refused("Sandman")}},
-		{"in somebody's name", "/v1/claims/" + string(claimID) + "/renew", `{"agent":"Oracle"}`, []apitest.Call{refused("Oracle")}},
+		{"claim", "/v1/claims", `{"agent":"Oracle"}`, []servertest.Call{refused("Oracle")}},
+		{"somebody's claim", "/v1/claims/" + string(claimID) + "/complete", "", []servertest.Call{found(byID), refused("Sandman")}},
+		{"in somebody's name", "/v1/claims/" + string(claimID) + "/renew", `{"agent":"Oracle"}`, []servertest.Call{refused("Oracle")}},
 		{
 			"somebody's claim, in one's own name", "/v1/claims/" + string(claimID) + "/fail", `{"agent":"Oracle"}`,
-			[]apitest.Call{allowed("Oracle"), found(broker.Ref{Claim: string(claimID), Agent: "Oracle"}), refused("Sandman")},
+			[]servertest.Call{allowed("Oracle"), found(broker.Ref{Claim: string(claimID), Agent: "Oracle"}), refused("Sandman")},
 		},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestWhoMayAct(t *testing.T) {
 func TestLookupFails(t *testing.T) {
 	inBubble(t, "unknown", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID)}}, Err: claim.ErrUnknownClaim})
+		f.broker.Expect(servertest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(taskID)}}, Err: claim.ErrUnknownClaim})
 		if got := f.must("POST", "/v1/claims/"+string(taskID)+"/release", ""); got.status != 404 {
 			t.Errorf("answered %d %s, want 404", got.status, got.body)
 		}
@@ -245,7 +245,7 @@ func TestLookupFails(t *testing.T) {
 }
 
 func TestQuestionsFail(t *testing.T) {
-	for path, call := range map[string]apitest.Call{
+	for path, call := range map[string]servertest.Call{
 		"/v1/claims":                    {Method: "Claims", Args: []any{""}},
 		"/v1/claims/" + string(claimID): {Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}},
 		"/v1/tasks":                     {Method: "Tasks", Args: []any{api.TaskFilter{}}},
@@ -285,7 +285,7 @@ func TestSeveralFailures(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(apitest.Call{Method: "Sweep", Err: tt.err})
+			f.broker.Expect(servertest.Call{Method: "Sweep", Err: tt.err})
 			if p := problemIn(t, f.must("POST", "/v1/sweep", "")); p.Detail != tt.detail || p.Code != api.CodeNotionRefused {
 				t.Errorf("%s: %s, want notion_refused: %s", p.Code, p.Detail, tt.detail)
 			}
@@ -296,12 +296,12 @@ func TestSeveralFailures(t *testing.T) {
 func TestPanic(t *testing.T) {
 	inBubble(t, "panic", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Status", Result: "not a status"})
+		f.broker.Expect(servertest.Call{Method: "Status", Result: "not a status"})
 		got := f.must("GET", "/v1/status", "")
 		if p := problemIn(t, got); got.status != 500 || p.Code != api.CodeInternal || strings.Contains(got.body, "conversion") {
 			t.Errorf("answered %d %s, want 500 internal and no insides", got.status, got.body)
 		}
-		if !strings.Contains(f.logged(), "level=ERROR") || !strings.Contains(f.logged(), "problem_test.go") && !strings.Contains(f.logged(), "apitest") {
+		if !strings.Contains(f.logged(), "level=ERROR") || !strings.Contains(f.logged(), "problem_test.go") && !strings.Contains(f.logged(), "servertest") {
 			t.Errorf("the log lacks the panic: %s", f.logged())
 		}
 	})

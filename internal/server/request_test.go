@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/server/servertest"
 )
 
 // TestRequestsRefused sends requests of which nothing is done.
@@ -22,7 +22,7 @@ func TestRequestsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path, body string
 		header                   []string
-		before                   []apitest.Call
+		before                   []servertest.Call
 		status                   int
 		code                     api.Code
 		want                     string // in the detail
@@ -41,7 +41,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
 		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
 		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
-		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, before: []apitest.Call{allowed("Sandman")}, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
+		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, before: []servertest.Call{allowed("Sandman")}, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
 		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
 		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
 		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a Notion id`, location: "path.id"},
@@ -120,7 +120,7 @@ func TestBodiesAccepted(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()})
+			f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()})
 			if got := f.must("POST", "/v1/claims", tt.body, tt.header...); got.status != 201 {
 				t.Errorf("answered %d %s, want 201", got.status, got.body)
 			}
@@ -128,7 +128,7 @@ func TestBodiesAccepted(t *testing.T) {
 	}
 	inBubble(t, "none, of whatever type", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Sweep"})
+		f.broker.Expect(servertest.Call{Method: "Sweep"})
 		if got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 200 {
 			t.Errorf("answered %d %s, want 200", got.status, got.body)
 		}
@@ -145,7 +145,7 @@ func TestLongWait(t *testing.T) {
 			if key != "" {
 				want.UID = -1 // who is at the other end of a pipe is not known
 			}
-			f.broker.Expect(allowed("Sandman"), apitest.Call{
+			f.broker.Expect(allowed("Sandman"), servertest.Call{
 				Method: "Claim", Args: []any{want}, Result: held(),
 				During: func(ctx context.Context) error {
 					select {
@@ -172,7 +172,7 @@ func TestLongWait(t *testing.T) {
 func TestLongWork(t *testing.T) {
 	inBubble(t, "sweep", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Sweep", During: func(ctx context.Context) error {
+		f.broker.Expect(servertest.Call{Method: "Sweep", During: func(ctx context.Context) error {
 			time.Sleep(time.Minute)
 			return ctx.Err()
 		}})
@@ -187,7 +187,7 @@ func TestCallerGone(t *testing.T) {
 	inBubble(t, "gone", func(t *testing.T) {
 		f := start(t)
 		var ended error
-		f.broker.Expect(allowed("Sandman"), apitest.Call{
+		f.broker.Expect(allowed("Sandman"), servertest.Call{
 			Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}},
 			During: func(ctx context.Context) error {
 				<-ctx.Done()
@@ -254,7 +254,7 @@ func TestShutdown(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), apitest.Call{
+			f.broker.Expect(allowed("Sandman"), servertest.Call{
 				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held(), During: waiting,
 			})
 			answers := make(chan answer, 1)
@@ -289,7 +289,7 @@ func TestShutdown(t *testing.T) {
 func TestDebugLog(t *testing.T) {
 	inBubble(t, "log", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(allowed("Sandman"), apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}})
+		f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}})
 		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 		if want := "method=POST path=/v1/claims status=409 uid=-1 took="; !strings.Contains(f.logged(), want) {
 			t.Errorf("logged %q, want %q", f.logged(), want)
@@ -302,7 +302,7 @@ func TestHostsAccepted(t *testing.T) {
 	for _, host := range []string{"dibs", "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} {
 		inBubble(t, host, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(apitest.Call{Method: "Status"})
+			f.broker.Expect(servertest.Call{Method: "Status"})
 			if got := f.must("GET", "/v1/status", "", "Host", host); got.status != 200 {
 				t.Errorf("answered %d %s, want 200", got.status, got.body)
 			}
@@ -310,7 +310,7 @@ func TestHostsAccepted(t *testing.T) {
 	}
 	inBubble(t, "none", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Status"})
+		f.broker.Expect(servertest.Call{Method: "Status"})
 		if got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200 ") {
 			t.Errorf("answered %q, want 200", got)
 		}
@@ -360,7 +360,7 @@ func TestSlowHeader(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	inBubble(t, "slow", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(apitest.Call{Method: "Status"})
+		f.broker.Expect(servertest.Call{Method: "Status"})
 		conn, err := f.pipe.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

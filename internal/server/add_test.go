@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/creation"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -29,7 +29,7 @@ func TestAddRefused(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			f := start(t)
 			const fingerprint = "e1aed150e50b52e37938ab3c24a5a1c492c5196591d0064cbc6b30a0f7b98a32"
-			f.broker.Expect(apitest.Call{Method: "Add", Args: []any{broker.Addition{By: "user unknown", Draft: task.Draft{Title: "Write"}, Fingerprint: fingerprint}}, Err: tt.err})
+			f.broker.Expect(servertest.Call{Method: "Add", Args: []any{broker.Addition{By: "user unknown", Draft: task.Draft{Title: "Write"}, Fingerprint: fingerprint}}, Err: tt.err})
 			got := f.must("POST", "/v1/tasks", `{"title":"Write"}`)
 			if p := problemIn(t, got); p.Status != tt.status || p.Code != tt.code || p.Unknown != tt.unknown {
 				t.Errorf("answered %s", got.body)

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
+	"dibs/internal/server"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -178,8 +178,8 @@ func TestCaller(t *testing.T) {
 		uid = -1
 	}
 	f.broker.Expect(
-		apitest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: uid}}},
-		apitest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()},
+		servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: uid}}},
+		servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()},
 	)
 	dial := func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
@@ -199,7 +199,7 @@ func TestCaller(t *testing.T) {
 		"a socket": func() (answer, error) { return exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...) },
 	}
 	for who, ask := range ask {
-		swept := apitest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}}
+		swept := servertest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}}
 		if me, err := user.Current(); err == nil && who == "a socket" && uid >= 0 {
 			swept.Args = []any{"", task.UserSignature(me.Username)}
 		}

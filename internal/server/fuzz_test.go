@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"dibs/internal/api"
-	"dibs/internal/api/apitest"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
+	"dibs/internal/server"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -75,9 +75,9 @@ func FuzzRequest(f *testing.F) {
 			req.Header.Set(api.KeyHeader, key)
 		}
 		s := server.New(server.Options{
-			Broker: &easygoing{wrong: t.Errorf}, Keys: apitest.NewKeys(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
+			Broker: &easygoing{wrong: t.Errorf}, Keys: servertest.NewKeys(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
 		})
-		pipe := apitest.NewPipe()
+		pipe := servertest.NewPipe()
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(pipe) }()
 		transport := &http.Transport{

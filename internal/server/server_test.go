@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/api/apitest"
-	"dibs/internal/api/server"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/server"
+	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -47,9 +47,9 @@ func held() claim.Claim {
 // fixture is a server and what it is made of.
 type fixture struct {
 	t      *testing.T
-	broker *apitest.Broker
-	keys   *apitest.Keys
-	pipe   *apitest.Pipe
+	broker *servertest.Broker
+	keys   *servertest.Keys
+	pipe   *servertest.Pipe
 	server *server.Server
 	log    *logBuffer
 	routes []string // of the answers, with their status
@@ -77,7 +77,7 @@ func (b *logBuffer) String() string {
 // users that the configuration names.
 func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
-	f := &fixture{t: t, broker: apitest.NewBroker(t), keys: apitest.NewKeys(t), pipe: apitest.NewPipe(), log: new(logBuffer)}
+	f := &fixture{t: t, broker: servertest.NewBroker(t), keys: servertest.NewKeys(t), pipe: servertest.NewPipe(), log: new(logBuffer)}
 	f.broker.Skew = skew
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
@@ -178,10 +178,10 @@ func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-func allowed(agent string) apitest.Call {
-	return apitest.Call{Method: "Authorize", Args: []any{agent, broker.Caller{UID: -1}}}
+func allowed(agent string) servertest.Call {
+	return servertest.Call{Method: "Authorize", Args: []any{agent, broker.Caller{UID: -1}}}
 }
 
-func found(ref broker.Ref) apitest.Call {
-	return apitest.Call{Method: "Lookup", Args: []any{ref}, Result: held()}
+func found(ref broker.Ref) servertest.Call {
+	return servertest.Call{Method: "Lookup", Args: []any{ref}, Result: held()}
 }

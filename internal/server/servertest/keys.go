@@ -1,4 +1,4 @@
-package apitest
+package servertest
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/api/server"
 	"dibs/internal/claim"
+	"dibs/internal/server"
 )
 
 // Keys is a memory for idempotency keys. It fails the test when it is used
