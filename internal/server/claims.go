@@ -6,11 +6,48 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/feed"
 	"dibs/internal/task"
 )
+
+// Claims is what claims are made, kept and ended by.
+type Claims interface {
+	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
+	Claim(context.Context, broker.Request) (claim.Claim, error)
+
+	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError,
+	// *broker.OwedError or *claim.StoreError.
+	Renew(context.Context, broker.Ref) (claim.Claim, error)
+
+	// Keep has a process keep a claim alive. It fails as Renew does.
+	Keep(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+
+	// Adopt is Keep for a claim whose keepers are all gone; else it changes nothing.
+	Adopt(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+
+	// Connect has a connection keep a claim alive until leave is called, and for its
+	// grace. It fails as Renew does.
+	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c claim.Claim, leave func(), err error)
+
+	// Finish fails as Renew does. A claim returned in state Finishing was
+	// accepted and is owed to Notion.
+	Finish(context.Context, broker.Ref, claim.Finish) (claim.Claim, error)
+
+	// Claims returns the claims held here: those of agent, or all if it is empty.
+	Claims(ctx context.Context, agent string) ([]claim.Claim, error)
+
+	// Lookup returns a claim, also one that has ended.
+	Lookup(context.Context, broker.Ref) (claim.Claim, error)
+
+	// Watch returns a claim once it has ended or there is an event about it after
+	// that one, or once the wait is over. It fails as Lookup does, and with
+	// broker.ErrStopping.
+	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error)
+}
 
 func (s *Server) claim(ctx context.Context, in *api.ClaimingInput) (api.Claim, error) {
 	if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {

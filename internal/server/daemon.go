@@ -8,6 +8,20 @@ import (
 	"dibs/internal/claim"
 )
 
+// Upkeep is how the daemon is looked after.
+type Upkeep interface {
+	Sweep(ctx context.Context, note, by string) ([]api.Swept, error)
+
+	// Sync fails with *claim.StoreError.
+	Sync(ctx context.Context, full bool) (api.Sync, error)
+
+	Status(context.Context) (api.Status, error)
+	Cluster(context.Context) (api.Cluster, error)
+
+	// AdoptCluster fails with *broker.InvalidError.
+	AdoptCluster(ctx context.Context, by string) (api.Cluster, error)
+}
+
 func (s *Server) sweep(ctx context.Context, in *api.SweepInput) (api.Sweep, error) {
 	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note, signature(ctx, ""))
 	if err != nil {

@@ -6,8 +6,24 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/history"
 )
+
+// Records is what happened.
+type Records interface {
+	Log(context.Context, api.LogFilter) ([]claim.Event, error)
+
+	// Events returns the next events, after waiting for one if there are none. It
+	// fails with broker.ErrStopping.
+	Events(ctx context.Context, f api.EventFilter, wait time.Duration) (broker.Page, error)
+
+	// History returns what happened in the last hours, in at most that many steps.
+	History(ctx context.Context, hours, points int) (broker.History, error)
+
+	// Local turns Notion's time into this machine's.
+	Local(time.Time) time.Time
+}
 
 func (s *Server) agents(ctx context.Context, in *api.ListAgentsInput) (api.Agents, error) {
 	agents, err := s.broker.Agents(ctx, in.Days)

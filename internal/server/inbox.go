@@ -11,10 +11,24 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
 	"dibs/internal/inbox"
-	"dibs/internal/task"
 )
+
+// Inbox is what agents are told by.
+type Inbox interface {
+	// Poll takes the triggers of an agent, after waiting for one if there are none. It
+	// fails with broker.ErrStopping.
+	Poll(context.Context, broker.Poll) ([]inbox.Trigger, error)
+
+	// TriggerAgents returns whose triggers these are; unknown ids are left out.
+	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
+
+	// Ack acknowledges triggers of an agent, and returns those that it has none of.
+	Ack(ctx context.Context, agent string, ids []string) (unknown []string, err error)
+
+	// Send fails with *broker.InvalidError.
+	Send(context.Context, broker.Message) (broker.Message, error)
+}
 
 func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, error) {
 	if err := s.broker.Authorize(in.Name, asks(ctx)); err != nil {
@@ -134,65 +148,6 @@ func (s *Server) message(ctx context.Context, in *api.SendInput) (api.Message, e
 	return api.Message{
 		ID: m.ID, At: s.localTime(m.At), From: cmp.Or(m.From, m.By), To: m.To, Text: m.Text, Agents: orEmpty(m.Agents),
 	}, nil
-}
-
-func (s *Server) offer(ctx context.Context, in *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
-	if err != nil {
-		return api.Offered{}, err
-	}
-	c, until, err := s.broker.Offer(ctx, broker.Offer{Agent: in.Body.Agent, To: in.Body.To, Task: id, Text: in.Body.Text})
-	if err != nil {
-		return api.Offered{}, err
-	}
-	out := s.handedOver(c)
-	out.Offer = &api.Offer{State: api.Reviewing, From: in.Body.Agent, To: in.Body.To, ExpiresAt: s.localTime(until)}
-	return out, nil
-}
-
-func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest]) (api.Claim, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	r := broker.Request{Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Key: in.Key, Note: in.Body.Note}
-	if in.Key != "" {
-		r.UID = caller(ctx)
-	}
-	c, err := s.broker.Claim(ctx, r)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	return s.claimOf(c), nil
-}
-
-func (s *Server) decline(ctx context.Context, in *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
-	id, err := s.handed(ctx, in.ID, in.Body.Agent)
-	if err != nil {
-		return api.Offered{}, err
-	}
-	c, err := s.broker.Decline(ctx, in.Body.Agent, id, in.Body.Reason)
-	if err != nil {
-		return api.Offered{}, err
-	}
-	return s.handedOver(c), nil
-}
-
-// handed reads which task is meant, and checks that the caller may act as the agent.
-func (s *Server) handed(ctx context.Context, id, agent string) (task.ID, error) {
-	if err := s.broker.Authorize(agent, asks(ctx)); err != nil {
-		return "", err
-	}
-	return s.named(ctx, "path.id", id)
-}
-
-// handedOver answers with the task of a claim that was given up for somebody else.
-func (s *Server) handedOver(c claim.Claim) api.Offered {
-	out := api.Offered{Task: refOf(c.Task)}
-	if c.State == claim.Finishing {
-		out.Detail, out.Owed = saying(errors.New(c.Detail)), s.owed(c)
-	}
-	return out
 }
 
 func (s *Server) triggerOf(t inbox.Trigger) api.Trigger {

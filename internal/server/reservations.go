@@ -12,6 +12,25 @@ import (
 	"dibs/internal/reserve"
 )
 
+// Reservations is what is reserved beside tasks.
+type Reservations interface {
+	// Reserve fails as Lookup does, and with *reserve.Taken, *reserve.Full or
+	// *reserve.InvalidError.
+	Reserve(ctx context.Context, r reserve.Request, of broker.Ref) (reserve.Reservation, error)
+
+	// Unreserve fails with *reserve.UnknownError or *reserve.OthersError.
+	Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error)
+
+	// Reservation fails with *reserve.UnknownError.
+	Reservation(ctx context.Context, id string) (reserve.Reservation, error)
+
+	Reservations(ctx context.Context, agent string) []reserve.Reservation
+	ComparedReservations(ctx context.Context, agent, member string) []reserve.Reservation
+
+	// CheckReserved fails with *reserve.Taken or *reserve.InvalidError.
+	CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error
+}
+
 func (s *Server) reserve(ctx context.Context, in *api.ReserveInput) (api.Reserved, error) {
 	body := in.Body
 	if err := s.broker.Authorize(body.Agent, asks(ctx)); err != nil {

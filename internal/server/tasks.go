@@ -7,8 +7,33 @@ import (
 	"strconv"
 
 	"dibs/internal/api"
+	"dibs/internal/broker"
 	"dibs/internal/task"
 )
+
+// Tasks is what tasks are found, made and changed by.
+type Tasks interface {
+	Tasks(context.Context, api.TaskFilter) (broker.Listing, error)
+
+	// Task fails with broker.ErrNoTask.
+	Task(context.Context, task.ID) (broker.View, error)
+
+	// Content fails with broker.ErrNoTask.
+	Content(context.Context, task.ID) (broker.Content, error)
+
+	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
+	TaskByKey(ctx context.Context, key string) (task.ID, error)
+
+	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
+	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
+	Add(context.Context, broker.Addition) (broker.View, error)
+
+	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.
+	Comment(context.Context, broker.Remark) (broker.Said, error)
+
+	// Reopen fails with *claim.Denied.
+	Reopen(context.Context, broker.Reopening) (broker.Reopened, error)
+}
 
 func (s *Server) tasks(ctx context.Context, in *api.ListTasksInput) (api.Tasks, error) {
 	if in.Why && !in.Ready {
