@@ -47,7 +47,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	signature := task.UserSignature(me.Username)
-	threats, err := os.ReadFile("../../../docs/threats.md")
+	threats, err := os.ReadFile("../../docs/threats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
