@@ -2,10 +2,10 @@ package api
 
 // What operations take, see Op.
 
-// ClaimingInput asks for a claim.
-type ClaimingInput struct {
+// KeyedInput is what is asked of nothing that is there. A body that may be left out is a pointer.
+type KeyedInput[Body any] struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body ClaimRequest
+	Body Body
 }
 
 // ClaimInput is what is asked of a claim that is there.
@@ -87,18 +87,6 @@ type AckInput struct {
 	Body AckRequest
 }
 
-// AckAnyInput says what agents are done with.
-type AckAnyInput struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body AckRequest
-}
-
-// SendInput says something.
-type SendInput struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body MessageRequest
-}
-
 // MintInput asks for a name.
 type MintInput struct {
 	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same name"`
@@ -114,12 +102,6 @@ type GetAgentInput struct {
 // ListAgentsInput selects agents.
 type ListAgentsInput struct {
 	Days int `query:"days" minimum:"1" maximum:"30" default:"7" doc:"Only agents seen in that many days"`
-}
-
-// ReserveInput asks for a reservation.
-type ReserveInput struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body ReserveRequest
 }
 
 // ListReservationsInput selects reservations.
@@ -161,18 +143,6 @@ type LogInput struct {
 type HistoryInput struct {
 	Hours  int `query:"hours" minimum:"1" maximum:"168" default:"6" doc:"How far it reaches back"`
 	Points int `query:"points" minimum:"10" maximum:"500" default:"72" doc:"How many steps there are at most: each is of whole minutes"`
-}
-
-// SweepInput asks for a sweep.
-type SweepInput struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body *SweepRequest
-}
-
-// SyncInput asks for a sync.
-type SyncInput struct {
-	Key  string `header:"Idempotency-Key" doc:"A repeated request with the same key gets the same answer"`
-	Body *SyncRequest
 }
 
 // AdoptInput asks for the database to be taken for the right one.

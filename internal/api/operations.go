@@ -5,7 +5,7 @@ import "net/http"
 // The operations of the socket. To add one: a row here with its types, what carries it out in
 // package broker, and where package server puts the two together.
 var (
-	OpClaim      = op[ClaimingInput, Claim](Operation{Name: "claim", Method: http.MethodPost, Path: "/v1/claims", Status: http.StatusCreated, Summary: "Claim a task, or the next ready one"})
+	OpClaim      = op[KeyedInput[ClaimRequest], Claim](Operation{Name: "claim", Method: http.MethodPost, Path: "/v1/claims", Status: http.StatusCreated, Summary: "Claim a task, or the next ready one"})
 	OpListClaims = op[AgentFilter, Claims](Operation{Name: "list-claims", Method: http.MethodGet, Path: "/v1/claims", Summary: "The claims held here"})
 	OpGetClaim   = op[GetClaimInput, Claim](Operation{Name: "get-claim", Method: http.MethodGet, Path: "/v1/claims/{id}", Summary: "A claim, also one that has ended"})
 	OpKeepAlive  = op[KeepAliveInput, Claim](Operation{
@@ -45,14 +45,14 @@ var (
 		Summary: "Take an agent's triggers: each is handed out once, and comes back if it is not acknowledged",
 	})
 	OpAck    = op[AckInput, Acked](Operation{Name: "ack", Method: http.MethodPost, Path: "/v1/agents/{name}/ack", Summary: "Say that an agent is done with triggers"})
-	OpAckAny = op[AckAnyInput, Acked](Operation{Name: "ack-any", Method: http.MethodPost, Path: "/v1/ack", Summary: "Say that the agents whose they are are done with triggers"})
-	OpSend   = op[SendInput, Message](Operation{Name: "send", Method: http.MethodPost, Path: "/v1/messages", Status: http.StatusCreated, Metered: true, Summary: "Say something to an agent, or to all"})
+	OpAckAny = op[KeyedInput[AckRequest], Acked](Operation{Name: "ack-any", Method: http.MethodPost, Path: "/v1/ack", Summary: "Say that the agents whose they are are done with triggers"})
+	OpSend   = op[KeyedInput[MessageRequest], Message](Operation{Name: "send", Method: http.MethodPost, Path: "/v1/messages", Status: http.StatusCreated, Metered: true, Summary: "Say something to an agent, or to all"})
 
 	OpMint       = op[MintInput, Minted](Operation{Name: "mint", Method: http.MethodPost, Path: "/v1/agents", Status: http.StatusCreated, Summary: "A name for an agent that has none: always the same for one session"})
 	OpGetAgent   = op[GetAgentInput, Agent](Operation{Name: "get-agent", Method: http.MethodGet, Path: "/v1/agents/{name}", Summary: "How an agent stands, and whether the caller may go by its name; nothing is taken from its inbox"})
 	OpListAgents = op[ListAgentsInput, Agents](Operation{Name: "list-agents", Method: http.MethodGet, Path: "/v1/agents", Summary: "The agents seen lately, with what they hold and how they do; Notion is not asked"})
 
-	OpReserve      = op[ReserveInput, Reserved](Operation{Name: "reserve", Method: http.MethodPost, Path: "/v1/reservations", Status: http.StatusCreated, Summary: "Reserve files, by pattern, and other things, by name: all of them or none"})
+	OpReserve      = op[KeyedInput[ReserveRequest], Reserved](Operation{Name: "reserve", Method: http.MethodPost, Path: "/v1/reservations", Status: http.StatusCreated, Summary: "Reserve files, by pattern, and other things, by name: all of them or none"})
 	OpReservations = op[ListReservationsInput, Reservations](Operation{Name: "reservations", Method: http.MethodGet, Path: "/v1/reservations", Summary: "List what is reserved beside tasks"})
 	OpUnreserve    = op[UnreserveInput, Reserved](Operation{Name: "unreserve", Method: http.MethodDelete, Path: "/v1/reservations/{id}", Summary: "End a reservation"})
 	OpCheck        = op[CheckInput, Checked](Operation{Name: "check", Method: http.MethodPost, Path: "/v1/reservations/check", Summary: "Ask whether an agent may touch files, or others have reserved them"})
@@ -64,8 +64,8 @@ var (
 	OpLog     = op[LogInput, Log](Operation{Name: "log", Method: http.MethodGet, Path: "/v1/log", Summary: "The newest entries of the local record"})
 	OpHistory = op[HistoryInput, History](Operation{Name: "history", Method: http.MethodGet, Path: "/v1/history", Summary: "What happened in the last hours, as numbers in steps of time; Notion is not asked"})
 
-	OpSweep        = op[SweepInput, Sweep](Operation{Name: "sweep", Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
-	OpSync         = op[SyncInput, Sync](Operation{Name: "sync", Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
+	OpSweep        = op[KeyedInput[*SweepRequest], Sweep](Operation{Name: "sweep", Method: http.MethodPost, Path: "/v1/sweep", Summary: "Put tasks whose claim is stale back to OPEN, now"})
+	OpSync         = op[KeyedInput[*SyncRequest], Sync](Operation{Name: "sync", Method: http.MethodPost, Path: "/v1/sync", Summary: "Bring the daemon's copy of the tasks up to date, now"})
 	OpStatus       = op[struct{}, Status](Operation{Name: "status", Method: http.MethodGet, Path: "/v1/status", Summary: "The state of the daemon"})
 	OpCluster      = op[struct{}, Cluster](Operation{Name: "cluster", Method: http.MethodGet, Path: "/v1/cluster", Summary: "The daemons that work as one with this one"})
 	OpAdoptCluster = op[AdoptInput, Cluster](Operation{Name: "adoptCluster", Method: http.MethodPost, Path: "/v1/cluster/adopt", Summary: "Take the database of the journal as it is now for the right one"})

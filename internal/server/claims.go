@@ -49,7 +49,7 @@ type Claims interface {
 	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error)
 }
 
-func (s *Server) claim(ctx context.Context, in *api.ClaimingInput) (api.Claim, error) {
+func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]) (api.Claim, error) {
 	if err := s.broker.Authorize(in.Body.Agent, asks(ctx)); err != nil {
 		return api.Claim{}, err
 	}

@@ -22,7 +22,7 @@ type Upkeep interface {
 	AdoptCluster(ctx context.Context, by string) (api.Cluster, error)
 }
 
-func (s *Server) sweep(ctx context.Context, in *api.SweepInput) (api.Sweep, error) {
+func (s *Server) sweep(ctx context.Context, in *api.KeyedInput[*api.SweepRequest]) (api.Sweep, error) {
 	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note, signature(ctx, ""))
 	if err != nil {
 		return api.Sweep{}, err
@@ -30,7 +30,7 @@ func (s *Server) sweep(ctx context.Context, in *api.SweepInput) (api.Sweep, erro
 	return api.Sweep{Swept: orEmpty(swept)}, nil
 }
 
-func (s *Server) sync(ctx context.Context, in *api.SyncInput) (api.Sync, error) {
+func (s *Server) sync(ctx context.Context, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
 	if err := s.unreached(); err != nil { // before Notion is asked for what could not be saved
 		return api.Sync{}, err
 	}

@@ -95,7 +95,7 @@ func ackedOf(ids, unknown []string) api.Acked {
 }
 
 // ackAny acknowledges triggers of whatever agents the caller may act as.
-func (s *Server) ackAny(ctx context.Context, in *api.AckAnyInput) (api.Acked, error) {
+func (s *Server) ackAny(ctx context.Context, in *api.KeyedInput[api.AckRequest]) (api.Acked, error) {
 	agents, err := s.broker.TriggerAgents(ctx, in.Body.IDs)
 	if err != nil {
 		return api.Acked{}, err
@@ -128,7 +128,7 @@ func (s *Server) ackAny(ctx context.Context, in *api.AckAnyInput) (api.Acked, er
 	return ackedOf(in.Body.IDs, unknown), nil
 }
 
-func (s *Server) message(ctx context.Context, in *api.SendInput) (api.Message, error) {
+func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
 	if in.Body.From != "" {
 		if err := s.broker.Authorize(in.Body.From, asks(ctx)); err != nil {
 			return api.Message{}, err

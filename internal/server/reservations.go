@@ -31,7 +31,7 @@ type Reservations interface {
 	CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error
 }
 
-func (s *Server) reserve(ctx context.Context, in *api.ReserveInput) (api.Reserved, error) {
+func (s *Server) reserve(ctx context.Context, in *api.KeyedInput[api.ReserveRequest]) (api.Reserved, error) {
 	body := in.Body
 	if err := s.broker.Authorize(body.Agent, asks(ctx)); err != nil {
 		return api.Reserved{}, err

@@ -15,14 +15,14 @@ func (c *Client) Poll(ctx context.Context, agent string, body api.PollRequest, k
 // Ack says that an agent, or if that is empty whoever's they are, is done with triggers.
 func (c *Client) Ack(ctx context.Context, agent string, body api.AckRequest, key string) (api.Acked, error) {
 	if agent == "" {
-		return Do(ctx, c, api.OpAckAny, api.AckAnyInput{Key: key, Body: body})
+		return Do(ctx, c, api.OpAckAny, api.KeyedInput[api.AckRequest]{Key: key, Body: body})
 	}
 	return Do(ctx, c, api.OpAck, api.AckInput{Name: agent, Key: key, Body: body})
 }
 
 // Send says something to an agent, or to all.
 func (c *Client) Send(ctx context.Context, body api.MessageRequest, key string) (api.Message, error) {
-	return Do(ctx, c, api.OpSend, api.SendInput{Key: key, Body: body})
+	return Do(ctx, c, api.OpSend, api.KeyedInput[api.MessageRequest]{Key: key, Body: body})
 }
 
 // Offer hands a task to another agent.

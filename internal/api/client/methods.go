@@ -13,7 +13,7 @@ import (
 
 // Claim asks for a claim.
 func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpClaim, api.ClaimingInput{Key: key, Body: body})
+	return Do(ctx, c, api.OpClaim, api.KeyedInput[api.ClaimRequest]{Key: key, Body: body})
 }
 
 // Renew begins the lease of a claim anew. id, here and below, is the id of the
@@ -97,7 +97,7 @@ func (c *Client) Sweep(ctx context.Context, key string) (api.Sweep, error) {
 
 // SweepFor is Sweep with a note for the record.
 func (c *Client) SweepFor(ctx context.Context, body api.SweepRequest, key string) (api.Sweep, error) {
-	in := api.SweepInput{Key: key}
+	in := api.KeyedInput[*api.SweepRequest]{Key: key}
 	if body != (api.SweepRequest{}) {
 		in.Body = &body
 	}
@@ -106,7 +106,7 @@ func (c *Client) SweepFor(ctx context.Context, body api.SweepRequest, key string
 
 // Sync brings the daemon's copy of the tasks up to date.
 func (c *Client) Sync(ctx context.Context, body api.SyncRequest, key string) (api.Sync, error) {
-	return Do(ctx, c, api.OpSync, api.SyncInput{Key: key, Body: &body})
+	return Do(ctx, c, api.OpSync, api.KeyedInput[*api.SyncRequest]{Key: key, Body: &body})
 }
 
 // Status returns the state of the daemon.

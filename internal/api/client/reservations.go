@@ -22,7 +22,7 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	for _, t := range targets {
 		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t), Files: t.Files})
 	}
-	made, err := Do(ctx, c, api.OpReserve, api.ReserveInput{Key: key, Body: body})
+	made, err := Do(ctx, c, api.OpReserve, api.KeyedInput[api.ReserveRequest]{Key: key, Body: body})
 	return made.Reservation, err
 }
 
