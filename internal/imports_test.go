@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"internal/task":            {},
 	"internal/ownfile":         {},
 	"internal/usertest":        {},
-	"internal/member":          {"internal/journal", "internal/ownfile"},
+	"internal/member":          {"internal/clock", "internal/journal", "internal/ownfile"},
 	"internal/pgtest":          {"internal/postgres"},
 	"internal/postgres":        {},
 	"internal/ramdisk":         {},
@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"internal/mirror":          {"internal/claim", "internal/task"},
 	"internal/creation":        {"internal/claim", "internal/keylock", "internal/task"},
 	"internal/worklog":         {"internal/claim", "internal/task"},
-	"internal/others":          {"internal/claim", "internal/task", "internal/worklog"},
+	"internal/others":          {"internal/claim", "internal/clock", "internal/task", "internal/worklog"},
 	"internal/metrics":         {"internal/api", "internal/claim"},
 	"internal/ready":           {"internal/agenda", "internal/task"},
 	"internal/names":           {},
@@ -85,17 +85,17 @@ var allowed = map[string][]string{
 	},
 	"internal/trial": {"config", "internal/daemon", "internal/emulator", "internal/ownfile"},
 	"internal/demo": {
-		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/emulator", "internal/postgres", "internal/task", "internal/trial",
+		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/clock", "internal/emulator", "internal/postgres", "internal/task", "internal/trial",
 	},
 
 	"internal/board":       {"internal/api", "internal/api/client", "internal/board/chart", "internal/claim", "internal/feed", "internal/task"},
 	"internal/board/chart": {},
 
-	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/ownfile", "internal/task"},
+	"internal/runner":   {"internal/api", "internal/api/client", "internal/claim", "internal/clock", "internal/ownfile", "internal/task"},
 	"internal/hook":     {"internal/task"},
 	"internal/connect":  {"internal/ownfile"},
 	"packaging":         {},
-	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/inbox", "internal/task"},
+	"internal/mcp":      {"internal/api", "internal/api/client", "internal/claim", "internal/clock", "internal/inbox", "internal/task"},
 	"internal/simulate": {"internal/claim", "internal/claim/claimsim", "internal/task"},
 	"internal/cli": {
 		"config", "internal/api", "internal/api/client", "internal/board", "internal/claim", "internal/connect", "internal/daemon", "internal/demo",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -198,7 +199,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 // verify waits for the register to settle after the claim was seen on the page,
 // re-reads, and grants or denies.
 func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
-	if err := pause(work, a.policy.Settle); err != nil {
+	if err := clock.Pause(work, a.policy.Settle); err != nil {
 		return Claim{}, err
 	}
 	r, err := a.read(work, a.cl.Task.ID)
@@ -315,7 +316,7 @@ func (a *attempt) endFormer(ctx context.Context) {
 func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Claim, error) {
 	r, err := a.read(work, a.cl.Task.ID)
 	if err == nil && !a.there(work, r) {
-		if err := pause(work, a.policy.Settle); err != nil {
+		if err := clock.Pause(work, a.policy.Settle); err != nil {
 			return Claim{}, err
 		}
 		r, err = a.read(work, a.cl.Task.ID)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -117,7 +118,7 @@ func (c *Claimer) repay(ctx context.Context, cl Claim) error {
 	if !marked {
 		return err
 	}
-	if err := pause(ctx, c.policy.Settle); err != nil {
+	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
 		return err
 	}
 	_, err = c.reopenMarked(ctx, cl)

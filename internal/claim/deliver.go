@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -117,7 +118,7 @@ func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) 
 	}
 	d.failure, d.sent = fmt.Errorf("the write %w", err), true
 	// It may show on the next reading, and a write on its way gets the time to arrive.
-	if err := pause(ctx, d.policy.Settle); err != nil {
+	if err := clock.Pause(ctx, d.policy.Settle); err != nil {
 		return d.owed(ctx, err)
 	}
 	return Claim{}, errAgain

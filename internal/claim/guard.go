@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -43,7 +44,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 		if cl, again, err = c.guardOnce(ctx, cl); !again || try == repairTries {
 			return err
 		}
-		if err := pause(ctx, c.policy.Settle); err != nil {
+		if err := clock.Pause(ctx, c.policy.Settle); err != nil {
 			return err
 		}
 	}

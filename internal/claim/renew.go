@@ -3,6 +3,8 @@ package claim
 import (
 	"context"
 	"fmt"
+
+	"dibs/internal/clock"
 )
 
 // Renew notes that the agent is alive. The lease is written to Notion anew only
@@ -94,7 +96,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		inTime = s == mine
 	}
 	if !inTime {
-		if err := pause(ctx, c.policy.Settle); err != nil {
+		if err := clock.Pause(ctx, c.policy.Settle); err != nil {
 			return Claim{}, err
 		}
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {

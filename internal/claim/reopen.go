@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -232,7 +233,7 @@ func (o *reopening) clear(ctx context.Context, v *visit) error {
 	case err != nil:
 		o.failure = err
 	}
-	if pause(ctx, o.policy.Settle) != nil {
+	if clock.Pause(ctx, o.policy.Settle) != nil {
 		return ErrStopped
 	}
 	if marked {
@@ -259,7 +260,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 	}
 	o.sent = o.sent || f == unknown
 	// It may show on the next reading, and a write on its way gets the time to arrive.
-	if o.failure = err; pause(ctx, o.policy.Settle) != nil {
+	if o.failure = err; clock.Pause(ctx, o.policy.Settle) != nil {
 		return task.Task{}, ErrStopped
 	}
 	return task.Task{}, errAgain

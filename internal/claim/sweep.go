@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -37,7 +38,7 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 	if !marked {
 		return "", false, err
 	}
-	if err := pause(ctx, c.policy.Settle); err != nil {
+	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
 		return "", false, err
 	}
 	if swept, err = c.reopenMarked(ctx, cl); !swept {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -112,7 +113,7 @@ const confirmAfter = 3 * time.Second
 // askAgain reads a page once more that Notion said it does not know. Only if it says
 // so twice the page is gone.
 func (c *Claimer) askAgain(ctx context.Context, id task.ID) error {
-	if err := pause(ctx, max(c.policy.Settle, confirmAfter)); err != nil {
+	if err := clock.Pause(ctx, max(c.policy.Settle, confirmAfter)); err != nil {
 		return err
 	}
 	_, err := c.read(ctx, id)

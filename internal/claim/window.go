@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"time"
 
 	"dibs/internal/clock"
@@ -17,15 +16,3 @@ type stopwatch struct {
 func (c *Claimer) startWatch() stopwatch { return stopwatch{c.clocks, c.clocks()} }
 
 func (s stopwatch) elapsed() time.Duration { return s.clocks().Since(s.start) }
-
-// pause waits for d, or for ctx to end.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -1,5 +1,5 @@
 // Package clock estimates Notion's time on a machine whose own clocks may be wrong, from
-// the Date headers of Notion's answers. It does no I/O.
+// the Date headers of Notion's answers, and waits. It does no I/O.
 package clock
 
 import (

@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
 )
@@ -45,7 +46,7 @@ func (d *demo) work(ctx context.Context, agent string) error {
 			d.print.line(agent, "goes home: nothing is ready")
 			return nil
 		case errors.As(err, &refused) && refused.Code.Passes():
-			pause(ctx, workTime)
+			clock.Pause(ctx, workTime)
 			d.print.line(agent, "tries again: %s", refused.Detail)
 			continue
 		case err != nil:
@@ -56,7 +57,7 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		if err := d.interludes(ctx, agent, cl); err != nil {
 			return err
 		}
-		pause(ctx, workTime)
+		clock.Pause(ctx, workTime)
 		if err := d.finish(ctx, agent, cl); err != nil {
 			return err
 		}
@@ -178,11 +179,4 @@ func option(kind, name string) any { return map[string]any{kind: map[string]any{
 
 func text(kind, content string) any {
 	return map[string]any{kind: []any{map[string]any{"text": map[string]any{"content": content}}}}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

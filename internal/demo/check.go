@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/emulator"
 )
 
@@ -76,7 +77,7 @@ func (d *demo) audit(record []api.LogEntry, owed int) (problems []error) {
 // delivered waits until a daemon owes Notion nothing more. What another one was sending when it
 // was killed it owes for longer: it has to be known not to be there before it is sent again.
 func (d *demo) delivered(ctx context.Context, c *client.Client) (owed int, err error) {
-	for deadline := time.Now().Add(settleTime); ; pause(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(settleTime); ; clock.Pause(ctx, 100*time.Millisecond) {
 		status, err := c.Status(ctx)
 		if err != nil {
 			return 0, err

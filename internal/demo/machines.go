@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/postgres"
 )
 
@@ -189,7 +190,7 @@ func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client,
 	key := "demo-" + strconv.Itoa(d.asked)
 	d.mu.Unlock()
 	patient := time.Now().Add(patience)
-	for told := false; ; pause(ctx, workTime) {
+	for told := false; ; clock.Pause(ctx, workTime) {
 		cl, err := ask(d.clientOf(agent), key)
 		var refused *api.Problem
 		if err == nil || errors.As(err, &refused) && !nobodyLeads(refused) || ctx.Err() != nil || time.Now().After(patient) {
@@ -241,7 +242,7 @@ func (d *demo) mayKill(ctx context.Context, agent string, cl api.Claim) error {
 
 // nextLeader waits until another daemon leads than the one that was killed.
 func (d *demo) nextLeader(ctx context.Context, dead *machine) (string, error) {
-	for deadline := time.Now().Add(patience); ; pause(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; clock.Pause(ctx, 100*time.Millisecond) {
 		status, err := d.machines[1].client.Status(ctx)
 		if err == nil && status.Cluster.Leader != dead.name {
 			return status.Cluster.Leader, nil

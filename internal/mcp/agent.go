@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // agent is one that a bridge works for, and what it knows of its claims.
@@ -214,7 +215,7 @@ func (b *Bridge) listen(name string, happened chan<- struct{}) {
 		if err != nil {
 			b.options.Log.Debug("the daemon's events could not be followed", "agent", name, "error", err)
 		}
-		pause(b.over, look/3)
+		clock.Pause(b.over, look/3)
 	}
 }
 

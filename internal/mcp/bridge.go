@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dibs/internal/api/client"
+	"dibs/internal/clock"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -124,7 +125,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 // What a former bridge held for it is taken over in time even if it is in no hurry.
 func (b *Bridge) greet() {
 	for {
-		if _, err := b.agent(b.over, caller{}); err == nil || !pause(b.over, look/3) {
+		if _, err := b.agent(b.over, caller{}); err == nil || clock.Pause(b.over, look/3) != nil {
 			return
 		}
 	}
@@ -142,15 +143,4 @@ func (b *Bridge) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 		}()
 		return next(ctx, method, req)
 	}
-}
-
-// pause waits, and reports whether ctx is still going.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }

@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -296,7 +297,7 @@ func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for tries := 0; ; tries++ {
 		answer, err := ask()
 		away, ok := errors.AsType[*client.UnreachableError](err)
-		if !ok || tries == 0 && !away.Sent || tries == 5 || !pause(ctx, time.Second) {
+		if !ok || tries == 0 && !away.Sent || tries == 5 || clock.Pause(ctx, time.Second) != nil {
 			return answer, err
 		}
 	}

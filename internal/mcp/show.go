@@ -100,7 +100,7 @@ func pageText(p api.Page) string {
 		if i == 0 {
 			text.WriteString("\nComments:\n")
 		}
-		fmt.Fprintf(&text, "- %s, %s: %s\n", cmp.Or(line(comment.By), "somebody"), clock(comment.At.Time), line(comment.Text))
+		fmt.Fprintf(&text, "- %s, %s: %s\n", cmp.Or(line(comment.By), "somebody"), timeOfDay(comment.At.Time), line(comment.Text))
 	}
 	return strings.TrimSpace(text.String())
 }

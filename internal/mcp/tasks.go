@@ -89,7 +89,7 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 			what += ", which holds as many as it may"
 		}
 		if list.Stale {
-			what += ", as of " + clock(list.SyncedAt.Time)
+			what += ", as of " + timeOfDay(list.SyncedAt.Time)
 		}
 	}
 	out.Tasks = out.Tasks[:min(len(out.Tasks), in.Limit)]

@@ -103,7 +103,7 @@ func goneText(c api.Claim) string {
 func why(c api.Claim) string {
 	text := cmp.Or(strings.TrimSuffix(line(c.Detail), "."), string(c.Outcome))
 	if !c.EndedAt.IsZero() {
-		text += ", at " + clock(c.EndedAt.Time)
+		text += ", at " + timeOfDay(c.EndedAt.Time)
 	}
 	return text
 }
@@ -119,15 +119,15 @@ func lasting(until api.Time) string {
 	if until.IsZero() {
 		return ""
 	}
-	text := " until " + clock(until.Time)
+	text := " until " + timeOfDay(until.Time)
 	if left := time.Until(until.Time); left > 0 {
 		text += fmt.Sprintf(" (in %d min)", (left+time.Minute-1)/time.Minute)
 	}
 	return text
 }
 
-// clock writes a time of today, or a date and a time.
-func clock(t time.Time) string {
+// timeOfDay writes a time of today, or a date and a time.
+func timeOfDay(t time.Time) string {
 	now := time.Now()
 	t = t.Local()
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {

@@ -9,6 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
+	"dibs/internal/clock"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -167,7 +168,7 @@ func (c *call) progress(ctx context.Context, wait time.Duration, what string) {
 		return
 	}
 	began := time.Now()
-	for pause(ctx, 5*time.Second) {
+	for clock.Pause(ctx, 5*time.Second) == nil {
 		waited := time.Since(began).Round(time.Second)
 		err := c.req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 			ProgressToken: token, Progress: waited.Seconds(), Total: wait.Seconds(),

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/journal"
 )
 
@@ -111,7 +112,7 @@ func (m *Member) Run(ctx context.Context) {
 		if err := m.say(ctx, &said); ctx.Err() == nil {
 			m.note(err)
 		}
-		pause(ctx, watch)
+		clock.Pause(ctx, watch)
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), beat)
 	defer cancel()
@@ -227,7 +228,7 @@ func (m *Member) There() (n int) {
 // that was deposed lets the others try first: something had kept it from renewing its term.
 func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 	if deposed {
-		if err := pause(ctx, beat); err != nil {
+		if err := clock.Pause(ctx, beat); err != nil {
 			return nil, err
 		}
 	}
@@ -235,19 +236,9 @@ func (m *Member) Lead(ctx context.Context, deposed bool) (*Term, error) {
 		if epoch, err := m.try(ctx); err == nil && epoch > 0 {
 			return &Term{member: m, epoch: epoch, over: make(chan struct{})}, nil
 		}
-		if err := pause(ctx, watch); err != nil {
+		if err := clock.Pause(ctx, watch); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// pause waits, and returns the error of ctx if it ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

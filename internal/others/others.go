@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 )
@@ -119,7 +120,7 @@ func (l *Lookout) Run(ctx context.Context) {
 		if err := l.look(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Info("the settings of other daemons could not be looked at", "error", err)
 		}
-		if !pause(ctx, every) {
+		if clock.Pause(ctx, every) != nil {
 			return
 		}
 	}
@@ -143,7 +144,7 @@ func (l *Lookout) await(ctx context.Context) bool {
 				return false
 			}
 		}
-		if !pause(ctx, delay-time.Since(first.at)) {
+		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
 			return false
 		}
 		if l.Strange(ctx, first.token) {
@@ -152,18 +153,6 @@ func (l *Lookout) await(ctx context.Context) bool {
 		l.mu.Lock()
 		l.met = l.met[1:]
 		l.mu.Unlock()
-	}
-}
-
-// pause waits, and reports whether ctx is still going.
-func pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

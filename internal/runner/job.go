@@ -13,6 +13,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/ownfile"
 )
 
@@ -181,7 +182,7 @@ func (j *job) watch(ctx context.Context) error {
 		case refused && (p.Code == api.CodeClaimLost || p.Code == api.CodeUnknownClaim):
 			return fmt.Errorf("%w: %s", ErrLost, cmp.Or(p.Detail, p.Title))
 		}
-		pause(ctx, min(again, max(0, time.Until(until))))
+		clock.Pause(ctx, min(again, max(0, time.Until(until))))
 	}
 }
 
@@ -190,7 +191,7 @@ const renewEvery = 30 * time.Second
 
 // renew keeps the claim alive until ctx ends, for a daemon on another machine.
 func (j *job) renew(ctx context.Context) {
-	for pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) {
+	for clock.Pause(ctx, min(renewEvery, max(time.Until(j.claim.ExpiresAt.Time)/3, time.Second))) == nil {
 		asking, cancel := context.WithTimeout(ctx, renewEvery)
 		// That it fails is noticed by watch, which goes by the lease.
 		_, _ = j.Daemon.Renew(asking, string(j.claim.ID), api.RenewRequest{Agent: j.claim.Agent}, "")

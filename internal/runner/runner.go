@@ -15,6 +15,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/ownfile"
 	"dibs/internal/task"
 
@@ -136,7 +137,7 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 		}
 		switch {
 		case refused && p.Code == api.Code(claim.CodeNothingReady) && due > 0 && ctx.Err() == nil:
-			if !pause(ctx, due-time.Since(asked)) {
+			if clock.Pause(ctx, due-time.Since(asked)) != nil {
 				return api.Claim{}, context.Cause(ctx)
 			}
 			request, due, key = o.request(later)
@@ -155,7 +156,7 @@ func (o *Options) claim(ctx context.Context, later *later) (api.Claim, error) {
 			o.Say("%v; trying again", err)
 		}
 		said = wait > 0
-		if !pause(ctx, wait) {
+		if clock.Pause(ctx, wait) != nil {
 			return api.Claim{}, context.Cause(ctx)
 		}
 	}
@@ -169,17 +170,6 @@ func (o Options) request(later *later) (r api.ClaimRequest, due time.Duration, k
 		r.WaitSeconds = min(r.WaitSeconds, due.Seconds())
 	}
 	return r, due, "run " + ulid.Make().String()
-}
-
-// pause waits, and reports whether ctx is still going.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }
 
 // finish tells the daemon what became of the task, as the command's code says, and goes
@@ -224,7 +214,7 @@ func (j *job) finish(running context.Context, code int, tail string) error {
 			j.Say("%v; trying again for a minute", err)
 			said = true
 		}
-		if !pause(waiting, wait) || ctx.Err() != nil {
+		if clock.Pause(waiting, wait) != nil || ctx.Err() != nil {
 			return err
 		}
 	}
