@@ -101,7 +101,7 @@ func (m *module) read(pkg string, file *ast.File, test bool) {
 			}
 		}
 	}
-	if !test && (pkg == "internal/server" || pkg == "internal/cli") {
+	if !test && pkg == "internal/cli" {
 		ast.Inspect(file, m.asked)
 	}
 }
@@ -162,8 +162,6 @@ func (m *module) asked(n ast.Node) bool {
 		}
 		if text, ok := literal(pair.Value); ok {
 			values[key.Name] = text
-		} else if constant, ok := pair.Value.(*ast.SelectorExpr); ok {
-			values[key.Name] = constant.Sel.Name
 		}
 	}
 	if use := strings.Fields(values["Use"]); len(use) > 0 {

@@ -28,6 +28,8 @@ type Commented struct {
 	Task    TaskRef `json:"task"`
 	Comment Comment `json:"comment"`
 	Detail  string  `json:"detail,omitempty" doc:"Why the comment is not on the page yet, where that needs saying"`
+	// Owed is set if it is not on the page yet. The status of the answer says so.
+	Owed bool `json:"-"`
 }
 
 // AskRequest asks people something: a comment, and the task is blocked until they answer.

@@ -9,9 +9,9 @@ import (
 	"dibs/internal/task"
 )
 
-// Operation is what can be asked of the daemon: what Op says of it without its types. From the
-// table of them come the routes, their description, what a client sends, and what becomes of a
-// request that is repeated.
+// Operation is what can be asked of the daemon, but for the types of an Op. From the table of them
+// come the routes, their description, what a client sends, and what becomes of a request that is
+// repeated.
 type Operation struct {
 	Name, Method, Path, Summary string
 	// Status is that of an answer; zero is 200.
@@ -30,10 +30,10 @@ type Operation struct {
 	Large bool
 	// Changes marks the one GET that changes something.
 	Changes bool
-	// Sends says of an answer that is a stream what that consists of; it has Outs in it.
+	// Sends describes an answer that is a stream of Outs; empty for any other answer.
 	Sends string
 
-	in, out reflect.Type
+	out reflect.Type
 }
 
 // Repeat says what a request gets that is repeated under its idempotency key.
@@ -62,7 +62,7 @@ var table []*Operation
 
 // op adds an operation to the table.
 func op[In, Out any](o Operation) Op[In, Out] {
-	o.in, o.out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	o.out = reflect.TypeFor[Out]()
 	table = append(table, &o)
 	return Op[In, Out]{&o}
 }
@@ -109,7 +109,7 @@ func (o Owed) StatusOf(op *Operation) int {
 
 // StatusOf says that a comment was accepted which is not on the page yet.
 func (c Commented) StatusOf(*Operation) int {
-	if c.Detail != "" {
+	if c.Owed {
 		return http.StatusAccepted
 	}
 	return 0

@@ -93,7 +93,7 @@ func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentReque
 		Comment: api.Comment{By: in.Body.Agent, At: s.localTime(said.At), Text: in.Body.Text},
 	}
 	if !said.Delivered {
-		out.Detail = saying(errors.New(said.Detail))
+		out.Detail, out.Owed = saying(errors.New(said.Detail)), true
 	}
 	return out, nil
 }

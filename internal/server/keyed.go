@@ -153,10 +153,9 @@ func (s *Server) settle(r *http.Request, key string, a Answer) {
 
 // remembered reports whether an answer says what was decided about a request that
 // was carried out. That there is no such claim does not: nothing was done, and
-// whoever makes up ids and keys would fill the disk with it.
+// whoever makes up ids and keys would fill the disk with it. repeat is what a repetition gets.
 func remembered(a Answer, repeat api.Repeat) bool {
-	switch {
-	case repeat == api.Anew, repeat == api.Made && a.Status >= http.StatusBadRequest:
+	if repeat == api.Anew || repeat == api.Made && a.Status >= http.StatusBadRequest {
 		return false
 	}
 	switch a.Status {

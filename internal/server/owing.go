@@ -10,7 +10,7 @@ import (
 	"dibs/internal/claim"
 )
 
-// Of what is api.Metered each user may ask for owingBurst at once, and then for one in
+// Of what is Metered in the table of operations each user may ask for owingBurst at once, and then for one in
 // owingEvery. Notion takes three requests a second, for all users together.
 //
 // A message to all is stored for each agent, and counts once more for each maxBody that this

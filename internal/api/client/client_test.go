@@ -385,6 +385,29 @@ func TestRequest(t *testing.T) {
 		if _, err := c.Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		for _, tt := range []struct {
+			ask  func() error
+			want string
+		}{
+			{func() error { _, err := c.Agents(t.Context(), 0); return err }, "/v1/agents"},
+			{func() error { _, err := c.Agents(t.Context(), 30); return err }, "/v1/agents?days=30"},
+			{func() error { _, err := c.History(t.Context(), 6, 10); return err }, "/v1/history?points=10"},
+			{func() error {
+				_, err := c.Tasks(t.Context(), api.TaskFilter{Ready: true, Filter: api.Filter{Where: []string{}}})
+				return err
+			}, "/v1/tasks?ready=true"},
+			{func() error {
+				_, err := c.Tasks(t.Context(), api.TaskFilter{Filter: api.Filter{Where: []string{"a=b", "c"}}})
+				return err
+			}, "/v1/tasks?where=a%3Db&where=c"},
+			{func() error { _, err := c.Watch(t.Context(), "x", "", 0, time.Second); return err }, "/v1/claims/x?after=0&wait=1s"},
+			{func() error { _, err := c.Lookup(t.Context(), "x", ""); return err }, "/v1/claims/x"},
+			{func() error { _, err := c.Status(t.Context()); return err }, "/v1/status"},
+		} {
+			if err := tt.ask(); err != nil || got.RequestURI != tt.want {
+				t.Errorf("sent %s, %v; want %s", got.RequestURI, err, tt.want)
+			}
+		}
 		if len(got.Header.Values("Idempotency-Key")) > 0 || len(got.Header.Values("Content-Type")) > 0 || len(body) > 0 {
 			t.Errorf("a question is sent with %v and %q", got.Header, body)
 		}

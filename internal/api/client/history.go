@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 
 	"dibs/internal/api"
@@ -9,11 +8,11 @@ import (
 
 // Agents returns the agents heard of in the last days, 1 to 30; 0 is seven.
 func (c *Client) Agents(ctx context.Context, days int) (api.Agents, error) {
-	return Do(ctx, c, api.OpListAgents, api.ListAgentsInput{Days: cmp.Or(days, 7)})
+	return do(ctx, c, api.OpListAgents, api.ListAgentsInput{Days: days})
 }
 
 // History returns what happened in the last hours, 1 to 168, in steps of whole minutes of
 // which there are at most points, 10 to 500; 0 is six hours, and 72 points.
 func (c *Client) History(ctx context.Context, hours, points int) (api.History, error) {
-	return Do(ctx, c, api.OpHistory, api.HistoryInput{Hours: cmp.Or(hours, 6), Points: cmp.Or(points, 72)})
+	return do(ctx, c, api.OpHistory, api.HistoryInput{Hours: hours, Points: points})
 }

@@ -13,81 +13,81 @@ import (
 
 // Claim asks for a claim.
 func (c *Client) Claim(ctx context.Context, body api.ClaimRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpClaim, api.KeyedInput[api.ClaimRequest]{Key: key, Body: body})
+	return do(ctx, c, api.OpClaim, api.KeyedInput[api.ClaimRequest]{Key: key, Body: body})
 }
 
 // Renew begins the lease of a claim anew. id, here and below, is the id of the
 // claim or of its task, or api.OnlyClaim.
 func (c *Client) Renew(ctx context.Context, id string, body api.RenewRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpRenew, api.On(id, key, body))
+	return do(ctx, c, api.OpRenew, api.On(id, key, body))
 }
 
 // Complete says that the work is done. Here and below, a claim in state
 // finishing was accepted and is owed to Notion.
 func (c *Client) Complete(ctx context.Context, id string, body api.CompleteRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpComplete, api.On(id, key, body))
+	return do(ctx, c, api.OpComplete, api.On(id, key, body))
 }
 
 // Review says that the work is done, for a person to decide.
 func (c *Client) Review(ctx context.Context, id string, body api.ReviewRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpReview, api.On(id, key, body))
+	return do(ctx, c, api.OpReview, api.On(id, key, body))
 }
 
 // Release gives the task back.
 func (c *Client) Release(ctx context.Context, id string, body api.StopRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpRelease, api.On(id, key, body))
+	return do(ctx, c, api.OpRelease, api.On(id, key, body))
 }
 
 // Block says that the work cannot go on.
 func (c *Client) Block(ctx context.Context, id string, body api.BlockRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpBlock, api.On(id, key, body))
+	return do(ctx, c, api.OpBlock, api.On(id, key, body))
 }
 
 // Fail says that the work was tried and failed.
 func (c *Client) Fail(ctx context.Context, id string, body api.FailRequest, key string) (api.Claim, error) {
-	return Do(ctx, c, api.OpFail, api.On(id, key, body))
+	return do(ctx, c, api.OpFail, api.On(id, key, body))
 }
 
 // Claims returns the claims held here: those of agent, or all if it is empty.
 func (c *Client) Claims(ctx context.Context, agent string) (api.Claims, error) {
-	return Do(ctx, c, api.OpListClaims, api.AgentFilter{Agent: agent})
+	return do(ctx, c, api.OpListClaims, api.AgentFilter{Agent: agent})
 }
 
 // Lookup returns a claim, also one that has ended. If agent is not empty, it
 // must be the claim's, and counts as told if the claim was lost.
 func (c *Client) Lookup(ctx context.Context, id, agent string) (api.Claim, error) {
-	return Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: api.EventsFuture})
+	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: api.EventsFuture})
 }
 
 // Watch is Lookup once the claim has ended or something happened to it after that
 // event (api.EventsFuture: from now on), and at the latest when the wait is over.
 // The answer says what happened.
 func (c *Client) Watch(ctx context.Context, id, agent string, after int64, wait time.Duration) (api.Claim, error) {
-	return Do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: after, Wait: wait.String()})
+	return do(ctx, c, api.OpGetClaim, api.GetClaimInput{ID: id, Agent: agent, After: after, Wait: wait.String()})
 }
 
 // Tasks returns tasks as the daemon's copy of the database has them.
 func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
-	return Do(ctx, c, api.OpListTasks, api.ListTasksInput{
+	return do(ctx, c, api.OpListTasks, api.ListTasksInput{
 		Status: string(f.Status), Ready: f.Ready, Why: f.Why, Agent: f.Agent, Limit: f.Limit, Priority: f.Priority, Where: f.Where, Text: f.Text,
 	})
 }
 
 // Task returns a task, named by its id or key, as the daemon's copy of the database has it.
 func (c *Client) Task(ctx context.Context, id task.ID) (api.Task, error) {
-	return Do(ctx, c, api.OpGetTask, api.GetTaskInput{ID: string(id)})
+	return do(ctx, c, api.OpGetTask, api.GetTaskInput{ID: string(id)})
 }
 
 // Content returns a task, named by its id or key, with what its page says and what was said
 // of it, read from Notion within some ten seconds. That a page cannot be read is in the
 // answer, and no error.
 func (c *Client) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
-	return Do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
+	return do(ctx, c, api.OpGetTaskContent, api.GetTaskInput{ID: string(id)})
 }
 
 // Reopen puts a task back to OPEN that is blocked, failed, in review or finished.
 func (c *Client) Reopen(ctx context.Context, id task.ID, body api.ReopenRequest, key string) (api.Reopened, error) {
-	return Do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
+	return do(ctx, c, api.OpReopen, api.ReopenInput{ID: string(id), Key: key, Body: &body})
 }
 
 // Sweep puts tasks whose claim is stale back to OPEN.
@@ -101,30 +101,30 @@ func (c *Client) SweepFor(ctx context.Context, body api.SweepRequest, key string
 	if body != (api.SweepRequest{}) {
 		in.Body = &body
 	}
-	return Do(ctx, c, api.OpSweep, in)
+	return do(ctx, c, api.OpSweep, in)
 }
 
 // Sync brings the daemon's copy of the tasks up to date.
 func (c *Client) Sync(ctx context.Context, body api.SyncRequest, key string) (api.Sync, error) {
-	return Do(ctx, c, api.OpSync, api.KeyedInput[*api.SyncRequest]{Key: key, Body: &body})
+	return do(ctx, c, api.OpSync, api.KeyedInput[*api.SyncRequest]{Key: key, Body: &body})
 }
 
 // Status returns the state of the daemon.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
-	return Do(ctx, c, api.OpStatus, struct{}{})
+	return do(ctx, c, api.OpStatus, struct{}{})
 }
 
 // Cluster returns the members of the cluster; none if there is no cluster.
 func (c *Client) Cluster(ctx context.Context) (api.Cluster, error) {
-	return Do(ctx, c, api.OpCluster, struct{}{})
+	return do(ctx, c, api.OpCluster, struct{}{})
 }
 
 // AdoptCluster has the daemon take the database of its journal as it is for the right one.
 func (c *Client) AdoptCluster(ctx context.Context, key string) (api.Cluster, error) {
-	return Do(ctx, c, api.OpAdoptCluster, api.AdoptInput{Key: key})
+	return do(ctx, c, api.OpAdoptCluster, api.AdoptInput{Key: key})
 }
 
 // Log returns entries of the local record, the oldest first.
 func (c *Client) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
-	return Do(ctx, c, api.OpLog, api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit})
+	return do(ctx, c, api.OpLog, api.LogInput{Agent: f.Agent, Task: string(f.Task), Claim: string(f.Claim), After: f.After, Limit: f.Limit})
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"dibs/internal/api"
@@ -18,15 +19,15 @@ type request struct {
 	body         any // nil: none
 }
 
-// Do asks for an operation.
-func Do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) (Out, error) {
+// do asks for an operation.
+func do[In, Out any](ctx context.Context, c *Client, op api.Op[In, Out], in In) (Out, error) {
 	var out Out
 	err := c.do(ctx, newRequest(op, in), &out)
 	return out, err
 }
 
-// newRequest makes the request for an operation out of what it takes. What says no more than
-// is meant without it is left out.
+// newRequest makes the request for an operation out of what it takes. A part that says no more
+// than its absence is left out: its default, and a zero that has no meaning of its own.
 func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 	r := request{method: op.Method, path: op.Path, header: make(http.Header)}
 	query := make(url.Values)
@@ -40,13 +41,10 @@ func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 			continue
 		}
 		text := fmt.Sprint(value)
-		usual := value.IsZero()
-		if preset, ok := field.Tag.Lookup("default"); ok {
-			usual = text == preset
-		}
+		usual := text == field.Tag.Get("default") || value.IsZero() && !zeroCounts(field)
 		if name, ok := field.Tag.Lookup("path"); ok {
 			r.path = strings.Replace(r.path, "{"+name+"}", url.PathEscape(text), 1)
-		} else if usual {
+		} else if usual || value.Kind() == reflect.Slice && value.Len() == 0 {
 			continue
 		} else if name, ok := field.Tag.Lookup("header"); ok {
 			r.header.Set(name, text)
@@ -60,4 +58,14 @@ func newRequest[In, Out any](op api.Op[In, Out], in In) request {
 		r.path += "?" + query.Encode()
 	}
 	return r
+}
+
+// zeroCounts reports whether the zero of a field is a value like any other: a number or a bool
+// that has another default, unless the number has to be above zero.
+func zeroCounts(field reflect.StructField) bool {
+	if _, ok := field.Tag.Lookup("default"); !ok || field.Type.Kind() == reflect.String {
+		return false
+	}
+	least, err := strconv.Atoi(field.Tag.Get("minimum"))
+	return err != nil || least <= 0
 }

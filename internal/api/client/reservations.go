@@ -22,26 +22,26 @@ func (c *Client) Reserve(ctx context.Context, folder string, patterns []string, 
 	for _, t := range targets {
 		body.Targets = append(body.Targets, api.ReserveTarget{Pattern: t.Text, At: spotsOf(t), Files: t.Files})
 	}
-	made, err := Do(ctx, c, api.OpReserve, api.KeyedInput[api.ReserveRequest]{Key: key, Body: body})
+	made, err := do(ctx, c, api.OpReserve, api.KeyedInput[api.ReserveRequest]{Key: key, Body: body})
 	return made.Reservation, err
 }
 
 // Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
 func (c *Client) Unreserve(ctx context.Context, id, agent string) (api.Reservation, error) {
-	done, err := Do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
+	done, err := do(ctx, c, api.OpUnreserve, api.UnreserveInput{ID: id, Agent: agent})
 	return done.Reservation, err
 }
 
 // Reservations returns what is reserved: by agent, or by all if it is empty.
 func (c *Client) Reservations(ctx context.Context, agent string) (api.Reservations, error) {
-	return Do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: agent})
+	return do(ctx, c, api.OpReservations, api.ListReservationsInput{Agent: agent})
 }
 
 // Reserved returns all that is reserved, to be compared with any number of files by Taken: one
 // request, however many they are. What of it cannot be read is left out, and the error says so
 // beside the Set of the rest.
 func (c *Client) Reserved(ctx context.Context) (reserve.Set, error) {
-	list, err := Do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
+	list, err := do(ctx, c, api.OpReservations, api.ListReservationsInput{Targets: true})
 	if err != nil {
 		return reserve.Set{}, err
 	}
@@ -127,7 +127,7 @@ func (c *Client) MayTouch(ctx context.Context, agent, folder string, paths ...st
 				size += 20 + len(s.In) + len(s.Path)
 			}
 		}
-		part, err := Do(ctx, c, api.OpCheck, api.CheckInput{Body: body})
+		part, err := do(ctx, c, api.OpCheck, api.CheckInput{Body: body})
 		if err != nil {
 			return api.Checked{}, err
 		}
