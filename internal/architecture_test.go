@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,10 +24,11 @@ type module struct {
 	packages []string                   // their paths
 	names    map[string]map[string]bool // by package: Name, Type.Method, Type.Field
 	tests    map[string]bool
-	tasks    map[string]bool // of .ci/task
-	routes   map[string]bool // such as "GET /v1/events"
-	commands map[string]bool // such as "dibs init"
-	keys     string          // the configuration with all keys
+	tasks    map[string]bool            // of .ci/task
+	routes   map[string]bool            // such as "GET /v1/events"
+	commands map[string]bool            // such as "dibs init"
+	keys     string                     // the configuration with all keys
+	imports  map[string]map[string]bool // of this module, by package, tests aside
 }
 
 // readModule reads the source.
@@ -34,7 +36,7 @@ func readModule(t *testing.T) *module {
 	t.Helper()
 	m := &module{
 		names: make(map[string]map[string]bool), tests: make(map[string]bool), tasks: make(map[string]bool),
-		routes: make(map[string]bool), commands: make(map[string]bool),
+		routes: make(map[string]bool), commands: make(map[string]bool), imports: make(map[string]map[string]bool),
 	}
 	for _, op := range api.Operations() {
 		m.routes[op.Pattern()] = true
@@ -81,6 +83,14 @@ func (m *module) read(pkg string, file *ast.File, test bool) {
 	if names == nil {
 		names = make(map[string]bool)
 		m.names[pkg] = names
+	}
+	if !test && m.imports[pkg] == nil {
+		m.imports[pkg] = make(map[string]bool)
+	}
+	for _, spec := range file.Imports {
+		if ours, ok := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "dibs/"); ok && !test {
+			m.imports[pkg][ours] = true
+		}
 	}
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -234,7 +244,7 @@ func (m *module) faults(page string) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	imports := func(from, to string) {
-		if !slices.Contains(allowed[from], to) {
+		if !m.imports[from][to] {
 			add("%s does not import %s", from, to)
 		}
 	}
@@ -296,7 +306,7 @@ func (m *module) faults(page string) []string {
 		described[pkg] = true
 		out = append(out, m.room(pkg, page[at[1]:end])...)
 	}
-	for pkg := range allowed {
+	for pkg := range m.imports {
 		if !described[pkg] {
 			add("package %s has no section", pkg)
 		}
@@ -323,14 +333,15 @@ func (m *module) room(pkg, text string) []string {
 		full, _ := m.pkg(q[1])
 		listed = append(listed, full)
 	}
-	want := slices.Sorted(slices.Values(allowed[pkg]))
-	if slices.Sort(listed); !slices.Equal(listed, want) {
-		out = append(out, fmt.Sprintf("the section on %s lists the imports %v, allowed are %v", pkg, listed, want))
+	if want := slices.Sorted(maps.Keys(m.imports[pkg])); !slices.Equal(slices.Sorted(slices.Values(listed)), want) {
+		out = append(out, fmt.Sprintf("the section on %s lists the imports %v, and it imports %v", pkg, slices.Sorted(slices.Values(listed)), want))
 	}
 	return out
 }
 
-// TestArchitectureIsAsDescribed compares docs/ARCHITECTURE.md with the module.
+// TestArchitectureIsAsDescribed compares docs/ARCHITECTURE.md with the module. The page lists what
+// each package imports of the others: an arrow that is new stands there, for whoever reads it to
+// see that it points one way.
 func TestArchitectureIsAsDescribed(t *testing.T) {
 	page, err := os.ReadFile("../docs/ARCHITECTURE.md")
 	if err != nil {
@@ -355,7 +366,7 @@ func TestArchitectureIsAsDescribed(t *testing.T) {
 		{"`GET /v1/events`", "`GET /v1/event`", "there is no GET /v1/event"},
 		{"`TestMutants`", "`TestMutations`", "there is no TestMutations"},
 		{"`dibs init`", "`dibs install`", "there is no dibs install"},
-		{"- Imports: `cli`\n", "- Imports: `cli`, `claim`\n", "the section on cmd/dibs lists the imports [internal/claim internal/cli], allowed are [internal/cli]"},
+		{"- Imports: `cli`\n", "- Imports: `cli`, `claim`\n", "the section on cmd/dibs lists the imports [internal/claim internal/cli], and it imports [internal/cli]"},
 		{"- Begin: `cmd/dibs/main.go`\n", "", `the section on cmd/dibs lacks "- Begin"`},
 	} {
 		broken := strings.ReplaceAll(string(page), tt.old, tt.new)

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"net/http"
+	"strings"
+	"time"
+)
 
 // ProblemType is the media type of problem documents.
 const ProblemType = "application/problem+json"
@@ -52,4 +56,25 @@ func (p *Problem) Error() string { return p.Detail }
 // RetryIn sets how long to wait before trying again, rounded up to seconds.
 func (p *Problem) RetryIn(d time.Duration) {
 	p.RetryAfter = int((d + time.Second - 1) / time.Second)
+}
+
+// TooOften has a refusal say when to go on.
+func (p *Problem) TooOften(wait time.Duration) {
+	p.Status = http.StatusTooManyRequests
+	p.RetryIn(wait)
+}
+
+// OneLine puts a text into one line.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Saying is what an error says, in one line. Of several that were joined, which
+// are the only ones to have more, each is said.
+func Saying(err error) string {
+	var said []string
+	for line := range strings.Lines(err.Error()) {
+		if line = OneLine(line); line != "" {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
 }

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"dibs/internal/claim"
-	"dibs/internal/reserve"
-)
+import "dibs/internal/claim"
 
 // Reservation is an agent's lease on files, by pattern, and on other things, by name.
 type Reservation struct {
@@ -19,14 +16,6 @@ type Reservation struct {
 	Member    string   `json:"member,omitempty" doc:"In a cluster, the member through which it was made"`
 	// Targets are there where they were asked for.
 	Targets []ReserveTarget `json:"targets,omitempty" nullable:"false" doc:"With targets=true: its patterns at those places where the daemon compares them"`
-}
-
-// NewReservation returns r in the language of the socket, with its times as they are.
-func NewReservation(r reserve.Reservation) Reservation {
-	return Reservation{
-		ID: r.ID, Patterns: r.Patterns(), Agent: r.Agent, ExpiresAt: Time{Time: r.Until}, Shared: r.Shared,
-		Folder: r.Folder, MadeAt: Time{Time: r.Made}, ClaimID: r.Claim, PID: r.Process.ID, Member: r.Member,
-	}
 }
 
 // Spot is where a pattern stands, or a file lies. A file in a repository is at two: by its

@@ -19,6 +19,11 @@ type TaskRef struct {
 	Fields   task.Fields `json:"fields,omitempty" doc:"The properties that tasks.fields names: a number, true or false, a text, a list, a date or its start and end, null if empty; data that others wrote"`
 }
 
+// NewTaskRef names t.
+func NewTaskRef(t task.Task) TaskRef {
+	return TaskRef{ID: t.ID, Key: t.Key, Title: t.Title, URL: t.URL, Note: t.Note, Status: t.Status, Priority: t.Priority.String(), Fields: t.Fields}
+}
+
 // Claim is an agent's hold on a task.
 type Claim struct {
 	ID        claim.ID    `json:"id"`

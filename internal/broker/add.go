@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/creation"
 	"dibs/internal/task"
@@ -41,26 +42,38 @@ type Addition struct {
 // ErrNoTask if the request makes no sense, and creation.ErrReused; or a
 // *claim.StoreError, and if it is a *creation.UnknownError, the same request, with its
 // key, finds out whether the task was made.
-func (b *Broker) Add(ctx context.Context, a Addition) (View, error) {
+func (b *Broker) Add(ctx context.Context, a Addition) (api.Added, error) {
+	made, err := b.add(ctx, a)
+	if err != nil {
+		return api.Added{}, err
+	}
+	shown, err := b.Task(ctx, made.ID)
+	if errors.Is(err, ErrNoTask) { // it was finished, or put away, since
+		shown, err = b.present().shown(made), nil
+	}
+	return api.Added{Task: shown}, err
+}
+
+func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 	if strings.TrimSpace(a.Draft.Title) == "" {
-		return View{}, &InvalidError{"a task needs a title"}
+		return task.Task{}, &InvalidError{"a task needs a title"}
 	}
 	a.Draft.Title = task.OneLine(strings.TrimSpace(a.Draft.Title), -1)
 	if a.Draft.For != "" {
 		if err := b.checkName(a.Draft.For); err != nil {
-			return View{}, err
+			return task.Task{}, err
 		}
 	}
 	for _, name := range a.DependsOn {
 		id, err := b.Named(ctx, name)
 		if err != nil {
-			return View{}, fmt.Errorf("the new task is to depend on %q: %w", name, err)
+			return task.Task{}, fmt.Errorf("the new task is to depend on %q: %w", name, err)
 		}
 		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
 	}
 	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key, Fingerprint: a.Fingerprint})
 	if err != nil {
-		return View{}, err
+		return task.Task{}, err
 	}
 	if fresh {
 		at := b.now()
@@ -69,11 +82,7 @@ func (b *Broker) Add(ctx context.Context, a Addition) (View, error) {
 			b.log.Error("that a task was made could not be journalled", "task", made.ID, "error", err)
 		}
 	}
-	v, err := b.Task(ctx, made.ID)
-	if errors.Is(err, ErrNoTask) { // it was finished, or put away, since
-		return View{Task: made}, nil
-	}
-	return v, err
+	return made, nil
 }
 
 // Named returns the task that a key, an id or a URL means, if there is one. One that is

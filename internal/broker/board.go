@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/mirror"
@@ -23,6 +24,7 @@ type board struct {
 	now      time.Time
 	policy   claim.Policy
 	offers   map[task.ID]inbox.Offer // loaded with load
+	time     func(time.Time) api.Time
 }
 
 // load reads what the views of tasks show beside the mirror and the claims.
@@ -43,7 +45,7 @@ func (b *Broker) board() *board {
 
 // present is the board for questions about single tasks only.
 func (b *Broker) present() *board {
-	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy()}
+	return &board{Mirror: b.mirror, claimer: b.claimer, now: b.now(), policy: b.claimer.Policy(), time: b.time}
 }
 
 // waitsFor returns the dependencies of t that are not known to be COMPLETED.
@@ -87,25 +89,42 @@ func (bd *board) judge(t task.Task) ready.Verdict {
 	return v
 }
 
-// view is t as the agent sees it, or anybody if that is empty.
-func (bd *board) view(t task.Task, agent string) View {
-	v := View{Task: t, Ready: bd.ready(t, agent), WaitsFor: bd.waitsFor(t)}
-	v.WaitingFor = bd.known(v.WaitsFor)
-	if !v.Ready {
-		v.Code, v.Reason = bd.why(t, v, agent)
+// shown is what a task is by itself.
+func (bd *board) shown(t task.Task) api.Task {
+	return api.Task{
+		TaskRef: api.NewTaskRef(t),
+		Agent:   t.ClaimedBy, ClaimedBy: t.ClaimedBy, ClaimedAt: bd.time(t.ClaimedAt),
+		DependsOn: t.DependsOn,
+		CreatedAt: bd.time(t.Created), EditedAt: bd.time(t.Edited), Trashed: t.Trashed,
 	}
+}
+
+// view is t as the agent sees it, or anybody if that is empty.
+func (bd *board) view(t task.Task, agent string) api.Task {
+	out := bd.shown(t)
+	out.Ready, out.WaitsFor = bd.ready(t, agent), bd.waitsFor(t)
+	waitsFor := bd.known(out.WaitsFor)
+	for _, w := range waitsFor {
+		out.WaitingFor = append(out.WaitingFor, api.Waited{TaskRef: api.NewTaskRef(w), Agent: w.ClaimedBy})
+	}
+	if !out.Ready {
+		code, reason := bd.why(t, waitsFor, agent)
+		unready(&out, code, reason)
+	}
+	var until time.Time
 	if t.Status == task.Open || t.Status == task.InProgress {
-		v.LeaseUntil = bd.policy.LeaseEnd(t) // on any other task, the claim is history
+		until = bd.policy.LeaseEnd(t) // on any other task, the claim is history
 	}
 	if c, ok := bd.claimer.On(t.ID); ok && c.State == claim.Held {
-		v.Claim, v.LeaseUntil = &c, c.ExpiresAt()
+		out.ClaimID, until = c.ID, c.ExpiresAt()
 	} else if !ok {
-		v.AssignedTo = claim.Assignee(t)
-		if o, offered := bd.offers[t.ID]; offered && o.To == v.AssignedTo {
-			v.Offer = &o
+		out.AssignedTo = claim.Assignee(t)
+		if o, offered := bd.offers[t.ID]; offered && o.To == out.AssignedTo {
+			out.Offer = &api.Offer{State: api.Reviewing, From: o.From, To: o.To, ExpiresAt: bd.time(o.Until)}
 		}
 	}
-	return v
+	out.ExpiresAt, out.LeaseUntil = bd.time(until), bd.time(until)
+	return out
 }
 
 // offered returns the tasks that are ready for the agent, and that the filter may select by
@@ -126,14 +145,14 @@ func (b *Broker) atLimit(agent string, bd *board) bool {
 }
 
 // Task returns one task of the mirror, or ErrNoTask.
-func (b *Broker) Task(ctx context.Context, id task.ID) (View, error) {
+func (b *Broker) Task(ctx context.Context, id task.ID) (api.Task, error) {
 	bd := b.present()
 	t, ok := bd.Task(id)
 	if !ok {
-		return View{}, ErrNoTask
+		return api.Task{}, ErrNoTask
 	}
 	if err := b.load(ctx, bd); err != nil {
-		return View{}, err
+		return api.Task{}, err
 	}
 	return bd.view(t, ""), nil
 }
@@ -150,6 +169,6 @@ func (b *Broker) TaskByKey(ctx context.Context, key string) (task.ID, error) {
 
 // Claims returns the claims held through this daemon, oldest first: all, or
 // those of one agent.
-func (b *Broker) Claims(ctx context.Context, agent string) ([]claim.Claim, error) {
-	return b.claimer.Claims(agent), nil
+func (b *Broker) Claims(agent string) api.Claims {
+	return api.Claims{Claims: each(b.claimer.Claims(agent), b.claim)}
 }

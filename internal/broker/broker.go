@@ -204,7 +204,7 @@ func (b *Broker) Claimed(c claim.Claim) {
 // Sync brings the mirror up to date, with the whole board if full is set.
 func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 	r, err := b.mirror.Sync(ctx, full)
-	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: ageOf(b.mirror.Standing())}
+	done := api.Sync{Full: r.Full, Read: r.Read, Changed: len(r.Changed), Gone: len(r.Gone), Age: b.age(ageOf(b.mirror.Standing()))}
 	done.Tasks = b.mirror.Len()
 	return done, err
 }
@@ -212,11 +212,26 @@ func (b *Broker) Sync(ctx context.Context, full bool) (api.Sync, error) {
 func ageOf(s mirror.Standing) api.Age { return api.NewAge(s.SyncedAt, s.Old, s.Stale) }
 
 // Log returns entries of the local record, oldest first.
-func (b *Broker) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
+func (b *Broker) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
-	return b.journal.Log(ctx, f)
+	events, err := b.journal.Log(ctx, f)
+	if err != nil {
+		return api.Log{}, err
+	}
+	return api.Log{Entries: each(events, b.logEntry)}, nil
+}
+
+func (b *Broker) logEntry(e claim.Event) api.LogEntry {
+	return api.LogEntry{
+		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
+		Task: e.Task, Title: e.Title, URL: e.URL,
+		Agent: e.Agent, By: e.By, ClaimID: e.Claim, Claim: e.Claim,
+		Code: e.Code, Holder: e.Holder, Against: e.Against, Remote: e.Remote, Detail: e.Detail,
+		Started: b.time(e.Started), Finished: b.time(e.Finished), Summary: e.Summary,
+		Count: e.Count, Names: e.Names, Expires: b.time(e.Expires),
+	}
 }
 
 // Status returns the state of the daemon.
@@ -224,7 +239,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	standing := b.mirror.Standing()
 	p := b.claimer.Policy()
 	s := api.Status{
-		Mirror:   api.MirrorStatus{Age: ageOf(standing)},
+		Mirror:   api.MirrorStatus{Age: b.age(ageOf(standing))},
 		Policy:   policyStatus(p),
 		Warnings: []string{},
 	}
@@ -237,10 +252,9 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	s.Warnings = append(s.Warnings, b.troubles.warnings()...)
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
-	for _, r := range b.Reservations(ctx, "") {
-		s.Reservations = append(s.Reservations, api.NewReservation(r))
-	}
+	s.Reservations = b.Reservations(ctx, "").Reservations
 	err := b.report(ctx, &s)
+	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
 	return s, err
 }
 

@@ -23,13 +23,13 @@ const soon = 3 * time.Second
 // Claim gets the agent a task: the one it names, or the first ready one that the filter
 // selects. The error is a *claim.Denied if it did not get one in the time it was ready to
 // wait, in a *NothingError if none was ready; an *InvalidError if the filter cannot be used.
-func (b *Broker) Claim(ctx context.Context, r Request) (claim.Claim, error) {
+func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 	f, err := b.filter(r.Filter)
 	if err != nil {
-		return claim.Claim{}, err
+		return api.Claim{}, err
 	}
 	cl, err := b.get(ctx, r, f)
-	return cl, b.summed(err, r.Agent, f)
+	return b.answer(cl, b.summed(err, r.Agent, f))
 }
 
 // get is Claim without a summary.
@@ -167,10 +167,16 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 }
 
 // Renew notes that the claim's agent is alive. See claim.Claimer.Renew. While Notion cannot
-// be reached and the lease has not ended, the error is an *OwedError: the renewal is
-// written when Notion is back, and if that is too late, the lease ends when it would have.
-func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
-	cl, err := b.Lookup(ctx, r)
+// be reached and the lease has not ended, the renewal is pending: it is written when Notion
+// is back, and if that is too late, the lease ends when it would have. The error is a
+// *claim.Lost, a *claim.StoreError, or one of Lookup's.
+func (b *Broker) Renew(ctx context.Context, r Ref) (api.Claim, error) {
+	return b.answer(b.renew(ctx, r))
+}
+
+// renew is Renew. Its error is an *owedError while the renewal is pending.
+func (b *Broker) renew(ctx context.Context, r Ref) (claim.Claim, error) {
+	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Claim{}, err
 	}
@@ -180,7 +186,7 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
 		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
-			return claim.Claim{}, &OwedError{held, err}
+			return claim.Claim{}, &owedError{held, err}
 		}
 	}
 	return renewed, err
@@ -189,9 +195,14 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (claim.Claim, error) {
 // Finish ends a claim the way its agent says, and, if it says why it could not go on, owes
 // the task a comment where those are made. f.Mention is whom the comment is to mention, a
 // Notion user by name, e-mail address or id; the error is an *InvalidError, and nothing was
-// done, if it is not clear who that is. See also claim.Claimer.Finish.
-func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim, error) {
-	cl, err := b.Lookup(ctx, r)
+// done, if it is not clear who that is. A claim in state claim.Finishing is owed to Notion. See
+// also claim.Claimer.Finish.
+func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, error) {
+	return b.answer(b.finish(ctx, r, f))
+}
+
+func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim, error) {
+	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Claim{}, err
 	}
@@ -215,7 +226,11 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim
 // if that is given. The error is claim.ErrUnknownClaim,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
 // another agent's. An agent that names itself is told of the claim's loss by that.
-func (b *Broker) Lookup(ctx context.Context, r Ref) (claim.Claim, error) {
+func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
+	return b.answer(b.lookup(ctx, r))
+}
+
+func (b *Broker) lookup(ctx context.Context, r Ref) (claim.Claim, error) {
 	cl, err := b.find(ctx, r)
 	if err != nil {
 		return claim.Claim{}, err

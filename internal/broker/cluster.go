@@ -19,7 +19,7 @@ func (b *Broker) Cluster(ctx context.Context) (api.Cluster, error) {
 	if b.cluster == nil {
 		return api.Cluster{Members: []api.Member{}}, nil
 	}
-	return b.cluster.Members(ctx)
+	return b.members(b.cluster.Members(ctx))
 }
 
 // AdoptCluster takes the journal as it is now for the right one. The error is an
@@ -28,5 +28,16 @@ func (b *Broker) AdoptCluster(ctx context.Context, by string) (api.Cluster, erro
 	if b.cluster == nil {
 		return api.Cluster{}, &InvalidError{Detail: "this daemon is in no cluster: set journal.postgres in its configuration, and restart it"}
 	}
-	return b.cluster.Adopt(ctx, by)
+	return b.members(b.cluster.Adopt(ctx, by))
+}
+
+func (b *Broker) members(c api.Cluster, err error) (api.Cluster, error) {
+	if err != nil {
+		return api.Cluster{}, err
+	}
+	c.Members = orEmpty(c.Members)
+	for i, m := range c.Members {
+		c.Members[i].SeenAt = b.time(m.SeenAt.Time)
+	}
+	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
@@ -27,39 +28,29 @@ type Remark struct {
 	UID int
 }
 
-// Said is a remark that was accepted.
-type Said struct {
-	Task task.Task
-	At   time.Time
-	// Delivered is set if it is on the page. If not, it is owed to Notion, and Detail says
-	// why, if that is known.
-	Delivered bool
-	Detail    string
-}
-
 // commentWait is how long whoever comments waits for the comment to be on the page.
 const commentWait = 5 * time.Second
 
 // Comment puts a remark on a task's page, once for each key. What cannot be delivered at
 // once is owed to Notion, and delivered later. The error is an *InvalidError, ErrNoTask,
 // or a *claim.StoreError if it cannot be found out who is mentioned; then nothing is said.
-func (b *Broker) Comment(ctx context.Context, r Remark) (Said, error) {
+func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if strings.TrimSpace(r.Text) == "" {
-		return Said{}, &InvalidError{"the comment is empty: say something"}
+		return api.Commented{}, &InvalidError{"the comment is empty: say something"}
 	}
 	if len(r.Text) > inbox.MaxText || !utf8.ValidString(r.Text) {
-		return Said{}, &InvalidError{fmt.Sprintf("the comment has %d bytes: want text of at most %d KiB", len(r.Text), inbox.MaxText>>10)}
+		return api.Commented{}, &InvalidError{fmt.Sprintf("the comment has %d bytes: want text of at most %d KiB", len(r.Text), inbox.MaxText>>10)}
 	}
 	t, known := b.mirror.Task(r.Task)
 	if !known {
 		id, err := b.Named(ctx, string(r.Task))
 		if err != nil {
-			return Said{}, err
+			return api.Commented{}, err
 		}
 		t = task.Task{ID: id}
 	}
 	if t.Trashed {
-		return Said{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
+		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
 	e := claim.Event{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
 	e.ID = claim.NewEventID(e.At)
@@ -69,31 +60,36 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (Said, error) {
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
 		if err != nil {
-			return Said{}, err
+			return api.Commented{}, err
 		}
 		e.Mention = who.ID
 	}
 	if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
-		return Said{}, err
+		return api.Commented{}, err
 	}
-	said := Said{Task: t, At: e.At}
+	delivered, why, err := b.delivery(ctx, e.ID)
+	return api.Commented{
+		Task: api.NewTaskRef(t), Comment: api.Comment{By: r.Agent, At: b.time(e.At), Text: r.Text},
+		Owed: !delivered, Detail: api.OneLine(why),
+	}, err
+}
+
+// delivery waits for a comment to be on its page. If it is not, why says what keeps it.
+func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, why string, err error) {
 	deadline := time.After(commentWait)
 	for {
-		delivered := b.delivered.next()
-		var err error
-		if said.Delivered, said.Detail, err = b.journal.Delivery(ctx, e.ID, claim.Comments); err != nil || said.Delivered || said.Detail != "" {
-			return said, err
+		more := b.delivered.next()
+		if delivered, why, err = b.journal.Delivery(ctx, event, claim.Comments); err != nil || delivered || why != "" {
+			return delivered, why, err
 		}
 		select {
-		case <-delivered:
+		case <-more:
 		case <-deadline:
-			said.Detail = "Notion has not answered yet"
-			return said, nil
+			return false, "Notion has not answered yet", nil
 		case <-b.closed:
-			said.Detail = "the daemon is stopping"
-			return said, nil
+			return false, "the daemon is stopping", nil
 		case <-ctx.Done():
-			return said, context.Cause(ctx)
+			return false, "", context.Cause(ctx)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -29,22 +30,21 @@ type Comment struct {
 	Text string
 }
 
-// Content is a task with what its page says. Whoever may edit the page wrote that.
-type Content struct {
-	View View
-	// Text is the page as Markdown, Missing names what it does not show, and Cut is how many
+// content is what the page of a task says. Whoever may edit the page wrote that.
+type content struct {
+	// text is the page as Markdown, missing names what it does not show, and cut is how many
 	// characters were left out at its end.
-	Text    string
-	Missing []string
-	Cut     int
-	// TextErr is why there is no text; nil if there is.
-	TextErr error
-	// Comments are the newest open comments on the page, the oldest of them first, and
-	// CommentsCut is how many older ones were left out.
-	Comments    []Comment
-	CommentsCut int
-	// CommentsErr is why there are no comments; nil if they were read.
-	CommentsErr error
+	text    string
+	missing []string
+	cut     int
+	// textErr is why there is no text; nil if there is.
+	textErr error
+	// comments are the newest open comments on the page, the oldest of them first, and
+	// older is how many older ones were left out.
+	comments []Comment
+	older    int
+	// commentsErr is why there are no comments; nil if they were read.
+	commentsErr error
 }
 
 // How much of a page is handed on. It is for agents, who read it all.
@@ -60,30 +60,51 @@ const contentWait = 10 * time.Second
 // Content reads what the page of a task says, and what was said of it: with two requests,
 // see Config.Pages, and within contentWait. That a page or its comments cannot be read is
 // in the answer, and no error. The error is ErrNoTask, or ctx's.
-func (b *Broker) Content(ctx context.Context, id task.ID) (Content, error) {
-	var c Content
-	var err error
-	if c.View, err = b.Task(ctx, id); err != nil {
-		return c, err
+func (b *Broker) Content(ctx context.Context, id task.ID) (api.TaskContent, error) {
+	shown, err := b.Task(ctx, id)
+	if err != nil {
+		return api.TaskContent{}, err
 	}
-	reading, cancel := context.WithTimeout(ctx, contentWait)
+	page := b.page(b.content(ctx, id))
+	return shown.With(page), ctx.Err()
+}
+
+func (b *Broker) content(ctx context.Context, id task.ID) (c content) {
+	ctx, cancel := context.WithTimeout(ctx, contentWait)
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		c.Text, c.Missing, c.TextErr = b.pages.Text(reading, id)
-		c.TextErr = unread(reading, c.TextErr)
-		c.Text, c.Cut = beginning(c.Text, maxText)
+		c.text, c.missing, c.textErr = b.pages.Text(ctx, id)
+		c.textErr = unread(ctx, c.textErr)
+		c.text, c.cut = beginning(c.text, maxText)
 	})
 	wg.Go(func() {
-		c.Comments, c.CommentsErr = b.pages.Comments(reading, id)
-		c.CommentsErr = unread(reading, c.CommentsErr)
-		c.Comments, c.CommentsCut = newest(c.Comments)
+		c.comments, c.commentsErr = b.pages.Comments(ctx, id)
+		c.commentsErr = unread(ctx, c.commentsErr)
+		c.comments, c.older = newest(c.comments)
 	})
 	wg.Wait()
-	if away(c.TextErr) && away(c.CommentsErr) {
-		c.CommentsErr = c.TextErr // once is enough
+	if away(c.textErr) && away(c.commentsErr) {
+		c.commentsErr = c.textErr // once is enough
 	}
-	return c, ctx.Err()
+	return c
+}
+
+func (b *Broker) page(c content) api.Page {
+	page := api.Page{WrittenBy: api.ByOthers, NotShown: c.missing, ContentCut: c.cut, CommentsCut: c.older}
+	if c.textErr != nil {
+		page.ContentError = api.Saying(c.textErr)
+	} else {
+		page.Content = &c.text
+	}
+	if c.commentsErr != nil {
+		page.CommentsError = api.Saying(c.commentsErr)
+	} else {
+		page.Comments = each(c.comments, func(said Comment) api.Comment {
+			return api.Comment{By: api.OneLine(said.By), At: b.time(said.At), Text: said.Text}
+		})
+	}
+	return page
 }
 
 // away reports whether an error says that Notion cannot be reached.

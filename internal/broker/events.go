@@ -31,13 +31,6 @@ type Feed interface {
 	FeedBounds(ctx context.Context) (last, pruned int64, err error)
 }
 
-// Page is a part of the feed.
-type Page struct {
-	Events []feed.Event
-	// Next is the id after which to read on.
-	Next int64
-}
-
 // ErrStopping: the daemon is stopping, and nobody waits any longer.
 var ErrStopping = errors.New("the daemon is stopping")
 
@@ -48,18 +41,30 @@ func (b *Broker) Told() {
 
 // Events returns the first events that f selects, in the order of their ids. If there is
 // none, it waits for one, for at most that long. If f.After is an event that is no longer
-// kept, or that never was, the first event is one of kind feed.Gap, which says so. The
-// error is ErrStopping if the daemon stops meanwhile.
-func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (Page, error) {
-	page := Page{Next: f.After}
-	err := b.await(ctx, wait, func() (done bool, err error) {
-		more, err := b.page(ctx, FeedFilter{EventFilter: f, Limit: batch})
+// kept, or that never was, the first event is one of kind feed.Gap, which says so. next is the
+// id after which to read on. The error is ErrStopping if the daemon stops meanwhile.
+func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
+	err = b.await(ctx, wait, func() (done bool, err error) {
+		more, next, err := b.read(ctx, FeedFilter{EventFilter: f, Limit: batch})
 		if err == nil {
-			page, f.After = more, more.Next
+			events, f.After = each(more, b.event), next
 		}
-		return len(more.Events) > 0, err
+		return len(more) > 0, err
 	})
-	return page, err
+	return events, f.After, err
+}
+
+func (b *Broker) event(e feed.Event) api.Event {
+	out := api.Event{
+		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
+		Agent: e.Agent, By: e.By, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
+		ExpiresAt: b.time(e.ExpiresAt), Detail: api.OneLine(e.Detail), Summary: e.Summary,
+		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
+	}
+	if e.Task != "" {
+		out.Task = &api.TaskRef{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority.String()}
+	}
+	return out
 }
 
 // awayAgain is how often somebody who waits asks a journal that cannot be asked.
@@ -94,29 +99,29 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (don
 	}
 }
 
-func (b *Broker) page(ctx context.Context, f FeedFilter) (Page, error) {
+// read returns the first events that f selects, and the id after which to read on.
+func (b *Broker) read(ctx context.Context, f FeedFilter) (events []feed.Event, next int64, err error) {
 	if f.After == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
-		return Page{Next: bounds.last}, err
+		return nil, bounds.last, err
 	}
 	last, pruned, err := b.feed.FeedBounds(ctx) // never from memory: a gap would seem to be there
 	if err != nil {
-		return Page{}, err
+		return nil, 0, err
 	}
-	var events []feed.Event
 	if f.After > last || 0 < f.After && f.After < pruned {
 		events = append(events, b.gap(f.After, last, pruned))
 		f.After = pruned
 	}
 	more, err := b.feed.Feed(ctx, f)
 	if err != nil {
-		return Page{}, err
+		return nil, 0, err
 	}
-	next := last
+	next = last
 	if n := len(more); n > 0 && (n == f.Limit || more[n-1].ID > last) {
 		next = more[n-1].ID
 	}
-	return Page{Events: append(events, more...), Next: next}, nil
+	return append(events, more...), next, nil
 }
 
 // gap returns an event that says which ones a reader has missed.
@@ -131,10 +136,22 @@ func (b *Broker) gap(after, last, pruned int64) feed.Event {
 }
 
 // Watch waits until the claim that r means has ended, or the feed has an event of it, other
-// than that it was claimed, with an id above after. It returns the claim and that event,
-// or no event if the wait was over before. An agent that names itself is told of the
+// than that it was claimed, with an id above after. It returns the claim with that event,
+// or without one if the wait was over before. An agent that names itself is told of the
 // claim's loss by that. The error is one of Lookup's, or ErrStopping.
-func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
+func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Duration) (api.Claim, error) {
+	cl, event, err := b.watch(ctx, r, after, wait)
+	if err != nil {
+		return api.Claim{}, err
+	}
+	out := b.claim(cl)
+	if event != nil {
+		out.Event = new(b.event(*event))
+	}
+	return out, nil
+}
+
+func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
 	if after == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
 		if err != nil {
@@ -142,7 +159,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 		}
 		after = bounds.last
 	}
-	cl, err := b.Lookup(ctx, r)
+	cl, err := b.lookup(ctx, r)
 	if err != nil {
 		return claim.Claim{}, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/history"
 )
@@ -19,29 +20,40 @@ type Past interface {
 	Agents(context.Context, history.Asking) ([]history.Agent, error)
 }
 
-// History is what happened in the steps of a window. Its times are Notion's.
-type History struct {
-	history.Window
-	Steps []history.Counts
-	// Budget is how many requests to Notion a step has room for.
-	Budget int
-}
-
 // History returns what happened in the last hours, in at most that many steps. Both are
 // within the bounds of package history.
-func (b *Broker) History(ctx context.Context, hours, points int) (History, error) {
-	h := History{Window: history.Last(b.now(), hours, points)}
-	h.Budget = int(math.Round(b.rate() * h.Step.Seconds()))
-	var err error
-	h.Steps, err = b.past.History(ctx, h.Window)
-	return h, err
-}
-
-// Doing is how an agent does, and what it has.
-type Doing struct {
-	history.Agent
-	Claims  []claim.Claim // oldest first
-	Waiting int           // how many triggers a poll would get
+func (b *Broker) History(ctx context.Context, hours, points int) (api.History, error) {
+	w := history.Last(b.now(), hours, points)
+	steps, err := b.past.History(ctx, w)
+	if err != nil {
+		return api.History{}, err
+	}
+	number := func(name history.Name) []int {
+		return each(steps, func(c history.Counts) int { return c[name] })
+	}
+	wait := func(part float64) []*float64 {
+		return each(steps, func(c history.Counts) *float64 {
+			if waited, ok := c.Wait(part); ok {
+				return new(waited.Round(time.Millisecond).Seconds())
+			}
+			return nil
+		})
+	}
+	out := api.History{
+		From: b.time(w.From), To: b.time(w.To()), StepSeconds: int(w.Step.Seconds()),
+		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
+		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
+		WaitP50: wait(0.5), WaitP90: wait(0.9),
+		Requests: number(history.Requests), Budget: int(math.Round(b.rate() * w.Step.Seconds())),
+	}
+	for _, step := range steps {
+		for name := range step {
+			if code, ok := name.Code(); ok && out.Denied[string(code)] == nil {
+				out.Denied[string(code)] = number(name)
+			}
+		}
+	}
+	return out, nil
 }
 
 const (
@@ -52,7 +64,7 @@ const (
 )
 
 // Agents returns the agents seen in the last days, the one last seen first.
-func (b *Broker) Agents(ctx context.Context, days int) ([]Doing, error) {
+func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	now, here := b.now(), time.Now()
 	year, month, day := here.Date()
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, here.Location())
@@ -61,7 +73,7 @@ func (b *Broker) Agents(ctx context.Context, days int) ([]Doing, error) {
 		DoneSince: now.Add(midnight.Sub(here)), MedianSince: now.AddDate(0, 0, -medianDays),
 	}, days)
 	if err != nil {
-		return nil, err
+		return api.Agents{}, err
 	}
 	held := make(map[string][]claim.Claim)
 	for _, c := range b.claimer.Claims("") {
@@ -70,15 +82,20 @@ func (b *Broker) Agents(ctx context.Context, days int) ([]Doing, error) {
 	if r := recalling(ctx); r != nil && !r.At().IsZero() {
 		agents = withHolders(agents, held)
 	}
-	doing := make([]Doing, len(agents))
+	out := api.Agents{Agents: make([]api.AgentSummary, len(agents))}
 	for i, a := range agents {
-		doing[i] = Doing{Agent: a, Claims: held[a.Name]}
-		doing[i].Waiting, err = b.waiting(ctx, a.Name)
+		waiting, err := b.waiting(ctx, a.Name)
 		if err != nil && !(recalling(ctx) != nil && unreachable(err)) { // else none that is remembered
-			return nil, err
+			return api.Agents{}, err
+		}
+		out.Agents[i] = api.AgentSummary{
+			Agent: a.Name, Claims: each(held[a.Name], b.claim), DoneToday: a.Done, LastSeen: b.time(a.Seen), Inbox: waiting,
+		}
+		if a.Median != nil {
+			out.Agents[i].MedianSeconds = new(a.Median.Seconds())
 		}
 	}
-	return doing, nil
+	return out, nil
 }
 
 // withHolders adds to agents from memory, which are as they were a while ago, those that have

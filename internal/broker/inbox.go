@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"dibs/internal/alive"
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
@@ -76,7 +77,23 @@ const listenTime = 5 * time.Second
 
 // Poll takes the triggers of an agent, after waiting for one if there are none. The
 // error is ErrStopping if the daemon stops meanwhile.
-func (b *Broker) Poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
+func (b *Broker) Poll(ctx context.Context, p Poll) (api.Triggers, error) {
+	got, err := b.poll(ctx, p)
+	if err != nil {
+		return api.Triggers{}, err
+	}
+	return api.Triggers{Triggers: each(got, b.trigger)}, nil
+}
+
+func (b *Broker) trigger(t inbox.Trigger) api.Trigger {
+	out := api.Trigger{ID: t.ID, Type: t.Type, Agent: t.Agent, At: b.time(t.At), From: t.From, Text: t.Text, Count: t.Count}
+	if t.Task.ID != "" {
+		out.Task = new(api.NewTaskRef(t.Task))
+	}
+	return out
+}
+
+func (b *Broker) poll(ctx context.Context, p Poll) ([]inbox.Trigger, error) {
 	deadline := time.Now().Add(p.Wait)
 	take := inbox.Take{
 		Agent: p.Agent, Taker: inbox.NewID(time.Now()), Limit: p.Limit, Visibility: b.inbox.Visibility, Finished: p.Finished, New: p.New,
@@ -159,27 +176,61 @@ func processName(p alive.Process) string {
 // available is how many tasks the agent could claim, whatever it has.
 func (b *Broker) available(agent string) int { return b.ready.Len() + b.ready.Assigned(agent).Len() }
 
-// TriggerAgents returns whose triggers these are; unknown ids are left out.
-func (b *Broker) TriggerAgents(ctx context.Context, ids []string) (map[string]string, error) {
-	return b.inbox.Inbox.TriggerAgents(ctx, ids)
+// Ack says that an agent is done with triggers, once or again.
+func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (api.Acked, error) {
+	unknown, err := b.inbox.Inbox.AckTriggers(ctx, agent, ids)
+	if err != nil {
+		return api.Acked{}, err
+	}
+	return acked(ids, unknown), nil
 }
 
-// Ack says that an agent is done with triggers, once or again. It returns those of which
-// nothing is known.
-func (b *Broker) Ack(ctx context.Context, agent string, ids []string) (unknown []string, err error) {
-	return b.inbox.Inbox.AckTriggers(ctx, agent, ids)
+func acked(ids, unknown []string) api.Acked {
+	done := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(unknown, id) })
+	return api.Acked{Acknowledged: orEmpty(done), Unknown: orEmpty(unknown)}
+}
+
+// AckAny is Ack for triggers of whatever agents. The error is one of Authorize's, and none is
+// acknowledged, if the caller may not go by the name of each.
+func (b *Broker) AckAny(ctx context.Context, ids []string, who Caller) (api.Acked, error) {
+	agents, err := b.inbox.Inbox.TriggerAgents(ctx, ids)
+	if err != nil {
+		return api.Acked{}, err
+	}
+	of := make(map[string][]string)
+	var names, unknown []string
+	for _, id := range ids {
+		name, known := agents[id]
+		if !known {
+			unknown = append(unknown, id)
+			continue
+		}
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], id)
+	}
+	for _, name := range names {
+		if err := b.Authorize(name, who); err != nil {
+			return api.Acked{}, err
+		}
+	}
+	for _, name := range names {
+		gone, err := b.inbox.Inbox.AckTriggers(ctx, name, of[name])
+		if err != nil {
+			return api.Acked{}, err
+		}
+		unknown = append(unknown, gone...)
+	}
+	return acked(ids, unknown), nil
 }
 
 // Message is what one agent says to another.
 type Message struct {
-	ID   string
-	At   time.Time
 	From string // empty for somebody who is no agent, By
 	By   string // as in a Reopening
 	To   string // inbox.Everybody for all
 	Text string
-	// Agents are those for whom there is a trigger.
-	Agents []string
 	// Key and UID are as in a Request.
 	Key string
 	UID int
@@ -190,43 +241,47 @@ type Message struct {
 
 // Send sends m, once for each key: its triggers are there at once, and its row of the mesh
 // log follows.
-func (b *Broker) Send(ctx context.Context, m Message) (Message, error) {
+func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	if strings.TrimSpace(m.Text) == "" {
-		return m, &InvalidError{Detail: "the message is empty: say something"}
+		return api.Message{}, &InvalidError{Detail: "the message is empty: say something"}
 	}
 	if len(m.Text) > inbox.MaxText || !utf8.ValidString(m.Text) {
-		return m, &InvalidError{Detail: fmt.Sprintf("the message has %d bytes: want text of at most %d KiB", len(m.Text), inbox.MaxText>>10)}
+		return api.Message{}, &InvalidError{Detail: fmt.Sprintf("the message has %d bytes: want text of at most %d KiB", len(m.Text), inbox.MaxText>>10)}
 	}
-	m.Agents = []string{m.To}
-	if m.To == inbox.Everybody {
-		known, err := b.Known(ctx)
-		if err != nil {
-			return m, err
-		}
-		m.Agents = slices.DeleteFunc(known, func(name string) bool { return name == m.From })
-	} else if err := b.checkName(m.To); err != nil {
-		return m, err
+	agents, err := b.meant(ctx, m)
+	if err != nil {
+		return api.Message{}, err
 	}
 	if m.Tell != nil {
-		if err := m.Tell(len(m.Agents)); err != nil {
-			return m, err
+		if err := m.Tell(len(agents)); err != nil {
+			return api.Message{}, err
 		}
 	}
-	m.At = b.now()
-	m.ID = claim.NewEventID(m.At)
+	at := b.now()
+	id := claim.NewEventID(at)
 	if m.Key != "" {
-		m.ID = keyedID(m.UID, m.Key, "message", m.From, m.To, m.Text)
+		id = keyedID(m.UID, m.Key, "message", m.From, m.To, m.Text)
 	}
+	from := cmp.Or(m.From, m.By)
 	var triggers []inbox.Trigger
-	for _, name := range m.Agents {
-		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: m.At, From: cmp.Or(m.From, m.By), Text: m.Text})
+	for _, name := range agents {
+		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: at, From: from, Text: m.Text})
 	}
-	event := claim.Event{ID: m.ID, At: m.At, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
+	event := claim.Event{ID: id, At: at, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
-		return m, err
+		return api.Message{}, err
 	}
 	b.Told()
-	return m, nil
+	return api.Message{ID: id, At: b.time(at), From: from, To: m.To, Text: m.Text, Agents: orEmpty(agents)}, nil
+}
+
+// meant returns the agents for whom a message is.
+func (b *Broker) meant(ctx context.Context, m Message) ([]string, error) {
+	if m.To != inbox.Everybody {
+		return []string{m.To}, b.checkName(m.To)
+	}
+	known, err := b.Known(ctx)
+	return slices.DeleteFunc(known, func(name string) bool { return name == m.From }), err
 }
 
 // Known returns the agents of the configuration, and those that poll or have a claim.

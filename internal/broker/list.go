@@ -18,13 +18,13 @@ const CodeFiltered claim.Code = "filtered"
 // are offered; of all, first those that are worked on, see matters. With f.Why, those that
 // are ready come first, and then the others. The error is an *InvalidError if the filter
 // cannot be used.
-func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
+func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (api.Tasks, error) {
 	filter, err := b.filter(f.Filter)
 	if err != nil {
-		return Listing{}, err
+		return api.Tasks{}, err
 	}
 	bd := b.board()
-	out := Listing{Age: ageOf(bd.standing), Tasks: []View{}}
+	out := api.Tasks{Age: b.age(ageOf(bd.standing)), Tasks: []api.Task{}}
 	if err := b.load(ctx, bd); err != nil {
 		return out, err
 	}
@@ -33,7 +33,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 		return out, nil
 	}
 	var selected []task.Task
-	var held func(*View) // says of a task that is ready why it cannot be had all the same
+	var held func(task.Task, *api.Task) // says of a task that is ready why it cannot be had all the same
 	switch {
 	case f.Why:
 		selected, _ = b.readyTasks(bd, f, filter, 0)
@@ -53,7 +53,7 @@ func (b *Broker) Tasks(ctx context.Context, f api.TaskFilter) (Listing, error) {
 	for _, t := range selected {
 		v := bd.view(t, f.Agent)
 		if held != nil && v.Ready {
-			held(&v)
+			held(t, &v)
 		}
 		out.Tasks = append(out.Tasks, v)
 	}
@@ -117,23 +117,20 @@ func (bd *board) others(selected []task.Task, f api.TaskFilter) []task.Task {
 
 // heldBack returns what says of tasks that are ready why the agent could not get them now
 // all the same.
-func (b *Broker) heldBack(bd *board, agent string, f task.Filter, limit bool) func(*View) {
+func (b *Broker) heldBack(bd *board, agent string, f task.Filter, limit bool) func(task.Task, *api.Task) {
 	closed, doubt := b.mirror.Closed(), b.doubt()
-	return func(v *View) {
-		switch miss := f.Miss(v.Task); {
+	return func(t task.Task, out *api.Task) {
+		switch miss := f.Miss(t); {
 		case doubt != nil:
-			v.Code, v.Reason = claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error()
+			unready(out, claim.CodeJournalUnavailable, "no task can be claimed: "+doubt.Error())
 		case closed != nil:
-			v.Code, v.Reason = claim.CodeNotionRefused, "no task can be claimed: "+closed.Error()
+			unready(out, claim.CodeNotionRefused, "no task can be claimed: "+closed.Error())
 		case limit:
-			v.Code, v.Reason = claim.CodeLimitReached, fmt.Sprintf("%s holds as many tasks as it may (max_per_agent, %d)", agent, b.limit(agent, bd.policy))
+			unready(out, claim.CodeLimitReached, fmt.Sprintf("%s holds as many tasks as it may (max_per_agent, %d)", agent, b.limit(agent, bd.policy)))
 		case miss != "":
-			v.Code, v.Reason = CodeFiltered, "it is not what was asked for: "+miss
-		case b.troubles.passed(v.ID):
-			v.Code, v.Reason = claim.CodeNotionUnavailable, b.troubles.why(v.ID)
-		default:
-			return
+			unready(out, CodeFiltered, "it is not what was asked for: "+miss)
+		case b.troubles.passed(t.ID):
+			unready(out, claim.CodeNotionUnavailable, b.troubles.why(t.ID))
 		}
-		v.Ready = false
 	}
 }

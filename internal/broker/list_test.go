@@ -121,11 +121,11 @@ func TestReadyIsSortedAndCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var shown []task.Task
+		shown := []task.ID{}
 		for _, v := range got.Tasks {
-			shown = append(shown, v.Task)
+			shown = append(shown, v.ID)
 		}
-		if diff := cmp.Diff(want, idsOf(shown)); diff != "" || got.Total != total {
+		if diff := cmp.Diff(want, shown); diff != "" || got.Total != total {
 			t.Fatalf("%+v: %d tasks, want %d (-want +got):\n%s", f, got.Total, total, diff)
 		}
 	})

@@ -19,10 +19,7 @@ import (
 // answer is enough, whichever session of the agent got it: an agent that never names its
 // claims must not stand still. Sessions that share a name have to name them.
 func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
-	held, err := b.Claims(ctx, agent)
-	if err != nil {
-		return claim.Claim{}, err
-	}
+	held := b.claimer.Claims(agent)
 	losses, err := b.losses(ctx, agent)
 	if err != nil {
 		return claim.Claim{}, err

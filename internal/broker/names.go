@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"dibs/internal/claim"
+	"dibs/internal/api"
 	"dibs/internal/inbox"
 	"dibs/internal/names"
 	"dibs/internal/task"
@@ -42,7 +42,15 @@ const refresh = time.Minute
 // Mint returns the name of a session of that user: the one that it has, or else a new one
 // that no agent here has and that is on no task. Without a session the name is always a
 // new one. The error is a *ForbiddenError if `agents` keeps the user from such a name.
-func (b *Broker) Mint(ctx context.Context, who Caller, session string) (name string, minted bool, err error) {
+func (b *Broker) Mint(ctx context.Context, who Caller, session string) (api.Minted, error) {
+	name, minted, err := b.mint(ctx, who, session)
+	if err != nil {
+		return api.Minted{}, err
+	}
+	return api.Minted{Agent: name, Minted: minted}, nil
+}
+
+func (b *Broker) mint(ctx context.Context, who Caller, session string) (name string, minted bool, err error) {
 	b.mu.Lock()
 	naming := b.naming
 	b.mu.Unlock()
@@ -97,41 +105,37 @@ func (b *Broker) seen() map[string]bool {
 	return seen
 }
 
-// Identity is what the daemon knows of an agent, and of a user who would go by its name.
-type Identity struct {
-	Agent string
-	UID   int // -1 for an unknown user
-	// Forbidden says why the user may not go by the name; nil if that is allowed.
-	Forbidden error
-	Claims    []claim.Claim // that it holds through this daemon, oldest first
-	Limit     int           // how many tasks it may have at a time in all, 0 for any number
-	Waiting   int           // how many triggers a poll would get
-	Lost      []claim.Claim // what was taken from it, newest first, as far as it was not told
-}
-
-// Identify says how an agent stands. It takes nothing from its inbox.
-func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (Identity, error) {
+// Identify says how an agent stands, and whether the caller may go by its name. It takes nothing
+// from its inbox. The error is an *InvalidError.
+func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Agent, error) {
 	if err := task.ValidateAgent(agent); err != nil {
-		return Identity{}, &InvalidError{Detail: err.Error()}
+		return api.Agent{}, &InvalidError{Detail: err.Error()}
 	}
 	waiting, err := b.waiting(ctx, agent)
 	if err != nil {
-		return Identity{}, err
+		return api.Agent{}, err
 	}
 	losses, err := b.losses(ctx, agent)
 	if err != nil {
-		return Identity{}, err
+		return api.Agent{}, err
 	}
-	id := Identity{
-		Agent: agent, UID: who.UID, Forbidden: b.Authorize(agent, who), Claims: b.claimer.Claims(agent),
-		Limit: b.limit(agent, b.claimer.Policy()), Waiting: waiting,
+	out := api.Agent{
+		Agent: agent, Claims: b.Claims(agent).Claims, Lost: []api.Claim{},
+		MaxPerAgent: b.limit(agent, b.claimer.Policy()), Inbox: waiting,
 	}
 	for _, l := range losses {
 		if !l.Told {
-			id.Lost = append(id.Lost, l.Claim)
+			out.Lost = append(out.Lost, b.claim(l.Claim))
 		}
 	}
-	return id, nil
+	if who.UID >= 0 {
+		out.UID = &who.UID
+	}
+	forbidden := b.Authorize(agent, who)
+	if out.Allowed = forbidden == nil; !out.Allowed {
+		out.Reason = api.Saying(forbidden)
+	}
+	return out, nil
 }
 
 // waiting is how many triggers a poll of the agent would get.
@@ -145,16 +149,16 @@ func (b *Broker) waiting(ctx context.Context, agent string) (int, error) {
 
 // IdentifySession says how the agent stands whose name a session of that user has. The
 // session keeps the name no longer for it. The error is ErrNoName if it has none.
-func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (Identity, error) {
+func (b *Broker) IdentifySession(ctx context.Context, session string, who Caller) (api.Agent, error) {
 	b.mu.Lock()
 	keep := b.naming.Keep
 	b.mu.Unlock()
 	name, _, err := b.names.SessionName(ctx, who.UID, session, time.Now().Add(-keep))
 	if err != nil {
-		return Identity{}, err
+		return api.Agent{}, err
 	}
 	if name == "" {
-		return Identity{}, ErrNoName
+		return api.Agent{}, ErrNoName
 	}
 	return b.Identify(ctx, name, who)
 }

@@ -45,8 +45,8 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 		Now:    time.Now,
 	})
 	for _, session := range []string{"", "a"} {
-		if name, minted, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); name != "agent-FREE" || !minted || err != nil {
-			t.Errorf("session %q: minted %q, %v, %v; want agent-FREE", session, name, minted, err)
+		if got, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); got.Agent != "agent-FREE" || !got.Minted || err != nil {
+			t.Errorf("session %q: minted %+v, %v; want agent-FREE", session, got, err)
 		}
 	}
 }

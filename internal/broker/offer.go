@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
@@ -22,9 +23,28 @@ type Offer struct {
 
 // Offer offers a task that the agent holds, or that is open: that one is claimed first,
 // by the protocol, so that nobody else gets it meanwhile. Then the claim is given up and
-// the task assigned to r.To, in one write. It returns the claim, as Finish does, and when
-// the offer ends. The error is one of Claim's, or of Finish's.
-func (b *Broker) Offer(ctx context.Context, r Offer) (claim.Claim, time.Time, error) {
+// the task assigned to r.To, in one write. The error is one of Claim's, or of Finish's.
+func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
+	cl, until, err := b.offer(ctx, r)
+	if err != nil {
+		return api.Offered{}, err
+	}
+	out := b.handedOver(cl)
+	out.Offer = &api.Offer{State: api.Reviewing, From: r.Agent, To: r.To, ExpiresAt: b.time(until)}
+	return out, nil
+}
+
+// handedOver is the task of a claim that was given up for somebody else.
+func (b *Broker) handedOver(cl claim.Claim) api.Offered {
+	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
+	if cl.State == claim.Finishing {
+		out.Detail, out.Owed = api.OneLine(cl.Detail), b.owed(cl)
+	}
+	return out
+}
+
+// offer is Offer. It returns the claim, as finish does, and when the offer ends.
+func (b *Broker) offer(ctx context.Context, r Offer) (claim.Claim, time.Time, error) {
 	if err := b.checkName(r.To); err != nil {
 		return claim.Claim{}, time.Time{}, err
 	}
@@ -60,7 +80,15 @@ func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (cl
 
 // Decline has an agent refuse a task that is offered or assigned to it, which is open to
 // all then. Who offered it is told why.
-func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
+func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason string) (api.Offered, error) {
+	cl, err := b.decline(ctx, agent, id, reason)
+	if err != nil {
+		return api.Offered{}, err
+	}
+	return b.handedOver(cl), nil
+}
+
+func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
 	o, err := b.offerOf(ctx, id)
 	if err != nil {
 		return claim.Claim{}, err

@@ -162,10 +162,10 @@ const remembered = 100
 func (b *Broker) Remember(ctx context.Context) error {
 	_, err := b.offers(ctx)
 	_, berr := b.feedBounds(ctx)
-	agents, aerr := b.Agents(ctx, rememberedDays)
+	known, aerr := b.Agents(ctx, rememberedDays)
 	errs := []error{err, berr, aerr}
-	for _, a := range agents[:min(remembered, len(agents))] {
-		_, err := b.losses(ctx, a.Name)
+	for _, a := range known.Agents[:min(remembered, len(known.Agents))] {
+		_, err := b.losses(ctx, a.Agent)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -19,21 +20,17 @@ type Reopening struct {
 	Was task.Status
 }
 
-// Reopened is a task that is open again.
-type Reopened struct {
-	Task task.Task
-	// Was is the status that it had before.
-	Was task.Status
-}
-
 // Reopen puts a task back to OPEN that nobody can claim any more. See
 // claim.Claimer.Reopen.
-func (b *Broker) Reopen(ctx context.Context, r Reopening) (Reopened, error) {
+func (b *Broker) Reopen(ctx context.Context, r Reopening) (api.Reopened, error) {
 	t, known := b.mirror.Task(r.Task)
 	if !known {
 		t = task.Task{ID: r.Task}
 	}
 	t, was, err := b.claimer.Reopen(ctx, claim.Reopening{Task: t, Agent: r.Agent, By: r.By, Note: r.Note, Was: r.Was})
 	b.Changed()
-	return Reopened{Task: t, Was: was}, err
+	if err != nil {
+		return api.Reopened{}, err
+	}
+	return api.Reopened{Task: api.NewTaskRef(t), Was: was}, nil
 }

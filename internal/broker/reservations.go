@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/reserve"
 )
@@ -22,41 +23,66 @@ type Reservations interface {
 // Reserve reserves all that r asks for, or nothing. of is the claim that the reservation
 // ends with, which has to be the agent's; the zero Ref is none. The error is one of
 // reserve.Book's, or of Lookup's.
-func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (reserve.Reservation, error) {
+func (b *Broker) Reserve(ctx context.Context, r reserve.Request, of Ref) (api.Reserved, error) {
 	if of != (Ref{}) {
-		cl, err := b.Lookup(ctx, of)
+		cl, err := b.lookup(ctx, of)
 		if err != nil {
-			return reserve.Reservation{}, err
+			return api.Reserved{}, err
 		}
 		r.Claim = cl.ID
 	}
 	made, err := b.reserved.Reserve(ctx, r)
 	b.tell(ctx, err)
-	return made, err
+	if err != nil {
+		return api.Reserved{}, err
+	}
+	return api.Reserved{Reservation: b.reservation(made)}, nil
 }
 
-// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is.
-func (b *Broker) Unreserve(ctx context.Context, id, agent string) (reserve.Reservation, error) {
-	return b.reserved.Unreserve(ctx, id, agent)
+func (b *Broker) reservation(r reserve.Reservation) api.Reservation {
+	return api.Reservation{
+		ID: r.ID, Patterns: r.Patterns(), Agent: r.Agent, ExpiresAt: b.time(r.Until), Shared: r.Shared,
+		Folder: r.Folder, MadeAt: b.time(r.Made), ClaimID: r.Claim, PID: r.Process.ID, Member: r.Member,
+	}
 }
 
-// Reservation returns one that is there.
-func (b *Broker) Reservation(ctx context.Context, id string) (reserve.Reservation, error) {
-	return b.reserved.Find(ctx, id)
+// Unreserve ends a reservation; agent, if it is not empty, has to be whose it is. The error is
+// one of reserve.Book's, or of Authorize's: the caller has to go by that name.
+func (b *Broker) Unreserve(ctx context.Context, id, agent string, who Caller) (api.Reserved, error) {
+	r, err := b.reserved.Find(ctx, id)
+	if err != nil {
+		return api.Reserved{}, err
+	}
+	if err := b.Authorize(r.Agent, who); err != nil {
+		return api.Reserved{}, err
+	}
+	if r, err = b.reserved.Unreserve(ctx, id, agent); err != nil {
+		return api.Reserved{}, err
+	}
+	return api.Reserved{Reservation: b.reservation(r)}, nil
 }
 
 // Reservations returns what is reserved, oldest first: by one agent, or by all.
-func (b *Broker) Reservations(ctx context.Context, agent string) []reserve.Reservation {
-	return b.reserved.List(ctx, agent)
+func (b *Broker) Reservations(ctx context.Context, agent string) api.Reservations {
+	return api.Reservations{Reservations: each(b.reserved.List(ctx, agent), b.reservation)}
 }
 
 // ComparedReservations is Reservations with what a reserve.Set is made of at a member.
-func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) []reserve.Reservation {
-	return b.reserved.Compared(ctx, agent, member)
+func (b *Broker) ComparedReservations(ctx context.Context, agent, member string) api.Reservations {
+	return api.Reservations{Reservations: each(b.reserved.Compared(ctx, agent, member), func(r reserve.Reservation) api.Reservation {
+		out := b.reservation(r)
+		out.Targets = each(r.Targets, func(t reserve.Target) api.ReserveTarget {
+			return api.ReserveTarget{Pattern: t.Text, Files: t.Files, At: each(t.At, func(s reserve.Spot) api.Spot { return api.Spot{In: s.Place, Path: s.Path} })}
+		})
+		return out
+	})}
 }
 
 // CheckReserved reports as *reserve.Taken what of the targets, on the machine of a member, an
 // agent may not touch.
-func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) error {
-	return b.reserved.Check(ctx, agent, member, targets)
+func (b *Broker) CheckReserved(ctx context.Context, agent, member string, targets []reserve.Target) (api.Checked, error) {
+	if err := b.reserved.Check(ctx, agent, member, targets); err != nil {
+		return api.Checked{}, err
+	}
+	return api.Checked{Paths: each(targets, func(t reserve.Target) string { return t.Text })}, nil
 }

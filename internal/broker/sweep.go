@@ -16,9 +16,9 @@ import (
 // to OPEN, so that a dead agent never keeps a task for good, and says which it were.
 // With an error, those were reopened all the same. The note, if there is one, is for the
 // record, and so is by: the user who asks, empty for nobody.
-func (b *Broker) Sweep(ctx context.Context, note, by string) ([]api.Swept, error) {
+func (b *Broker) Sweep(ctx context.Context, note, by string) (api.Sweep, error) {
 	if err := b.mirror.Closed(); err != nil {
-		return nil, err
+		return api.Sweep{}, err
 	}
 	swept, err := sweep(ctx, noted{b.claimer, note, by}, silent(b.mirror.Tasks(), b.now(), b.claimer.Policy()), &b.troubles)
 	for i := range swept {
@@ -28,7 +28,7 @@ func (b *Broker) Sweep(ctx context.Context, note, by string) ([]api.Swept, error
 	if len(swept) > 0 {
 		b.Changed()
 	}
-	return swept, err
+	return api.Sweep{Swept: orEmpty(swept)}, err
 }
 
 // silent returns the tasks that look as if their claim were stale at now: those

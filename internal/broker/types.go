@@ -1,12 +1,8 @@
 // Package broker is what agents and people at this machine ask of the daemon:
 // claims on tasks by name or by turn, what becomes of them, and the state of
-// the queue. It joins the claim protocol, the mirror and the journal; the
-// socket API above it only translates.
-//
-// What it says of tasks, claims and events it says in the terms of their packages,
-// and all else in the types of package api. Unless something else is said of them,
-// all times it hands out are Notion's, those in types of package api too; Local
-// turns them into this machine's.
+// the queue. It joins the claim protocol, the mirror and the journal. It answers in
+// the types of package api, with this machine's time; Problem turns its errors into
+// theirs. What it is asked bears Notion's time.
 package broker
 
 import (
@@ -17,7 +13,6 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/inbox"
 	"dibs/internal/task"
 )
 
@@ -52,41 +47,6 @@ type Ref struct {
 	Agent string
 }
 
-// View is a task as the mirror knows it, and what that means for a claim.
-type View struct {
-	task.Task
-	// Ready is whether the agent that was asked about could claim the task now, or any
-	// agent, if none was.
-	Ready bool
-	// AssignedTo is the only agent that may claim the task; empty if any may.
-	AssignedTo string
-	// WaitsFor lists the dependencies that are not COMPLETED.
-	WaitsFor []task.ID
-	// WaitingFor is WaitsFor with what is known of each; of one that is not known, the id.
-	WaitingFor []task.Task
-	// Code says why a claim could not get the task now, as its denial would, and Reason
-	// says it in a line; both are empty if it could.
-	Code   claim.Code
-	Reason string
-	// Claim is the claim held through this daemon, if there is one.
-	Claim *claim.Claim
-	// LeaseUntil is when the holder's lease ends; zero if there is no holder or
-	// the task is an assignment.
-	LeaseUntil time.Time
-	// Offer is the offer that AssignedTo has yet to answer, if it is one.
-	Offer *inbox.Offer
-}
-
-// Listing is what a question about tasks is answered with.
-type Listing struct {
-	Tasks []View
-	Total int // how many there are, whatever the limit
-	// LimitReached is set if no task is ready for the agent only because it has as many
-	// as it may.
-	LimitReached bool
-	Age          api.Age
-}
-
 // Errors of questions about claims and tasks.
 var (
 	// ErrNoTask: the mirror has no task of that id.
@@ -105,17 +65,6 @@ func (e *AmbiguousError) Error() string {
 	}
 	return fmt.Sprintf("%s holds %d tasks, say which one: %s", e.Agent, len(e.Claims), claim.TasksOf(e.Claims))
 }
-
-// OwedError says that what was asked of a claim is noted, and that Notion has yet
-// to be told.
-type OwedError struct {
-	Claim claim.Claim
-	Err   error
-}
-
-func (e *OwedError) Error() string { return e.Err.Error() }
-
-func (e *OwedError) Unwrap() error { return e.Err }
 
 // InvalidError is input that cannot be used; it says what and why.
 type InvalidError struct{ Detail string }

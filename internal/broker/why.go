@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
 )
@@ -23,18 +24,24 @@ func (bd *board) known(ids []task.ID) []task.Task {
 	return out
 }
 
-// why says why a claim could not get a task that is not ready.
-func (bd *board) why(t task.Task, v View, agent string) (claim.Code, string) {
+// unready says of a task why it cannot be had.
+func unready(out *api.Task, code claim.Code, reason string) {
+	out.Ready, out.Code, out.Reason = false, string(code), api.OneLine(reason)
+}
+
+// why says why a claim could not get a task that is not ready. waitsFor is what is known of the
+// tasks that it waits for.
+func (bd *board) why(t task.Task, waitsFor []task.Task, agent string) (claim.Code, string) {
 	if c, taken := bd.occupied(t.ID); taken {
 		if c.State == claim.Finishing {
 			return claim.CodeHeld, c.Agent + " is done with it, and Notion has yet to be told"
 		}
 		return claim.CodeHeld, c.Agent + " has it"
 	}
-	d := claim.Decide(t, agent, v.WaitsFor, bd.now, bd.policy)
+	d := claim.Decide(t, agent, bd.waitsFor(t), bd.now, bd.policy)
 	switch d.Code {
 	case claim.CodeBlockedByDependency:
-		return d.Code, "it " + waits(v.WaitingFor)
+		return d.Code, "it " + waits(waitsFor)
 	case "": // it may be claimed by name, and is not offered
 		return claim.CodeNotOpen, fmt.Sprintf("the lease of %s is over: the next sweep opens it", d.Holder)
 	}

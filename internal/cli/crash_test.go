@@ -24,7 +24,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -384,7 +384,7 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 		dbs := notion.Databases()
 		c.Databases = config.Databases{Tasks: dbs.Tasks, TaskLog: dbs.TaskLog, MeshLog: dbs.MeshLog}
 		c.StateDir = filepath.Join(v.dir, "state")
-		pipe := servertest.NewPipe()
+		pipe := server.NewPipe()
 		d, err := daemon.Start(t.Context(), daemon.Options{
 			Config: c, Version: "test", Transport: notion.Client().Transport, Listener: pipe,
 			Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -14,7 +14,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // BenchmarkMirror measures daemons over large boards, through their sockets. What
@@ -141,7 +141,7 @@ func serve(b *testing.B, notion *emulator.Emulator, set func(*config.Config)) *c
 	if set != nil {
 		set(&c)
 	}
-	pipe := servertest.NewPipe()
+	pipe := server.NewPipe()
 	d, err := daemon.Start(b.Context(), daemon.Options{
 		Config: c, Version: "bench", Transport: notion.Client().Transport, Listener: pipe, Log: slog.New(slog.DiscardHandler),
 	})

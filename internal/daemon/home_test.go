@@ -8,7 +8,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // A state directory is of one tasks database: with another one the daemon does not start,
@@ -33,7 +33,7 @@ func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 				n.stop()
 
 				wrong := o
-				wrong.Config.Databases.Tasks, wrong.Listener = other, servertest.NewPipe()
+				wrong.Config.Databases.Tasks, wrong.Listener = other, server.NewPipe()
 				remove := func() {}
 				if without {
 					remove = w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -19,7 +20,7 @@ type measured struct {
 	metrics *metrics.Metrics
 }
 
-func (m measured) Claim(ctx context.Context, r broker.Request) (claim.Claim, error) {
+func (m measured) Claim(ctx context.Context, r broker.Request) (api.Claim, error) {
 	begin := time.Now()
 	cl, err := m.Broker.Claim(ctx, r)
 	m.metrics.Claimed(r.Agent, err, time.Since(begin))
@@ -59,10 +60,6 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	if err != nil {
 		return metrics.State{}, err
 	}
-	held, err := d.broker.Claims(ctx, "")
-	if err != nil {
-		return metrics.State{}, err
-	}
 	owed, err := d.owed(ctx)
 	if err != nil {
 		return metrics.State{}, err
@@ -85,7 +82,7 @@ func (d *works) standing(ctx context.Context) (metrics.State, error) {
 	for lane, n := range sent.Waiting {
 		state.Waiting[lane.String()] = n
 	}
-	for _, c := range held {
+	for _, c := range d.broker.Claims("").Claims {
 		if c.State == claim.Held {
 			state.Held[c.Agent]++
 		}

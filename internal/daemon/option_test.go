@@ -10,7 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // An option of the status that is renamed or deleted stops new claims, and whoever holds a
@@ -167,7 +167,7 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 				n.stop()
 				refused := func(says string) {
 					o := o
-					o.Listener = servertest.NewPipe()
+					o.Listener = server.NewPipe()
 					if _, err := daemon.Start(w.Context(), o); err == nil || !strings.Contains(err.Error(), says) {
 						w.Errorf("start = %v, want %s", err, says)
 					}

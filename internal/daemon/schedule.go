@@ -27,7 +27,7 @@ func (d *works) newJobs(ctx context.Context, s config.Schedule) (*jobs, error) {
 	for key, job := range map[string]func(context.Context) error{
 		"sweep": func(ctx context.Context) error {
 			swept, err := d.broker.Sweep(ctx, "", "")
-			for _, s := range swept {
+			for _, s := range swept.Swept {
 				d.log.Info("swept", "task", s.Task, "title", s.Title, "former", s.Former)
 			}
 			return err

@@ -11,7 +11,7 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/detector"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -49,7 +49,7 @@ func (w *world) mentions(err error, all ...string) {
 func (w *world) startError(change func(*config.Config)) error {
 	w.Helper()
 	o := w.options(change)
-	o.Listener = servertest.NewPipe()
+	o.Listener = server.NewPipe()
 	d, err := daemon.Start(w.Context(), o)
 	if err == nil {
 		w.Fatal("the daemon started", d.Close())

@@ -6,20 +6,20 @@ import (
 	"net"
 	"sync"
 
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // wires is the network between members, in a bubble.
 type wires struct {
 	mu   sync.Mutex
-	at   map[string]*servertest.Pipe
+	at   map[string]*server.Pipe
 	cut  map[string]bool // addresses that nobody reaches
 	open map[string][]net.Conn
 }
 
 // plug is an address of it, which is free again once it is closed.
 type plug struct {
-	*servertest.Pipe
+	*server.Pipe
 	address string
 }
 
@@ -32,9 +32,9 @@ func (w *wires) Listen(_ context.Context, address string) (net.Listener, error) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.at == nil {
-		w.at, w.cut, w.open = make(map[string]*servertest.Pipe), make(map[string]bool), make(map[string][]net.Conn)
+		w.at, w.cut, w.open = make(map[string]*server.Pipe), make(map[string]bool), make(map[string][]net.Conn)
 	}
-	w.at[address] = servertest.NewPipe()
+	w.at[address] = server.NewPipe()
 	return plug{w.at[address], address}, nil
 }
 

@@ -26,7 +26,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/ramdisk"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 func TestMain(m *testing.M) {
@@ -175,7 +175,7 @@ func (w *world) start(o daemon.Options) *node {
 	if err := journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
 		w.Fatal(err)
 	}
-	pipe := servertest.NewPipe()
+	pipe := server.NewPipe()
 	o.Listener = pipe
 	if w.tap != nil {
 		o.Listener = w.tap(pipe)

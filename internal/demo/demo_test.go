@@ -15,7 +15,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,7 +122,7 @@ func TestGrantsCounted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDemo(t)
-				pipe := servertest.NewPipe()
+				pipe := server.NewPipe()
 				server := &http.Server{Handler: granting(tt.grants)}
 				go server.Serve(pipe)
 				defer server.Close()

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/doctor"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // A daemon that has met others with other settings has the doctor say so.
@@ -19,7 +19,7 @@ func TestDaemonsWithOtherSettings(t *testing.T) {
 		status := api.Status{Version: "test", PID: 7, Warnings: []string{}}
 		status.Policy.WriteWindowSeconds = w.options.Config.Claim.WriteWindow.Seconds()
 		status.Policy.SettleSeconds = w.options.Config.Claim.Settle.Seconds()
-		pipe := servertest.NewPipe()
+		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			if err := json.NewEncoder(rw).Encode(status); err != nil {

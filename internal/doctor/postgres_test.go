@@ -18,7 +18,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/member"
 	"dibs/internal/pgtest"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // A journal in PostgreSQL is looked at where it lies, and not made by that.
@@ -64,7 +64,7 @@ func TestJournalInPostgres(t *testing.T) {
 		finds("journal", doctor.OK, "north leads since", "epoch 1")
 		finds("journal.clock", doctor.Warning, "ahead of this machine's") // which is in the year 2000 here
 
-		pipe := servertest.NewPipe()
+		pipe := server.NewPipe()
 		serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "application/json")
 			var said any = api.Status{Version: "test", PID: 7, Warnings: []string{}}

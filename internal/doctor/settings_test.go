@@ -11,12 +11,12 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/doctor"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // serve has a daemon of that status, with those tasks, answer the doctor until stop is called.
 func (w *world) serve(status *api.Status, tasks ...api.Task) (stop func()) {
-	pipe := servertest.NewPipe()
+	pipe := server.NewPipe()
 	serving := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		var answer any = status

@@ -22,7 +22,7 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/mcp"
 	"dibs/internal/ramdisk"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -37,7 +37,7 @@ type world struct {
 	options daemon.Options
 
 	mu   sync.Mutex // guards all below
-	pipe *servertest.Pipe
+	pipe *server.Pipe
 	stop func()
 }
 
@@ -120,7 +120,7 @@ func status(name string) map[string]any {
 // serve starts the daemon.
 func (w *world) serve() {
 	w.Helper()
-	pipe := servertest.NewPipe()
+	pipe := server.NewPipe()
 	o := w.options
 	o.Listener = pipe
 	d, err := daemon.Start(w.Context(), o)

@@ -43,11 +43,7 @@ func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
 	}
 	sum := sha256.Sum256(data)
 	a.Fingerprint = hex.EncodeToString(sum[:])
-	view, err := s.broker.Add(ctx, a)
-	if err != nil {
-		return api.Added{}, err
-	}
-	return api.Added{Task: s.taskOf(view)}, nil
+	return s.broker.Add(ctx, a)
 }
 
 // textsOf are the values of a field as texts.
@@ -84,16 +80,5 @@ func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentReque
 	if in.Key != "" {
 		r.UID = caller(ctx)
 	}
-	said, err := s.broker.Comment(ctx, r)
-	if err != nil {
-		return api.Commented{}, err
-	}
-	out := api.Commented{
-		Task:    refOf(said.Task),
-		Comment: api.Comment{By: in.Body.Agent, At: s.localTime(said.At), Text: in.Body.Text},
-	}
-	if !said.Delivered {
-		out.Detail, out.Owed = saying(errors.New(said.Detail)), true
-	}
-	return out, nil
+	return s.broker.Comment(ctx, r)
 }

@@ -38,7 +38,7 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 		return nil, invalid("query.grace", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", in.Grace, longestGrace))
 	}
 	var leave func()
-	out, err := s.change(ctx, in.ID, in.Agent, func(ctx context.Context, r broker.Ref) (c claim.Claim, err error) {
+	out, err := s.change(ctx, in.ID, in.Agent, func(ctx context.Context, r broker.Ref) (c api.Claim, err error) {
 		c, leave, err = s.broker.Connect(ctx, r, grace)
 		return c, err
 	})
@@ -60,27 +60,26 @@ func (s *Server) keepAlive(ctx context.Context, in *api.KeepAliveInput) (*huma.S
 
 // tellOf tells of one claim until it has ended, the reader goes or the daemon stops.
 func (s *Server) tellOf(ctx context.Context, out *eventStream, c api.Claim) error {
-	now, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0)
+	_, after, err := s.broker.Events(ctx, api.EventFilter{After: api.EventsFuture}, 0) // nothing is missed between two looks
 	if err != nil {
 		return err
 	}
-	after := now.Next // so that nothing is missed between two looks
 	for {
 		if err := out.claim(c); err != nil || c.State == claim.Ended {
 			return err
 		}
 		for {
-			cl, event, err := s.broker.Watch(ctx, broker.Ref{Claim: string(c.ID)}, after, heartbeat)
+			seen, err := s.broker.Watch(ctx, broker.Ref{Claim: string(c.ID)}, after, heartbeat)
 			if errors.Is(err, broker.ErrStopping) {
 				return nil
 			} else if err != nil {
 				return err
 			}
-			c = s.claimOf(cl)
-			if event != nil {
-				c.Event, after = new(s.eventOf(*event)), event.ID
+			c = seen
+			if c.Event != nil {
+				after = c.Event.ID
 			}
-			if event != nil || cl.State == claim.Ended {
+			if c.Event != nil || c.State == claim.Ended {
 				break
 			}
 			if err := out.comment("alive"); err != nil {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/claim"
 )
 
 // Broker is what the socket gives access to, by role: each stands beside the operations that need
-// it. All its times are Notion's, unless something else is said of them.
+// it. It answers with this machine's time.
 type Broker interface {
 	Claims
 	Tasks
@@ -19,6 +20,9 @@ type Broker interface {
 	Reservations
 	Records
 	Upkeep
+
+	// Problem says what an error of the broker means; nil if that is not known.
+	Problem(error) *api.Problem
 }
 
 // Keys is the durable memory of idempotency keys.

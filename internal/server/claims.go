@@ -10,43 +10,37 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 )
 
-// Claims is what claims are made, kept and ended by.
+// Claims is what claims are made, kept and ended by. A claim that is pending was accepted and is
+// owed to Notion.
 type Claims interface {
 	// Claim fails with *claim.Denied, *broker.InvalidError or *broker.ForbiddenError.
-	Claim(context.Context, broker.Request) (claim.Claim, error)
+	Claim(context.Context, broker.Request) (api.Claim, error)
 
-	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError,
-	// *broker.OwedError or *claim.StoreError.
-	Renew(context.Context, broker.Ref) (claim.Claim, error)
+	// Renew fails with *claim.Lost, claim.ErrUnknownClaim, *broker.AmbiguousError or
+	// *claim.StoreError.
+	Renew(context.Context, broker.Ref) (api.Claim, error)
 
 	// Keep has a process keep a claim alive. It fails as Renew does.
-	Keep(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+	Keep(context.Context, broker.Ref, alive.Keeper) (api.Claim, error)
 
 	// Adopt is Keep for a claim whose keepers are all gone; else it changes nothing.
-	Adopt(context.Context, broker.Ref, alive.Keeper) (claim.Claim, error)
+	Adopt(context.Context, broker.Ref, alive.Keeper) (api.Claim, error)
 
 	// Connect has a connection keep a claim alive until leave is called, and for its
-	// grace. It fails as Renew does.
-	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c claim.Claim, leave func(), err error)
+	// grace. While the renewal is pending it does not, and leave is nil. It fails as Renew does.
+	Connect(ctx context.Context, r broker.Ref, grace time.Duration) (c api.Claim, leave func(), err error)
 
-	// Finish fails as Renew does. A claim returned in state Finishing was
-	// accepted and is owed to Notion.
-	Finish(context.Context, broker.Ref, claim.Finish) (claim.Claim, error)
+	// Finish fails as Renew does.
+	Finish(context.Context, broker.Ref, claim.Finish) (api.Claim, error)
 
 	// Claims returns the claims held here: those of agent, or all if it is empty.
-	Claims(ctx context.Context, agent string) ([]claim.Claim, error)
+	Claims(agent string) api.Claims
 
 	// Lookup returns a claim, also one that has ended.
-	Lookup(context.Context, broker.Ref) (claim.Claim, error)
-
-	// Watch returns a claim once it has ended or there is an event about it after
-	// that one, or once the wait is over. It fails as Lookup does, and with
-	// broker.ErrStopping.
-	Watch(ctx context.Context, r broker.Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error)
+	Lookup(context.Context, broker.Ref) (api.Claim, error)
 }
 
 func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]) (api.Claim, error) {
@@ -85,19 +79,11 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 			return api.Claim{}, err
 		}
 	}
-	c, err := s.broker.Claim(ctx, request)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	return s.claimOf(c), nil
+	return s.broker.Claim(ctx, request)
 }
 
-func (s *Server) claims(ctx context.Context, in *api.AgentFilter) (api.Claims, error) {
-	held, err := s.broker.Claims(ctx, in.Agent)
-	if err != nil {
-		return api.Claims{}, err
-	}
-	return api.Claims{Claims: each(held, s.claimOf)}, nil
+func (s *Server) claims(_ context.Context, in *api.AgentFilter) (api.Claims, error) {
+	return s.broker.Claims(in.Agent), nil
 }
 
 func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, error) {
@@ -108,16 +94,12 @@ func (s *Server) lookup(ctx context.Context, in *api.GetClaimInput) (api.Claim, 
 	if in.Wait != "" {
 		return s.watch(ctx, ref, in.After, in.Wait)
 	}
-	c, err := s.broker.Lookup(ctx, ref)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	return s.claimOf(c), nil
+	return s.broker.Lookup(ctx, ref)
 }
 
 // finish does what the agent says when it is done with a task.
 func (s *Server) finish(ctx context.Context, id, agent string, f claim.Finish) (api.Claim, error) {
-	return s.change(ctx, id, agent, func(ctx context.Context, ref broker.Ref) (claim.Claim, error) {
+	return s.change(ctx, id, agent, func(ctx context.Context, ref broker.Ref) (api.Claim, error) {
 		return s.broker.Finish(ctx, ref, f)
 	})
 }
@@ -133,9 +115,9 @@ func (s *Server) renew(ctx context.Context, in *api.ClaimInput[api.RenewRequest]
 	case body.Orphaned && body.PID == 0:
 		return api.Claim{}, invalid("body.orphaned", errors.New("who is to take the claim over? name a process in pid"))
 	case body.Orphaned:
-		renew = func(ctx context.Context, r broker.Ref) (claim.Claim, error) { return s.broker.Adopt(ctx, r, keeper) }
+		renew = func(ctx context.Context, r broker.Ref) (api.Claim, error) { return s.broker.Adopt(ctx, r, keeper) }
 	case body.PID != 0:
-		renew = func(ctx context.Context, r broker.Ref) (claim.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
+		renew = func(ctx context.Context, r broker.Ref) (api.Claim, error) { return s.broker.Keep(ctx, r, keeper) }
 	}
 	return s.change(ctx, in.ID, body.Agent, renew)
 }
@@ -173,7 +155,7 @@ func (s *Server) ask(ctx context.Context, in *api.ClaimInput[api.AskRequest]) (a
 // change does something with a claim that the caller may act on. The claim is
 // found once, and what is done names its id, so that it is done to the very
 // claim that was authorized.
-func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (claim.Claim, error)) (api.Claim, error) {
+func (s *Server) change(ctx context.Context, id, agent string, do func(context.Context, broker.Ref) (api.Claim, error)) (api.Claim, error) {
 	ref, err := s.refTo(ctx, id, agent)
 	if err != nil {
 		return api.Claim{}, err
@@ -195,34 +177,22 @@ func (s *Server) change(ctx context.Context, id, agent string, do func(context.C
 	ref.Claim = string(found.ID)
 	c, err := do(ctx, ref)
 	if lost, ok := errors.AsType[*claim.Lost](err); ok && id == api.OnlyClaim {
-		return api.Claim{}, s.notMeant(ctx, agent, lost)
+		return api.Claim{}, s.notMeant(agent, lost)
 	}
-	if owed, ok := errors.AsType[*broker.OwedError](err); ok {
-		out := s.claimOf(owed.Claim)
-		out.Detail, out.Owed = saying(owed), s.owed(owed.Claim)
-		return out, nil
-	}
-	if err != nil {
-		return api.Claim{}, err
-	}
-	return s.claimOf(c), nil
+	return c, err
 }
 
 // notMeant is the refusal of a request that named no claim, because one was lost. It says
 // what the agent holds beside, none of which was touched.
-func (s *Server) notMeant(ctx context.Context, agent string, lost *claim.Lost) error {
-	held, err := s.broker.Claims(ctx, agent)
-	if err != nil {
-		return err
-	}
-	p := s.lost(lost)
-	p.Claims = each(held, s.claimOf)
-	switch len(held) {
+func (s *Server) notMeant(agent string, lost *claim.Lost) *api.Problem {
+	p := s.broker.Problem(lost)
+	p.Claims = s.broker.Claims(agent).Claims
+	switch len(p.Claims) {
 	case 0:
 	case 1:
-		p.Detail += fmt.Sprintf("; nothing was done to %s, which %s holds too: name it if you mean it", nameOf(held[0].Task), agent)
+		p.Detail += fmt.Sprintf("; nothing was done to %s, which %s holds too: name it if you mean it", nameOf(p.Claims[0].Task), agent)
 	default:
-		p.Detail += fmt.Sprintf("; nothing was done to the %d tasks that %s holds too: name the one you mean", len(held), agent)
+		p.Detail += fmt.Sprintf("; nothing was done to the %d tasks that %s holds too: name the one you mean", len(p.Claims), agent)
 	}
 	return p
 }

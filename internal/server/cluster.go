@@ -26,12 +26,11 @@ func (s *Server) clusterOf(ctx context.Context, c api.Cluster, err error) (api.C
 	if err != nil {
 		return api.Cluster{}, err
 	}
-	c.Members = orEmpty(c.Members)
 	if len(c.Members) > 0 {
 		c.Name = guest(ctx).Member
 	}
 	for i, m := range c.Members {
-		c.Members[i].SeenAt, c.Members[i].Self = s.localTime(m.SeenAt.Time), m.Name == guest(ctx).Member
+		c.Members[i].Self = m.Name == guest(ctx).Member
 	}
 	return c, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Upkeep is how the daemon is looked after.
 type Upkeep interface {
-	Sweep(ctx context.Context, note, by string) ([]api.Swept, error)
+	Sweep(ctx context.Context, note, by string) (api.Sweep, error)
 
 	// Sync fails with *claim.StoreError.
 	Sync(ctx context.Context, full bool) (api.Sync, error)
@@ -23,23 +23,14 @@ type Upkeep interface {
 }
 
 func (s *Server) sweep(ctx context.Context, in *api.KeyedInput[*api.SweepRequest]) (api.Sweep, error) {
-	swept, err := s.broker.Sweep(ctx, orZero(in.Body).Note, signature(ctx, ""))
-	if err != nil {
-		return api.Sweep{}, err
-	}
-	return api.Sweep{Swept: orEmpty(swept)}, nil
+	return s.broker.Sweep(ctx, orZero(in.Body).Note, signature(ctx, ""))
 }
 
 func (s *Server) sync(ctx context.Context, in *api.KeyedInput[*api.SyncRequest]) (api.Sync, error) {
 	if err := s.unreached(); err != nil { // before Notion is asked for what could not be saved
 		return api.Sync{}, err
 	}
-	done, err := s.broker.Sync(ctx, orZero(in.Body).Full)
-	if err != nil {
-		return api.Sync{}, err
-	}
-	done.Age = s.localAge(done.Age)
-	return done, nil
+	return s.broker.Sync(ctx, orZero(in.Body).Full)
 }
 
 func (s *Server) status(ctx context.Context, _ *struct{}) (api.Status, error) {
@@ -50,7 +41,7 @@ func (s *Server) status(ctx context.Context, _ *struct{}) (api.Status, error) {
 	if status.Cluster != nil {
 		status.Cluster.Name = guest(ctx).Member
 	}
-	return s.localStatus(status), nil
+	return status, nil
 }
 
 func (s *Server) logEntries(ctx context.Context, in *api.LogInput) (api.Log, error) {
@@ -67,9 +58,5 @@ func (s *Server) logEntries(ctx context.Context, in *api.LogInput) (api.Log, err
 			return api.Log{}, invalid("query.claim", fmt.Errorf("%q is not the id of a claim", in.Claim))
 		}
 	}
-	events, err := s.broker.Log(ctx, filter)
-	if err != nil {
-		return api.Log{}, err
-	}
-	return api.Log{Entries: each(events, s.logEntryOf)}, nil
+	return s.broker.Log(ctx, filter)
 }

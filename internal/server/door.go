@@ -157,7 +157,7 @@ func (d *Door) problem(ctx context.Context, err error) *api.Problem {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return api.NewProblem(api.CodeStopping, errStopping.Error())
 	}
-	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(err))
+	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), api.Saying(err))
 	p.RetryIn(doorRetry)
 	return p
 }

@@ -59,35 +59,35 @@ func (s *Server) stream(ctx context.Context, in *api.EventsInput) (*huma.StreamR
 // other caller, and goes on later where it was.
 func (s *Server) send(ctx context.Context, out *eventStream, f api.EventFilter, wait time.Duration) error {
 	if f.After == api.EventsFuture {
-		page, err := s.broker.Events(ctx, f, 0) // which is where to go on
+		_, next, err := s.broker.Events(ctx, f, 0)
 		if err != nil {
 			return err
 		}
-		f.After = page.Next
+		f.After = next
 	}
 	if err := out.beat(f.After); err != nil {
 		return err
 	}
 	for {
-		page, err := s.broker.Events(ctx, f, wait)
+		events, next, err := s.broker.Events(ctx, f, wait)
 		if errors.Is(err, broker.ErrStopping) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		f.After = page.Next
-		for _, e := range page.Events {
-			if err := out.event(s.eventOf(e)); err != nil {
+		f.After = next
+		for _, e := range events {
+			if err := out.event(e); err != nil {
 				return err
 			}
 		}
-		if len(page.Events) == 0 {
+		if len(events) == 0 {
 			if wait == 0 {
 				return nil
 			}
 			// The id moves on although nothing was selected, so that who connects
 			// again does not go on from too far back.
-			if err := out.beat(page.Next); err != nil {
+			if err := out.beat(next); err != nil {
 				return err
 			}
 		} else if err := out.flush(); err != nil {
@@ -140,13 +140,5 @@ func (s *Server) watch(ctx context.Context, ref broker.Ref, after int64, wait st
 	if err != nil || d < 0 || d > api.MaxWait {
 		return api.Claim{}, invalid("query.wait", fmt.Errorf("%q is not a time to wait: want one such as 60s, at most %v", wait, api.MaxWait))
 	}
-	c, event, err := s.broker.Watch(ctx, ref, after, d)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	out := s.claimOf(c)
-	if event != nil {
-		out.Event = new(s.eventOf(*event))
-	}
-	return out, nil
+	return s.broker.Watch(ctx, ref, after, d)
 }

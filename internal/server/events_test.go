@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -12,45 +13,68 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/feed"
-	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// lost is an event as the broker has it, and its data on the socket.
-var lost = feed.Event{
-	ID: 17, At: noon, Kind: feed.ClaimLost, Task: taskID, Title: "Write the <README>", URL: "https://notion.example/1",
-	Status: task.Cancelled, Priority: task.High, Agent: "Sandman", Holder: "Oracle", Claim: claimID,
-	Detail: "its status was\nset to CANCELLED",
+// lost is an event, and lostJSON the same on the socket.
+var lost = api.Event{
+	ID: 17, At: api.Time{Time: noon}, Kind: feed.ClaimLost, Agent: "Sandman", Holder: "Oracle", Claim: claimID, ClaimID: claimID,
+	Task:   &api.TaskRef{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.Cancelled, Priority: "high"},
+	Detail: "its status was set to CANCELLED",
 }
 
-const lostJSON = `{"id":17,"at":"2026-11-20T11:58:30.000Z","kind":"claim_lost",` +
+const lostJSON = `{"id":17,"at":"2026-11-20T12:00:00.000Z","kind":"claim_lost",` +
 	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"CANCELLED","priority":"high"},` +
 	`"agent":"Sandman","holder":"Oracle","claim":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D","detail":"its status was set to CANCELLED","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
 
-// reading is a call for events, and what it finds.
-func reading(f api.EventFilter, wait time.Duration, next int64, events ...feed.Event) servertest.Call {
-	return servertest.Call{Method: "Events", Args: []any{f, wait}, Result: broker.Page{Events: events, Next: next}}
+// read is a question for events, and its answer.
+type read struct {
+	filter api.EventFilter
+	wait   time.Duration
+	events []api.Event
+	next   int64
+	err    error
 }
 
-func stopped(f api.EventFilter) servertest.Call {
-	return servertest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Err: broker.ErrStopping}
+func reading(f api.EventFilter, wait time.Duration, next int64, events ...api.Event) read {
+	return read{f, wait, events, next, nil}
+}
+
+func stopped(f api.EventFilter) read { return read{f, 15 * time.Second, nil, 0, broker.ErrStopping} }
+
+// reads answers these questions, in their order, and no other.
+func reads(t *testing.T, expected ...read) func(context.Context, api.EventFilter, time.Duration) ([]api.Event, int64, error) {
+	t.Cleanup(func() {
+		if len(expected) > 0 {
+			t.Errorf("the broker was not asked for %v", expected)
+		}
+	})
+	return func(_ context.Context, f api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+		if len(expected) == 0 || f != expected[0].filter || wait != expected[0].wait {
+			t.Errorf("the broker was asked for %v within %v, want %v", f, wait, expected)
+			return nil, 0, broker.ErrStopping
+		}
+		next := expected[0]
+		expected = expected[1:]
+		return next.events, next.next, next.err
+	}
 }
 
 func TestStream(t *testing.T) {
 	const beat = 15 * time.Second
-	edited := feed.Event{ID: 18, At: noon, Kind: feed.Edited, Task: "b", Priority: task.None, Changed: []string{"title"}}
-	gap := feed.Event{ID: 9, At: noon, Kind: feed.Gap, Detail: "gone"}
+	edited := api.Event{ID: 18, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: "b", Priority: "none"}, Changed: []string{"title"}}
+	gap := api.Event{ID: 9, At: api.Time{Time: noon}, Kind: feed.Gap, Detail: "gone"}
 	for name, tt := range map[string]struct {
 		path   string
 		header []string
-		calls  []servertest.Call
+		calls  []read
 		want   string
 	}{
 		"from now on": {
 			path: "/v1/events",
-			calls: []servertest.Call{
+			calls: []read{
 				reading(api.EventFilter{After: -1}, 0, 16),
 				reading(api.EventFilter{After: 16}, beat, 17, lost),
 				reading(api.EventFilter{After: 17}, beat, 30),
@@ -60,24 +84,24 @@ func TestStream(t *testing.T) {
 		},
 		"selected": {
 			path: "/v1/events?after=5&agent=Oracle&task=11111111222233334444555555555555&follow=true",
-			calls: []servertest.Call{
+			calls: []read{
 				reading(api.EventFilter{After: 5, Agent: "Oracle", Task: taskID}, beat, 18, gap, lost, edited),
 				stopped(api.EventFilter{After: 18, Agent: "Oracle", Task: taskID}),
 			},
 			want: ": alive\nid: 5\n\n" +
-				"id: 9\nevent: gap\ndata: {\"id\":9,\"at\":\"2026-11-20T11:58:30.000Z\",\"kind\":\"gap\",\"detail\":\"gone\"}\n\n" +
+				"id: 9\nevent: gap\ndata: {\"id\":9,\"at\":\"2026-11-20T12:00:00.000Z\",\"kind\":\"gap\",\"detail\":\"gone\"}\n\n" +
 				"id: 17\nevent: claim_lost\ndata: " + lostJSON + "\n\n" +
-				"id: 18\nevent: edited\ndata: {\"id\":18,\"at\":\"2026-11-20T11:58:30.000Z\",\"kind\":\"edited\"," +
+				"id: 18\nevent: edited\ndata: {\"id\":18,\"at\":\"2026-11-20T12:00:00.000Z\",\"kind\":\"edited\"," +
 				"\"task\":{\"id\":\"b\",\"title\":\"\",\"status\":\"\",\"priority\":\"none\"},\"changed\":[\"title\"]}\n\n",
 		},
 		"once more": {
 			path: "/v1/events?after=5", header: []string{"Last-Event-ID", "12"},
-			calls: []servertest.Call{stopped(api.EventFilter{After: 12})},
+			calls: []read{stopped(api.EventFilter{After: 12})},
 			want:  ": alive\nid: 12\n\n",
 		},
 		"what is there": {
 			path: "/v1/events?after=0&follow=false",
-			calls: []servertest.Call{
+			calls: []read{
 				reading(api.EventFilter{}, 0, 17, lost),
 				reading(api.EventFilter{After: 17}, 0, 17),
 			},
@@ -87,7 +111,7 @@ func TestStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := start(t)
-				f.broker.Expect(tt.calls...)
+				f.broker.events = reads(t, tt.calls...)
 				got := f.must("GET", tt.path, "", tt.header...)
 				if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || got.header.Get("Cache-Control") != "no-store" {
 					t.Errorf("answer %d, %v", got.status, got.header)
@@ -132,9 +156,9 @@ func TestStreamRefuses(t *testing.T) {
 func TestStreamBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(
+		f.broker.events = reads(t,
 			reading(api.EventFilter{}, 15*time.Second, 17, lost),
-			servertest.Call{Method: "Events", Args: []any{api.EventFilter{After: 17}, 15 * time.Second}, Err: errors.New("disk full")},
+			read{filter: api.EventFilter{After: 17}, wait: 15 * time.Second, err: errors.New("disk full")},
 		)
 		got := f.must("GET", "/v1/events?after=0", "")
 		if !strings.HasSuffix(got.body, lostJSON+"\n\n") {
@@ -148,39 +172,44 @@ func TestStreamBreaks(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	ended := held()
-	ended.State, ended.Ending, ended.Ended = claim.Ended, claim.EndLost, noon
+	ended.State, ended.Outcome, ended.Event = claim.Ended, claim.EndLost, &lost
 	ref := broker.Ref{Claim: string(claimID), Agent: "Sandman"}
 	for name, tt := range map[string]struct {
 		path   string
-		call   servertest.Call
+		ref    broker.Ref
+		after  int64
+		wait   time.Duration
+		claim  api.Claim
+		err    error
 		status int
 		want   []string
 	}{
 		"something happened": {
-			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman",
-			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Result: servertest.Watched{Claim: ended, Event: &lost}},
+			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", ref, -1, time.Minute, ended, nil,
 			http.StatusOK, []string{`"state":"ended"`, `"outcome":"lost"`, `"event":` + lostJSON},
 		},
 		"nothing happened": {
-			"/v1/claims/mine?agent=Sandman&wait=1m30s&after=4",
-			servertest.Call{Method: "Watch", Args: []any{broker.Ref{Agent: "Sandman"}, int64(4), 90 * time.Second}, Result: servertest.Watched{Claim: held()}},
+			"/v1/claims/mine?agent=Sandman&wait=1m30s&after=4", broker.Ref{Agent: "Sandman"}, 4, 90 * time.Second, held(), nil,
 			http.StatusOK, []string{heldJSON},
 		},
 		"no such claim": {
-			"/v1/claims/" + string(claimID) + "?wait=0s&agent=Sandman",
-			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Duration(0)}, Err: claim.ErrUnknownClaim},
+			"/v1/claims/" + string(claimID) + "?wait=0s&agent=Sandman", ref, -1, 0, api.Claim{}, claim.ErrUnknownClaim,
 			http.StatusNotFound, []string{`"code":"unknown_claim"`},
 		},
 		"the daemon stops": {
-			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman",
-			servertest.Call{Method: "Watch", Args: []any{ref, int64(-1), time.Minute}, Err: broker.ErrStopping},
+			"/v1/claims/" + string(claimID) + "?wait=60s&agent=Sandman", ref, -1, time.Minute, api.Claim{}, broker.ErrStopping,
 			http.StatusServiceUnavailable, []string{`"code":"stopping"`, `"retry_after":1`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := start(t)
-				f.broker.Expect(tt.call)
+				f.broker.watch = func(r broker.Ref, after int64, wait time.Duration) (api.Claim, error) {
+					if r != tt.ref || after != tt.after || wait != tt.wait {
+						t.Errorf("the broker was asked to watch %v after %d for %v", r, after, wait)
+					}
+					return tt.claim, tt.err
+				}
 				got := f.must("GET", tt.path, "")
 				if got.status != tt.status {
 					t.Errorf("status %d, want %d", got.status, tt.status)

@@ -15,10 +15,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/server"
-	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -75,9 +72,9 @@ func FuzzRequest(f *testing.F) {
 			req.Header.Set(api.KeyHeader, key)
 		}
 		s := server.New(server.Options{
-			Broker: &easygoing{wrong: t.Errorf}, Keys: servertest.NewKeys(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
+			Broker: easygoing(t), Keys: newMemory(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
 		})
-		pipe := servertest.NewPipe()
+		pipe := server.NewPipe()
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(pipe) }()
 		transport := &http.Transport{
@@ -142,76 +139,39 @@ func checkAnswer(t *testing.T, req *http.Request, resp *http.Response) {
 	}
 }
 
-// easygoing is a broker that grants whatever it is asked for, at once, and
-// reports what it should not have been asked.
-type easygoing struct {
-	server.Broker // for what is not below, and a panic
-	wrong         func(format string, args ...any)
-}
-
-func (b *easygoing) Authorize(string, broker.Caller) error { return nil }
-
-func (b *easygoing) Local(t time.Time) time.Time { return t }
-
-func (b *easygoing) Claim(_ context.Context, r broker.Request) (claim.Claim, error) {
-	if r.Agent == "" || r.Wait < 0 || r.Wait > api.MaxWait || r.Timeout < 0 || r.Timeout%time.Minute != 0 {
-		b.wrong("asked for a claim that cannot be: %+v", r)
+// easygoing is a broker that grants whatever it is asked for, at once, and reports what it should
+// not have been asked.
+func easygoing(t *testing.T) *fake {
+	f := newFake(t)
+	f.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
+		if r.Agent == "" || r.Wait < 0 || r.Wait > api.MaxWait || r.Timeout < 0 || r.Timeout%time.Minute != 0 {
+			t.Errorf("asked for a claim that cannot be: %+v", r)
+		}
+		return held(), nil
 	}
-	return held(), nil
-}
-
-// Lookup returns the same claim, whichever is meant; one must be.
-func (b *easygoing) Lookup(_ context.Context, r broker.Ref) (claim.Claim, error) {
-	if r.Claim == "" && r.Agent == "" {
-		b.wrong("asked for no claim in particular")
+	f.lookup = func(_ context.Context, r broker.Ref) (api.Claim, error) {
+		if r.Claim == "" && r.Agent == "" {
+			t.Error("asked for no claim in particular")
+		}
+		return held(), nil
 	}
-	return held(), nil
-}
-
-func (b *easygoing) Renew(ctx context.Context, r broker.Ref) (claim.Claim, error) {
-	return b.Lookup(ctx, r)
-}
-
-func (b *easygoing) Finish(ctx context.Context, r broker.Ref, _ claim.Finish) (claim.Claim, error) {
-	return b.Lookup(ctx, r)
-}
-
-func (b *easygoing) Watch(ctx context.Context, r broker.Ref, _ int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
-	if wait < 0 || wait > api.MaxWait {
-		b.wrong("asked to wait for %v", wait)
+	f.watch = func(r broker.Ref, _ int64, wait time.Duration) (api.Claim, error) {
+		if wait < 0 || wait > api.MaxWait {
+			t.Errorf("asked to wait for %v", wait)
+		}
+		return f.lookup(context.Background(), r)
 	}
-	c, err := b.Lookup(ctx, r)
-	return c, nil, err
-}
-
-func (b *easygoing) Claims(context.Context, string) ([]claim.Claim, error) {
-	return []claim.Claim{held()}, nil
-}
-
-func (b *easygoing) Tasks(_ context.Context, f api.TaskFilter) (broker.Listing, error) {
-	if f.Limit < 0 || f.Status != "" && !slices.Contains(task.AllStatuses(), f.Status) {
-		b.wrong("asked for tasks that cannot be: %+v", f)
+	f.events = func(ctx context.Context, _ api.EventFilter, wait time.Duration) ([]api.Event, int64, error) {
+		if wait > 0 { // there is none, however long it waits
+			<-ctx.Done()
+		}
+		return nil, 0, ctx.Err()
 	}
-	return broker.Listing{Tasks: []broker.View{{Task: held().Task}}}, nil
-}
-
-func (b *easygoing) Task(context.Context, task.ID) (broker.View, error) {
-	return broker.View{Task: held().Task}, nil
-}
-
-func (b *easygoing) Log(context.Context, api.LogFilter) ([]claim.Event, error) { return nil, nil }
-
-func (b *easygoing) Sweep(context.Context, string, string) ([]api.Swept, error) { return nil, nil }
-
-func (b *easygoing) Sync(context.Context, bool) (api.Sync, error) { return api.Sync{}, nil }
-
-func (b *easygoing) Status(context.Context) (api.Status, error) { return api.Status{}, nil }
-
-// Events has none to tell, however long it waits.
-func (b *easygoing) Events(ctx context.Context, _ api.EventFilter, wait time.Duration) (broker.Page, error) {
-	if wait == 0 {
-		return broker.Page{}, nil
+	f.tasks = func(filter api.TaskFilter) (api.Tasks, error) {
+		if filter.Limit < 0 || filter.Status != "" && !slices.Contains(task.AllStatuses(), filter.Status) {
+			t.Errorf("asked for tasks that cannot be: %+v", filter)
+		}
+		return api.Tasks{}, nil
 	}
-	<-ctx.Done()
-	return broker.Page{}, ctx.Err()
+	return f
 }

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"dibs/internal/api"
@@ -209,18 +208,4 @@ func encode(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(value)
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// saying is what an error says, in one line. Of several that were joined, which
-// are the only ones to have more, each is said.
-func saying(err error) string {
-	var said []string
-	for line := range strings.Lines(err.Error()) {
-		if line = oneLine(line); line != "" {
-			said = append(said, line)
-		}
-	}
-	return strings.Join(said, "; ")
 }

@@ -1,33 +1,31 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/inbox"
 )
 
 // Inbox is what agents are told by.
 type Inbox interface {
 	// Poll takes the triggers of an agent, after waiting for one if there are none. It
 	// fails with broker.ErrStopping.
-	Poll(context.Context, broker.Poll) ([]inbox.Trigger, error)
+	Poll(context.Context, broker.Poll) (api.Triggers, error)
 
-	// TriggerAgents returns whose triggers these are; unknown ids are left out.
-	TriggerAgents(ctx context.Context, ids []string) (map[string]string, error)
+	// Ack acknowledges triggers of an agent.
+	Ack(ctx context.Context, agent string, ids []string) (api.Acked, error)
 
-	// Ack acknowledges triggers of an agent, and returns those that it has none of.
-	Ack(ctx context.Context, agent string, ids []string) (unknown []string, err error)
+	// AckAny is Ack for triggers of whatever agents the caller may act as. It fails as
+	// Authorize does.
+	AckAny(ctx context.Context, ids []string, who broker.Caller) (api.Acked, error)
 
 	// Send fails with *broker.InvalidError.
-	Send(context.Context, broker.Message) (broker.Message, error)
+	Send(context.Context, broker.Message) (api.Message, error)
 }
 
 func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, error) {
@@ -51,11 +49,7 @@ func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, err
 			return api.Triggers{}, err
 		}
 	}
-	triggers, err := s.broker.Poll(ctx, p)
-	if err != nil {
-		return api.Triggers{}, err
-	}
-	return api.Triggers{Triggers: each(triggers, s.triggerOf)}, nil
+	return s.broker.Poll(ctx, p)
 }
 
 // ownProcess is a process of the machine at which the caller came in, which has to be one of
@@ -82,50 +76,11 @@ func (s *Server) ack(ctx context.Context, in *api.AckInput) (api.Acked, error) {
 	if err := s.broker.Authorize(in.Name, asks(ctx)); err != nil {
 		return api.Acked{}, err
 	}
-	unknown, err := s.broker.Ack(ctx, in.Name, in.Body.IDs)
-	if err != nil {
-		return api.Acked{}, err
-	}
-	return ackedOf(in.Body.IDs, unknown), nil
+	return s.broker.Ack(ctx, in.Name, in.Body.IDs)
 }
 
-func ackedOf(ids, unknown []string) api.Acked {
-	done := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(unknown, id) })
-	return api.Acked{Acknowledged: orEmpty(done), Unknown: orEmpty(unknown)}
-}
-
-// ackAny acknowledges triggers of whatever agents the caller may act as.
 func (s *Server) ackAny(ctx context.Context, in *api.KeyedInput[api.AckRequest]) (api.Acked, error) {
-	agents, err := s.broker.TriggerAgents(ctx, in.Body.IDs)
-	if err != nil {
-		return api.Acked{}, err
-	}
-	of := make(map[string][]string)
-	var names, unknown []string
-	for _, id := range in.Body.IDs {
-		name, known := agents[id]
-		if !known {
-			unknown = append(unknown, id)
-			continue
-		}
-		if of[name] == nil {
-			names = append(names, name)
-		}
-		of[name] = append(of[name], id)
-	}
-	for _, name := range names {
-		if err := s.broker.Authorize(name, asks(ctx)); err != nil {
-			return api.Acked{}, err
-		}
-	}
-	for _, name := range names {
-		gone, err := s.broker.Ack(ctx, name, of[name])
-		if err != nil {
-			return api.Acked{}, err
-		}
-		unknown = append(unknown, gone...)
-	}
-	return ackedOf(in.Body.IDs, unknown), nil
+	return s.broker.AckAny(ctx, in.Body.IDs, asks(ctx))
 }
 
 func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequest]) (api.Message, error) {
@@ -141,19 +96,5 @@ func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequ
 	if in.Key != "" {
 		said.UID = caller(ctx)
 	}
-	m, err := s.broker.Send(ctx, said)
-	if err != nil {
-		return api.Message{}, err
-	}
-	return api.Message{
-		ID: m.ID, At: s.localTime(m.At), From: cmp.Or(m.From, m.By), To: m.To, Text: m.Text, Agents: orEmpty(m.Agents),
-	}, nil
-}
-
-func (s *Server) triggerOf(t inbox.Trigger) api.Trigger {
-	out := api.Trigger{ID: t.ID, Type: t.Type, Agent: t.Agent, At: s.localTime(t.At), From: t.From, Text: t.Text, Count: t.Count}
-	if t.Task.ID != "" {
-		out.Task = new(refOf(t.Task))
-	}
-	return out
+	return s.broker.Send(ctx, said)
 }

@@ -103,24 +103,23 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 	}
 	askAgain := func(why string) (*Answer, error) {
 		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), why+": ask again with the same key")
-		p.RetryIn(retryUnavailable)
+		p.RetryIn(broker.RetryUnavailable)
 		return nil, p
 	}
 	var status int
 	var body any
 	switch {
 	case c.State == claim.Held:
-		status, body = http.StatusCreated, s.claimOf(c)
+		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
 	case c.State.GivenUp() && c.State != claim.Unseen:
 		// A new attempt would be refused because of what is left of this one on the
 		// page. Of one that was not seen there nothing is left.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")
-	case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
-		wire := s.claimOf(c)
-		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", wire.Outcome))
-		p.Claim, p.Task = &wire, &wire.Task
+	case c.State == claim.Finishing, c.State == claim.Ended && c.Outcome != claim.EndNotGranted:
+		p := api.NewProblem(api.CodeClaimLost, fmt.Sprintf("the claim that was granted to this request has ended: %s", c.Outcome))
+		p.Claim, p.Task = &c, &c.Task
 		status, body = p.Status, p
 	default:
 		return nil, nil

@@ -12,70 +12,81 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/server/servertest"
 )
 
 const claimBody = `{"agent":"Sandman"}`
 
 var withKey = []string{"Idempotency-Key", "k 1"}
 
-// claiming is the call that a keyed request for a claim makes.
-func claiming(c claim.Claim, err error) servertest.Call {
-	return servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman", Key: "k 1", UID: -1}}, Result: c, Err: err}
+func denial(code claim.Code) error { return &claim.Denied{Code: code, Detail: "because"} }
+
+// refused has every claim end with an error.
+func refused(err error) func(context.Context, broker.Request) (api.Claim, error) {
+	return func(context.Context, broker.Request) (api.Claim, error) { return api.Claim{}, err }
 }
 
-func denial(code claim.Code) error { return &claim.Denied{Code: code, Detail: "because"} }
+// slowly has a claim take a while.
+func slowly(took time.Duration, err error) func(context.Context, broker.Request) (api.Claim, error) {
+	return func(context.Context, broker.Request) (api.Claim, error) {
+		time.Sleep(took)
+		return held(), err
+	}
+}
 
 // TestRepeated repeats requests under their key. What is remembered is answered
 // alike without another call of the broker, what is not is tried again.
 func TestRepeated(t *testing.T) {
-	byID := broker.Ref{Claim: string(claimID)}
 	finishing := held()
-	finishing.State = claim.Finishing
+	finishing.State, finishing.Pending = claim.Finishing, true
 	for _, tt := range []struct {
 		name, path, body string
-		calls            []servertest.Call
+		claim            error // how it ends
+		lookup, act      error
+		forbidden        bool
 		status           int
 		again            bool
 	}{
-		{name: "granted", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), nil)}, status: 201},
-		{name: "denied", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeHeld))}, status: 409},
-		{name: "no such task", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotFound))}, status: 404},
-		{name: "Notion away", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), denial(claim.CodeNotionUnavailable))}, status: 503, again: true},
-		{name: "failed", path: "/v1/claims", body: claimBody, calls: []servertest.Call{allowed("Sandman"), claiming(held(), errors.New("disk full"))}, status: 500, again: true},
-		{
-			name: "forbidden", path: "/v1/claims", body: claimBody,
-			calls:  []servertest.Call{{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: -1}}, Err: &broker.ForbiddenError{Detail: "not you"}}},
-			status: 403, again: true,
-		},
+		{name: "granted", path: "/v1/claims", body: claimBody, status: 201},
+		{name: "denied", path: "/v1/claims", body: claimBody, claim: denial(claim.CodeHeld), status: 409},
+		{name: "no such task", path: "/v1/claims", body: claimBody, claim: denial(claim.CodeNotFound), status: 404},
+		{name: "Notion away", path: "/v1/claims", body: claimBody, claim: denial(claim.CodeNotionUnavailable), status: 503, again: true},
+		{name: "failed", path: "/v1/claims", body: claimBody, claim: errors.New("disk full"), status: 500, again: true},
+		{name: "forbidden", path: "/v1/claims", body: claimBody, forbidden: true, status: 403, again: true},
 		{name: "invalid", path: "/v1/claims", body: `{"agent":"Sandman","taks":"x"}`, status: 422, again: true},
-		{
-			name: "accepted", path: "/v1/claims/" + string(claimID) + "/complete",
-			calls:  []servertest.Call{found(byID), allowed("Sandman"), {Method: "Finish", Args: []any{byID, claim.Finish{As: claim.EndCompleted}}, Result: finishing}},
-			status: 202,
-		},
-		{
-			name: "lost", path: "/v1/claims/" + string(claimID) + "/renew",
-			calls:  []servertest.Call{found(byID), allowed("Sandman"), {Method: "Renew", Args: []any{byID}, Err: &claim.Lost{Claim: held(), Detail: "gone"}}},
-			status: 409,
-		},
-		{
-			name: "no such claim", path: "/v1/claims/" + string(claimID) + "/renew",
-			calls:  []servertest.Call{{Method: "Lookup", Args: []any{byID}, Err: claim.ErrUnknownClaim}},
-			status: 404, again: true,
-		},
-		{name: "sweep", path: "/v1/sweep", calls: []servertest.Call{{Method: "Sweep"}}, status: 200},
+		{name: "accepted", path: "/v1/claims/" + string(claimID) + "/complete", status: 202},
+		{name: "lost", path: "/v1/claims/" + string(claimID) + "/renew", act: &claim.Lost{Detail: "gone"}, status: 409},
+		{name: "no such claim", path: "/v1/claims/" + string(claimID) + "/renew", lookup: claim.ErrUnknownClaim, status: 404, again: true},
+		{name: "sweep", path: "/v1/sweep", status: 200},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(tt.calls...)
-			if tt.again {
-				f.broker.Expect(tt.calls...)
+			if tt.forbidden {
+				f.broker.only("Oracle")
+			}
+			asked := 0
+			f.broker.claim = func(_ context.Context, r broker.Request) (api.Claim, error) {
+				if asked++; r.Key != "k 1" || r.UID != -1 {
+					t.Errorf("the broker was asked for %+v", r)
+				}
+				return held(), tt.claim
+			}
+			f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) {
+				asked++
+				return held(), tt.lookup
+			}
+			f.broker.act = func(string, broker.Ref, any) (api.Claim, error) { return finishing, tt.act }
+			f.broker.sweep = func(context.Context, string, string) (api.Sweep, error) {
+				asked++
+				return api.Sweep{}, nil
 			}
 			first := f.must("POST", tt.path, tt.body, withKey...)
+			once := asked
 			second := f.must("POST", tt.path, tt.body, withKey...)
 			if first.status != tt.status || second.status != tt.status || first.body != second.body {
 				t.Errorf("answered %d %s, then %d %s; want %d twice", first.status, first.body, second.status, second.body, tt.status)
+			}
+			if more := asked - once; tt.again && more != once || !tt.again && more != 0 {
+				t.Errorf("the broker was asked %d times, then %d", once, asked-once)
 			}
 			if got, want := second.header.Get("Content-Type"), first.header.Get("Content-Type"); got != want {
 				t.Errorf("the second answer has Content-Type %q, the first %q", got, want)
@@ -100,7 +111,6 @@ func TestKeyReused(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), claiming(held(), nil))
 			f.must("POST", "/v1/claims", claimBody, withKey...)
 			got := f.must("POST", tt.path, tt.body, withKey...)
 			if p := problemIn(t, got); got.status != 422 || p.Code != api.CodeKeyReused {
@@ -111,9 +121,10 @@ func TestKeyReused(t *testing.T) {
 	inBubble(t, "while the first is worked on", func(t *testing.T) {
 		f := start(t)
 		release := make(chan struct{})
-		call := claiming(held(), nil)
-		call.During = func(context.Context) error { <-release; return nil }
-		f.broker.Expect(allowed("Sandman"), call)
+		f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+			<-release
+			return held(), nil
+		}
 		first := make(chan answer, 1)
 		go func() { first <- f.must("POST", "/v1/claims", claimBody, withKey...) }()
 		synctest.Wait()
@@ -149,7 +160,6 @@ func TestTwoHeaders(t *testing.T) {
 func TestKeyOnQuestions(t *testing.T) {
 	inBubble(t, "GET", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(servertest.Call{Method: "Status"}, servertest.Call{Method: "Status"})
 		for range 2 {
 			if got := f.must("GET", "/v1/status", "", withKey...); got.status != 200 || got.header.Get("Idempotency-Replayed") != "" {
 				t.Errorf("answered %d %v", got.status, got.header)
@@ -170,11 +180,12 @@ func TestRepeatedInFlight(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			call := claiming(held(), tt.first)
-			call.During = func(context.Context) error { time.Sleep(time.Minute); return tt.first }
-			f.broker.Expect(allowed("Sandman"), call)
-			if tt.first != nil {
-				f.broker.Expect(allowed("Sandman"), claiming(held(), nil))
+			f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+				if f.broker.claimed.Load() > 1 {
+					return held(), nil
+				}
+				time.Sleep(time.Minute)
+				return held(), tt.first
 			}
 			answers := make(chan answer, 1+others)
 			for range 1 + others {
@@ -193,6 +204,9 @@ func TestRepeatedInFlight(t *testing.T) {
 			if tt.first != nil {
 				wantFailed = 1
 			}
+			if n := int(f.broker.claimed.Load()); n != 1+wantFailed {
+				t.Errorf("the broker was asked %d times", n)
+			}
 			if byStatus[500] != wantFailed || byStatus[201] != 1+others-wantFailed || replayed != others-wantFailed {
 				t.Errorf("answers by status %v, %d of them replayed", byStatus, replayed)
 			}
@@ -204,9 +218,7 @@ func TestRepeatedInFlight(t *testing.T) {
 func TestWaiterGivesUp(t *testing.T) {
 	inBubble(t, "gone", func(t *testing.T) {
 		f := start(t)
-		call := claiming(held(), nil)
-		call.During = func(context.Context) error { time.Sleep(time.Hour); return nil }
-		f.broker.Expect(allowed("Sandman"), call)
+		f.broker.claim = slowly(time.Hour, nil)
 		first := make(chan answer, 1)
 		go func() { first <- f.must("POST", "/v1/claims", claimBody, withKey...) }()
 		synctest.Wait()
@@ -228,9 +240,7 @@ func TestWaiterGivesUp(t *testing.T) {
 func TestCallerComesBack(t *testing.T) {
 	inBubble(t, "back", func(t *testing.T) {
 		f := start(t)
-		call := claiming(held(), nil)
-		call.During = func(context.Context) error { time.Sleep(time.Minute); return nil }
-		f.broker.Expect(allowed("Sandman"), call)
+		f.broker.claim = slowly(time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := f.ask(ctx, "POST", "/v1/claims", claimBody, withKey...); err == nil {
@@ -245,48 +255,43 @@ func TestCallerComesBack(t *testing.T) {
 
 // TestInterrupted repeats requests that were cut off by the daemon's end.
 func TestInterrupted(t *testing.T) {
-	in := func(state claim.State, ending claim.Ending) claim.Claim {
-		c := held()
-		c.State, c.Ending = state, ending
-		return c
-	}
-	lookup := func(c claim.Claim, err error) servertest.Call {
-		return servertest.Call{Method: "Lookup", Args: []any{broker.Ref{Claim: string(claimID)}}, Result: c, Err: err}
-	}
 	for _, tt := range []struct {
 		name   string
 		bound  bool
-		calls  []servertest.Call
+		state  claim.State // of the claim
+		ending claim.Ending
+		err    error // of looking it up
 		status int
 		code   api.Code
 		anew   bool // the request is made anew
 		stored bool
 	}{
-		{name: "held", bound: true, calls: []servertest.Call{lookup(in(claim.Held, ""), nil)}, status: 201, stored: true},
-		{name: "not verified yet", bound: true, calls: []servertest.Call{lookup(in(claim.Writing, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "completed since", bound: true, calls: []servertest.Call{lookup(in(claim.Ended, claim.EndCompleted), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
-		{name: "completing", bound: true, calls: []servertest.Call{lookup(in(claim.Finishing, ""), nil)}, status: 409, code: api.CodeClaimLost, stored: true},
-		{name: "not granted", bound: true, calls: []servertest.Call{lookup(in(claim.Ended, claim.EndNotGranted), nil)}, status: 201, anew: true, stored: true},
-		{name: "being withdrawn", bound: true, calls: []servertest.Call{lookup(in(claim.Abandoned, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "marked as withdrawn", bound: true, calls: []servertest.Call{lookup(in(claim.Voided, ""), nil)}, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
-		{name: "written, and not seen", bound: true, calls: []servertest.Call{lookup(in(claim.Unseen, ""), nil)}, status: 201, anew: true, stored: true},
-		{name: "forgotten", bound: true, calls: []servertest.Call{lookup(claim.Claim{}, claim.ErrUnknownClaim)}, status: 201, anew: true, stored: true},
+		{name: "held", bound: true, state: claim.Held, status: 201, stored: true},
+		{name: "not verified yet", bound: true, state: claim.Writing, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "completed since", bound: true, state: claim.Ended, ending: claim.EndCompleted, status: 409, code: api.CodeClaimLost, stored: true},
+		{name: "completing", bound: true, state: claim.Finishing, status: 409, code: api.CodeClaimLost, stored: true},
+		{name: "not granted", bound: true, state: claim.Ended, ending: claim.EndNotGranted, status: 201, anew: true, stored: true},
+		{name: "being withdrawn", bound: true, state: claim.Abandoned, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "marked as withdrawn", bound: true, state: claim.Voided, status: 503, code: api.Code(claim.CodeNotionUnavailable)},
+		{name: "written, and not seen", bound: true, state: claim.Unseen, status: 201, anew: true, stored: true},
+		{name: "forgotten", bound: true, err: claim.ErrUnknownClaim, status: 201, anew: true, stored: true},
 		{name: "no claim was made", status: 201, anew: true, stored: true},
-		{name: "journal broken", bound: true, calls: []servertest.Call{lookup(claim.Claim{}, errors.New("disk full"))}, status: 500, code: api.CodeInternal},
+		{name: "journal broken", bound: true, err: errors.New("disk full"), status: 500, code: api.CodeInternal},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), claiming(held(), nil))
 			f.must("POST", "/v1/claims", claimBody, withKey...)
 			if tt.bound {
 				f.keys.Bind("k 1", claimID)
 			}
 			f.keys.Interrupt("k 1")
 
-			f.broker.Expect(tt.calls...)
-			if tt.anew {
-				f.broker.Expect(allowed("Sandman"), claiming(held(), nil))
+			f.broker.lookup = func(context.Context, broker.Ref) (api.Claim, error) {
+				c := held()
+				c.State, c.Outcome = tt.state, tt.ending
+				return c, tt.err
 			}
+			f.broker.claimed.Store(0)
 			got := f.must("POST", "/v1/claims", claimBody, withKey...)
 			if got.status != tt.status {
 				t.Errorf("answered %d %s, want %d", got.status, got.body, tt.status)
@@ -298,6 +303,9 @@ func TestInterrupted(t *testing.T) {
 				if p := problemIn(t, got); p.Code != tt.code {
 					t.Errorf("answered %s, want %s", got.body, tt.code)
 				}
+			}
+			if anew := f.broker.claimed.Load() == 1; anew != tt.anew {
+				t.Errorf("made anew: %v", anew)
 			}
 			if replayed := got.header.Get("Idempotency-Replayed") == "true"; replayed != (tt.stored && !tt.anew) {
 				t.Errorf("Idempotency-Replayed: %v", replayed)
@@ -323,13 +331,11 @@ func TestFailedAfterGrant(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			call := claiming(held(), errors.New("disk full"))
-			call.During = func(context.Context) error {
+			f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
 				f.keys.Bind("k 1", claimID)
 				f.keys.Lose(tt.lost)
-				return errors.New("disk full")
+				return api.Claim{}, errors.New("disk full")
 			}
-			f.broker.Expect(allowed("Sandman"), call, found(broker.Ref{Claim: string(claimID)}))
 			if got := f.must("POST", "/v1/claims", claimBody, withKey...); got.status != 500 {
 				t.Errorf("answered %d, want 500", got.status)
 			}
@@ -345,8 +351,12 @@ func TestFailedAfterGrant(t *testing.T) {
 func TestKeyAfterPanic(t *testing.T) {
 	inBubble(t, "panic", func(t *testing.T) {
 		f := start(t)
-		bad := servertest.Call{Method: "Sweep", Result: "not a sweep"}
-		f.broker.Expect(bad, servertest.Call{Method: "Sweep"})
+		f.broker.sweep = func(context.Context, string, string) (api.Sweep, error) {
+			if f.broker.swept.Load() == 1 {
+				panic("not a sweep")
+			}
+			return api.Sweep{}, nil
+		}
 		if got := f.must("POST", "/v1/sweep", "", withKey...); got.status != 500 {
 			t.Errorf("answered %d, want 500", got.status)
 		}

@@ -15,7 +15,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/server"
-	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -177,10 +176,7 @@ func TestCaller(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		uid = -1
 	}
-	f.broker.Expect(
-		servertest.Call{Method: "Authorize", Args: []any{"Sandman", broker.Caller{UID: uid}}},
-		servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()},
-	)
+	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{uid}}})
 	dial := func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", path)
@@ -199,11 +195,16 @@ func TestCaller(t *testing.T) {
 		"a socket": func() (answer, error) { return exchange(t.Context(), dial, "POST", "/v1/sweep", "", withKey...) },
 	}
 	for who, ask := range ask {
-		swept := servertest.Call{Method: "Sweep", Result: []api.Swept{{Title: who}}}
-		if me, err := user.Current(); err == nil && who == "a socket" && uid >= 0 {
-			swept.Args = []any{"", task.UserSignature(me.Username)}
+		f.broker.sweep = func(_ context.Context, _, by string) (api.Sweep, error) {
+			want := task.UserSignature("unknown")
+			if me, err := user.Current(); err == nil && who == "a socket" {
+				want = task.UserSignature(me.Username)
+			}
+			if by != want {
+				t.Errorf("%s sweeps as %s, want %s", who, by, want)
+			}
+			return api.Sweep{Swept: []api.Swept{{Title: who}}}, nil
 		}
-		f.broker.Expect(swept)
 		for _, replayed := range []string{"", "true"} {
 			got, err := ask()
 			if err != nil || got.status != 200 || !strings.Contains(got.body, who) || got.header.Get(api.ReplayedHeader) != replayed {

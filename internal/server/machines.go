@@ -71,7 +71,7 @@ func (e *UnheardError) Error() string {
 func (e *UnheardError) Unwrap() error { return e.Err }
 
 func (e *UnheardError) problem() *api.Problem {
-	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(e))
+	p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), api.Saying(e))
 	p.RetryIn(doorRetry)
 	return p
 }
@@ -233,7 +233,7 @@ func processes(w http.ResponseWriter, r *http.Request) {
 		case err == nil:
 			out.Processes = append(out.Processes, api.Process{PID: pid, Began: found.Began, UID: found.UID})
 		case !errors.Is(err, alive.ErrNoProcess):
-			out.Processes = append(out.Processes, api.Process{PID: pid, UID: -1, Unknown: saying(err)})
+			out.Processes = append(out.Processes, api.Process{PID: pid, UID: -1, Unknown: api.Saying(err)})
 		}
 	}
 	writeJSON(w, http.StatusOK, out)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"dibs/internal/api"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -17,7 +17,6 @@ func TestMetricsOnTheSocket(t *testing.T) {
 		if got := f.must("GET", "/metrics", ""); got.status != 200 || got.body != "up 1\n" {
 			t.Errorf("answered %d %q", got.status, got.body)
 		}
-		f.broker.Expect(servertest.Call{Method: "Sweep"})
 		f.must("POST", "/v1/sweep", "")
 		f.must("GET", "/nowhere", "")
 		synctest.Wait()
@@ -31,7 +30,7 @@ func TestMetricsOnTheSocket(t *testing.T) {
 func TestMetricsOnly(t *testing.T) {
 	inBubble(t, "metrics", func(t *testing.T) {
 		f := start(t)
-		open := servertest.NewPipe()
+		open := server.NewPipe()
 		served := make(chan error, 1)
 		go func() { served <- f.server.ServeMetrics(open) }()
 		for _, tt := range []struct {

@@ -1,18 +1,22 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
+	"log/slog"
 	"os"
 	"os/user"
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
 
@@ -34,6 +38,28 @@ type schema struct {
 
 // nobodysRow is a row of the table of what is done in nobody's name.
 var nobodysRow = regexp.MustCompile("(?m)^\\| `((?:POST|PUT|PATCH|DELETE) /v1/[^`]*)`[^|]*\\|([^|]*)\\|")
+
+// sandmans are triggers and reservations, all of them Sandman's.
+type sandmans struct {
+	broker.Inbox
+	broker.Reservations
+}
+
+func (sandmans) TriggerAgents(context.Context, []string) (map[string]string, error) {
+	return map[string]string{"x": "Sandman"}, nil
+}
+
+func (sandmans) Find(context.Context, string) (reserve.Reservation, error) {
+	return reserve.Reservation{Agent: "Sandman"}, nil
+}
+
+// signatureOf is what a user signs with.
+func signatureOf(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return task.UserSignature(u.Username)
+	}
+	return ""
+}
 
 // Every operation that changes something demands an agent's name that the caller may use, or
 // stands in the table of docs/threats.md; where that says that it is signed, the broker is
@@ -59,21 +85,17 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	path := socketPath(t)
 	f := start(t)
 	f.serve(listen(t, path))
+	f.broker.Broker = broker.New(broker.Config{
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Agents: []broker.Agent{{Name: "somebody else"}}, Inbox: broker.InboxConfig{Inbox: sandmans{}}, Reserved: sandmans{},
+	})
 	var acted, signed bool
-	f.broker.Answers = func(method string, args []any) (any, error) {
-		switch method {
-		case "Authorize":
-			return nil, &broker.ForbiddenError{Agent: args[0].(string), Detail: "not you"}
-		case "Lookup":
-			return held(), nil
-		case "Reservation":
-			return reserved(), nil
-		case "TriggerAgents":
-			return map[string]string{"x": "Sandman"}, nil
-		}
-		acted = true
-		signed = strings.Contains(fmt.Sprintf("%+v", args), signature) || method == "Mint" && args[0] == (broker.Caller{UID: os.Getuid()})
-		return nil, nil
+	f.broker.owing = func(_, by string) error {
+		acted, signed = true, by == signature
+		return nil
+	}
+	f.broker.sweep = func(_ context.Context, _, by string) (api.Sweep, error) {
+		return api.Sweep{}, f.broker.owing("sweep", by)
 	}
 	var doc struct {
 		Paths      map[string]map[string]operation

@@ -2,23 +2,20 @@ package server
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
 	"dibs/internal/task"
 )
 
 // Offers is how tasks are handed over.
 type Offers interface {
-	// Offer fails as Claim and Finish do. A claim returned in state Finishing was
-	// accepted and is owed to Notion.
-	Offer(context.Context, broker.Offer) (c claim.Claim, until time.Time, err error)
+	// Offer fails as Claim and Finish do.
+	Offer(context.Context, broker.Offer) (api.Offered, error)
 
 	// Decline fails as Claim and Finish do.
-	Decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error)
+	Decline(ctx context.Context, agent string, id task.ID, reason string) (api.Offered, error)
 }
 
 func (s *Server) offer(ctx context.Context, in *api.TaskInput[api.OfferRequest]) (api.Offered, error) {
@@ -26,13 +23,7 @@ func (s *Server) offer(ctx context.Context, in *api.TaskInput[api.OfferRequest])
 	if err != nil {
 		return api.Offered{}, err
 	}
-	c, until, err := s.broker.Offer(ctx, broker.Offer{Agent: in.Body.Agent, To: in.Body.To, Task: id, Text: in.Body.Text})
-	if err != nil {
-		return api.Offered{}, err
-	}
-	out := s.handedOver(c)
-	out.Offer = &api.Offer{State: api.Reviewing, From: in.Body.Agent, To: in.Body.To, ExpiresAt: s.localTime(until)}
-	return out, nil
+	return s.broker.Offer(ctx, broker.Offer{Agent: in.Body.Agent, To: in.Body.To, Task: id, Text: in.Body.Text})
 }
 
 func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest]) (api.Claim, error) {
@@ -44,11 +35,7 @@ func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest
 	if in.Key != "" {
 		r.UID = caller(ctx)
 	}
-	c, err := s.broker.Claim(ctx, r)
-	if err != nil {
-		return api.Claim{}, err
-	}
-	return s.claimOf(c), nil
+	return s.broker.Claim(ctx, r)
 }
 
 func (s *Server) decline(ctx context.Context, in *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {
@@ -56,11 +43,7 @@ func (s *Server) decline(ctx context.Context, in *api.TaskInput[api.DeclineReque
 	if err != nil {
 		return api.Offered{}, err
 	}
-	c, err := s.broker.Decline(ctx, in.Body.Agent, id, in.Body.Reason)
-	if err != nil {
-		return api.Offered{}, err
-	}
-	return s.handedOver(c), nil
+	return s.broker.Decline(ctx, in.Body.Agent, id, in.Body.Reason)
 }
 
 // handed reads which task is meant, and checks that the caller may act as the agent.
@@ -69,13 +52,4 @@ func (s *Server) handed(ctx context.Context, id, agent string) (task.ID, error) 
 		return "", err
 	}
 	return s.named(ctx, "path.id", id)
-}
-
-// handedOver answers with the task of a claim that was given up for somebody else.
-func (s *Server) handedOver(c claim.Claim) api.Offered {
-	out := api.Offered{Task: refOf(c.Task)}
-	if c.State == claim.Finishing {
-		out.Detail, out.Owed = saying(errors.New(c.Detail)), s.owed(c)
-	}
-	return out
 }

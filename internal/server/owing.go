@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"dibs/internal/api"
@@ -45,14 +44,8 @@ func tooMuch(wait time.Duration) error {
 func tooMuchOwed(wait time.Duration) *api.Problem {
 	p := api.NewProblem(api.Code(claim.CodeLimitReached), "")
 	p.Title = "The user has asked for too much at once"
-	tooOften(p, wait)
+	p.TooOften(wait)
 	p.Detail = fmt.Sprintf("too many messages, comments, new tasks, offers, reopenings and new names that poll were asked for by this user, %d at once and then one every %v are taken, and nothing was done: go on in %ds",
 		owingBurst, owingEvery, p.RetryAfter)
 	return p
-}
-
-// tooOften has a refusal say when to go on.
-func tooOften(p *api.Problem, wait time.Duration) {
-	p.Status = http.StatusTooManyRequests
-	p.RetryIn(wait)
 }

@@ -24,11 +24,9 @@ func TestOwingIsBounded(t *testing.T) {
 	inBubble(t, "bounds", func(t *testing.T) {
 		f := start(t)
 		done := 0
-		f.broker.Answers = func(method string, _ []any) (any, error) {
-			if method != "Authorize" {
-				done++
-			}
-			return nil, nil
+		f.broker.owing = func(string, string) error {
+			done++
+			return nil
 		}
 		for i := range 200 {
 			r := requests[i%len(requests)]

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
@@ -18,7 +17,7 @@ import (
 // which asks for processes of this machine.
 type Peers struct {
 	http   http.Server
-	inside *inside
+	inside *Pipe
 }
 
 // PeersOptions are what Peers are made of.
@@ -57,7 +56,7 @@ func NewPeers(o PeersOptions) *Peers {
 		g.Member = who
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
-	p := &Peers{plain(mux, o.Log), newInside()}
+	p := &Peers{plain(mux, o.Log), NewPipe()}
 	p.http.MaxHeaderBytes += maxHeader                                    // for what the door adds
 	p.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
 	return p
@@ -71,47 +70,7 @@ func (p *Peers) Serve(l net.Listener) error {
 }
 
 // Dial makes a connection of this process, without TLS: that of a door whose own member leads.
-func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.dial(ctx) }
-
-// inside is a listener for connections of this process.
-type inside struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newInside() *inside { return &inside{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (l *inside) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.conns <- far:
-		return near, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener.
-func (l *inside) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *inside) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-// Addr implements net.Listener: there is no address.
-func (l *inside) Addr() net.Addr { return &net.UnixAddr{Net: "inside"} }
+func (p *Peers) Dial(ctx context.Context) (net.Conn, error) { return p.inside.Dial(ctx) }
 
 // Shutdown lets nobody in any more, and waits until all are answered, or ctx ends; then it
 // breaks off what is left.

@@ -11,15 +11,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
-	"dibs/internal/reserve"
-	"dibs/internal/task"
 
 	"github.com/danielgtaylor/huma/v2"
 )
-
-// retryUnavailable is when to try again if Notion did not say.
-const retryUnavailable = 5 * time.Second
 
 // failure carries a problem through huma, which wants to be told by methods
 // what a problem already says.
@@ -41,7 +35,7 @@ func problemHeader(p *api.Problem) http.Header {
 	return h
 }
 
-// problem says in the language of the socket what an error of the broker means.
+// problem says in the language of the socket what an error means.
 func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
@@ -49,71 +43,21 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return cutOff(ctx)
 	}
-	if journal, ok := errors.AsType[*claim.JournalError](err); ok {
+	if _, ok := errors.AsType[*claim.JournalError](err); ok {
 		select {
 		case <-s.over:
 			return stopping()
 		default:
 		}
-		p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), saying(err))
-		p.RetryIn(journal.RetryAfter)
+	}
+	if p := s.broker.Problem(err); p != nil {
 		return p
 	}
-	if denied, ok := errors.AsType[*claim.Denied](err); ok {
-		p := s.denied(denied)
-		if nothing, ok := errors.AsType[*broker.NothingError](err); ok {
-			summary := nothing.Summary
-			summary.NextLeaseEndsAt = s.localTime(summary.NextLeaseEndsAt.Time)
-			p.Summary = &summary
-		}
-		return p
-	}
-	if lost, ok := errors.AsType[*claim.Lost](err); ok {
-		return s.lost(lost)
-	}
-	if ambiguous, ok := errors.AsType[*broker.AmbiguousError](err); ok {
-		if len(ambiguous.Claims) == 0 {
-			return api.NewProblem(api.CodeUnknownClaim, ambiguous.Error())
-		}
-		p := api.NewProblem(api.CodeAmbiguousClaim, ambiguous.Error())
-		p.Claims = each(ambiguous.Claims, s.claimOf)
-		return p
-	}
-	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
-		return api.NewProblem(api.CodeInvalidRequest, invalid.Detail)
-	}
-	if draft, ok := errors.AsType[*task.DraftError](err); ok {
-		return api.NewProblem(api.CodeInvalidRequest, oneLine(draft.Detail))
-	}
-	if forbidden, ok := errors.AsType[*broker.ForbiddenError](err); ok {
-		return api.NewProblem(api.CodeForbiddenAgent, forbidden.Detail)
-	}
-	if taken, ok := errors.AsType[*reserve.Taken](err); ok {
-		return s.taken(taken)
-	}
-	if p := reservationProblem(err); p != nil {
-		return p
-	}
-	if unknown, ok := errors.AsType[*creation.UnknownError](err); ok {
-		p := storeProblem(unknown.Err, err)
-		p.Unknown = true
-		return p
-	}
-	if store, ok := errors.AsType[*claim.StoreError](err); ok {
-		return storeProblem(store, err)
-	}
-	switch {
-	case errors.Is(err, errStopping), errors.Is(err, broker.ErrStopping), errors.Is(err, claim.ErrStopped):
+	if errors.Is(err, errStopping) || errors.Is(err, broker.ErrStopping) || errors.Is(err, claim.ErrStopped) {
 		return stopping()
-	case errors.Is(err, creation.ErrReused):
-		return api.NewProblem(api.CodeKeyReused, saying(err))
-	case errors.Is(err, claim.ErrUnknownClaim):
-		return api.NewProblem(api.CodeUnknownClaim, saying(err))
-	case errors.Is(err, broker.ErrNoTask), errors.Is(err, broker.ErrNoName):
-		return api.NewProblem(api.Code(claim.CodeNotFound), saying(err))
 	}
 	s.log.Error("a request failed", "error", err)
-	return api.NewProblem(api.CodeInternal, saying(err))
+	return api.NewProblem(api.CodeInternal, api.Saying(err))
 }
 
 // cutOff is the answer to a request that ended before it was worked off.
@@ -127,49 +71,6 @@ func cutOff(ctx context.Context) *api.Problem {
 func stopping() *api.Problem {
 	p := api.NewProblem(api.CodeStopping, errStopping.Error())
 	p.RetryIn(time.Second)
-	return p
-}
-
-func (s *Server) lost(lost *claim.Lost) *api.Problem {
-	p := api.NewProblem(api.CodeClaimLost, saying(lost))
-	p.Holder = lost.Holder
-	c := s.claimOf(lost.Claim)
-	p.Claim, p.Task = &c, &c.Task
-	return p
-}
-
-func (s *Server) denied(d *claim.Denied) *api.Problem {
-	p := api.NewProblem(api.Code(d.Code), oneLine(d.Detail))
-	p.Holder = d.Holder
-	p.ExpiresAt = s.localTime(d.ExpiresAt)
-	p.RetryIn(d.RetryAfter)
-	if d.Code == claim.CodeNotionUnavailable && d.RetryAfter == 0 {
-		p.RetryIn(retryUnavailable)
-	}
-	if len(d.Has) > 0 {
-		p.Claims = each(d.Has, s.claimOf)
-	}
-	if d.Task.ID != "" {
-		ref := refOf(d.Task)
-		p.Task = &ref
-	}
-	return p
-}
-
-// storeProblem translates what Notion answered; err is what the broker made of it.
-func storeProblem(store *claim.StoreError, err error) *api.Problem {
-	detail := saying(err)
-	switch store.Kind {
-	case claim.NotFound, claim.Trashed:
-		return api.NewProblem(api.Code(claim.CodeNotFound), detail)
-	case claim.Refused:
-		return api.NewProblem(api.CodeNotionRefused, detail)
-	}
-	p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), detail)
-	p.RetryIn(store.RetryAfter)
-	if store.RetryAfter == 0 {
-		p.RetryIn(retryUnavailable)
-	}
 	return p
 }
 
@@ -194,7 +95,7 @@ func requestProblem(m *huma.ErrorModel) *api.Problem {
 		details = append(details, e.Location+": "+e.Message)
 	}
 	if len(details) > 0 {
-		p.Detail = oneLine(strings.Join(details, "; "))
+		p.Detail = api.OneLine(strings.Join(details, "; "))
 	}
 	return p
 }

@@ -18,9 +18,5 @@ func (s *Server) reopen(ctx context.Context, in *api.ReopenInput) (api.Reopened,
 	if err != nil {
 		return api.Reopened{}, err
 	}
-	done, err := s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, By: signature(ctx, body.Agent), Note: body.Note, Was: body.Was})
-	if err != nil {
-		return api.Reopened{}, err
-	}
-	return api.Reopened{Task: refOf(done.Task), Was: done.Was}, nil
+	return s.broker.Reopen(ctx, broker.Reopening{Task: id, Agent: body.Agent, By: signature(ctx, body.Agent), Note: body.Note, Was: body.Was})
 }

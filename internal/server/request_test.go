@@ -13,7 +13,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/server/servertest"
 )
 
 // TestRequestsRefused sends requests of which nothing is done.
@@ -22,7 +21,6 @@ func TestRequestsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path, body string
 		header                   []string
-		before                   []servertest.Call
 		status                   int
 		code                     api.Code
 		want                     string // in the detail
@@ -41,7 +39,7 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "no time at all", method: "POST", path: claims, body: `{"agent":"Sandman","timeout_minutes":0}`, status: 422, code: api.CodeInvalidRequest, want: "body.timeout_minutes", location: "body.timeout_minutes"},
 		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
 		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
-		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, before: []servertest.Call{allowed("Sandman")}, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
+		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
 		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
 		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
 		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a Notion id`, location: "path.id"},
@@ -78,7 +76,6 @@ func TestRequestsRefused(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(tt.before...)
 			got := f.must(tt.method, tt.path, tt.body, tt.header...)
 			p := problemIn(t, got)
 			if got.status != tt.status || p.Code != tt.code || !strings.Contains(p.Detail, tt.want) {
@@ -120,7 +117,6 @@ func TestBodiesAccepted(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held()})
 			if got := f.must("POST", "/v1/claims", tt.body, tt.header...); got.status != 201 {
 				t.Errorf("answered %d %s, want 201", got.status, got.body)
 			}
@@ -128,7 +124,6 @@ func TestBodiesAccepted(t *testing.T) {
 	}
 	inBubble(t, "none, of whatever type", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(servertest.Call{Method: "Sweep"})
 		if got := f.must("POST", "/v1/sweep", "", "Content-Type", "application/x-www-form-urlencoded"); got.status != 200 {
 			t.Errorf("answered %d %s, want 200", got.status, got.body)
 		}
@@ -141,21 +136,17 @@ func TestLongWait(t *testing.T) {
 		inBubble(t, "key "+key, func(t *testing.T) {
 			f := start(t)
 			begin := time.Now()
-			want := broker.Request{Agent: "Sandman", Wait: time.Hour, Key: key}
-			if key != "" {
-				want.UID = -1 // who is at the other end of a pipe is not known
+			f.broker.claim = func(ctx context.Context, r broker.Request) (api.Claim, error) {
+				if r.Wait != time.Hour || r.Key != key || key != "" && r.UID != -1 { // who is at the other end of a pipe is not known
+					t.Errorf("the broker was asked for %+v", r)
+				}
+				select {
+				case <-time.After(time.Hour):
+					return held(), nil
+				case <-ctx.Done():
+					return api.Claim{}, ctx.Err()
+				}
 			}
-			f.broker.Expect(allowed("Sandman"), servertest.Call{
-				Method: "Claim", Args: []any{want}, Result: held(),
-				During: func(ctx context.Context) error {
-					select {
-					case <-time.After(time.Hour):
-						return nil
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				},
-			})
 			header := []string{}
 			if key != "" {
 				header = []string{"Idempotency-Key", key}
@@ -172,10 +163,10 @@ func TestLongWait(t *testing.T) {
 func TestLongWork(t *testing.T) {
 	inBubble(t, "sweep", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(servertest.Call{Method: "Sweep", During: func(ctx context.Context) error {
+		f.broker.sweep = func(ctx context.Context, _, _ string) (api.Sweep, error) {
 			time.Sleep(time.Minute)
-			return ctx.Err()
-		}})
+			return api.Sweep{}, ctx.Err()
+		}
 		if got := f.must("POST", "/v1/sweep", "{}"); got.status != 200 {
 			t.Errorf("answered %d %s, want 200", got.status, got.body)
 		}
@@ -187,14 +178,11 @@ func TestCallerGone(t *testing.T) {
 	inBubble(t, "gone", func(t *testing.T) {
 		f := start(t)
 		var ended error
-		f.broker.Expect(allowed("Sandman"), servertest.Call{
-			Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}},
-			During: func(ctx context.Context) error {
-				<-ctx.Done()
-				ended = ctx.Err()
-				return ended
-			},
-		})
+		f.broker.claim = func(ctx context.Context, _ broker.Request) (api.Claim, error) {
+			<-ctx.Done()
+			ended = ctx.Err()
+			return api.Claim{}, ended
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := f.ask(ctx, "POST", "/v1/claims", `{"agent":"Sandman"}`); !errors.Is(err, context.DeadlineExceeded) {
@@ -234,12 +222,12 @@ func TestSlowBody(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	waiting := func(ctx context.Context) error {
+	waiting := func(ctx context.Context, _ broker.Request) (api.Claim, error) {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return api.Claim{}, ctx.Err()
 		case <-time.After(time.Minute):
-			return nil
+			return held(), nil
 		}
 	}
 	for _, tt := range []struct {
@@ -254,9 +242,7 @@ func TestShutdown(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(allowed("Sandman"), servertest.Call{
-				Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Result: held(), During: waiting,
-			})
+			f.broker.claim = waiting
 			answers := make(chan answer, 1)
 			go func() { answers <- f.must("POST", "/v1/claims", `{"agent":"Sandman"}`) }()
 			synctest.Wait()
@@ -289,7 +275,9 @@ func TestShutdown(t *testing.T) {
 func TestDebugLog(t *testing.T) {
 	inBubble(t, "log", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(allowed("Sandman"), servertest.Call{Method: "Claim", Args: []any{broker.Request{Agent: "Sandman"}}, Err: &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}})
+		f.broker.claim = func(context.Context, broker.Request) (api.Claim, error) {
+			return api.Claim{}, &claim.Denied{Code: claim.CodeNothingReady, Detail: "x"}
+		}
 		f.must("POST", "/v1/claims", `{"agent":"Sandman"}`)
 		if want := "method=POST path=/v1/claims status=409 uid=-1 took="; !strings.Contains(f.logged(), want) {
 			t.Errorf("logged %q, want %q", f.logged(), want)
@@ -302,7 +290,6 @@ func TestHostsAccepted(t *testing.T) {
 	for _, host := range []string{"dibs", "localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"} {
 		inBubble(t, host, func(t *testing.T) {
 			f := start(t)
-			f.broker.Expect(servertest.Call{Method: "Status"})
 			if got := f.must("GET", "/v1/status", "", "Host", host); got.status != 200 {
 				t.Errorf("answered %d %s, want 200", got.status, got.body)
 			}
@@ -310,7 +297,6 @@ func TestHostsAccepted(t *testing.T) {
 	}
 	inBubble(t, "none", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(servertest.Call{Method: "Status"})
 		if got := f.raw("GET /v1/status HTTP/1.0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.0 200 ") {
 			t.Errorf("answered %q, want 200", got)
 		}
@@ -360,7 +346,6 @@ func TestSlowHeader(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	inBubble(t, "slow", func(t *testing.T) {
 		f := start(t)
-		f.broker.Expect(servertest.Call{Method: "Status"})
 		conn, err := f.pipe.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -14,10 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/broker"
+	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/server"
-	"dibs/internal/server/servertest"
 	"dibs/internal/task"
 )
 
@@ -26,30 +25,27 @@ const (
 	claimID = claim.ID("01KA8XQ5V8ZJ6N3T4R7W9Y2M1D")
 )
 
-// noon is a moment by Notion's clock, which in these tests is 90 seconds ahead.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-const skew = 90 * time.Second
-
-// held is a claim as a broker tells it.
-func held() claim.Claim {
-	return claim.Claim{
-		ID: claimID, Agent: "Sandman", State: claim.Held,
-		Task: task.Task{
-			ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1",
-			Status: task.InProgress, Priority: task.High, Token: string(claimID),
-		},
-		Reserved: noon.Add(-2 * time.Second), Started: noon.Add(3 * time.Second),
-		Lease: claim.Lease{ClaimedAt: noon.Add(123456789), Timeout: 30 * time.Minute, StaleAt: noon.Add(32 * time.Minute)},
+// held is a claim, and heldJSON the same on the socket.
+func held() api.Claim {
+	return api.Claim{
+		ID: claimID, ClaimID: claimID, Agent: "Sandman", State: claim.Held,
+		Task:      api.TaskRef{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.InProgress, Priority: "high"},
+		ClaimedAt: api.Time{Time: noon.Add(123456789)}, ExpiresAt: api.Time{Time: noon.Add(30*time.Minute + 123456789)},
 	}
 }
+
+const heldJSON = `{"id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D",` +
+	`"task":{"id":"11111111-2222-3333-4444-555555555555","title":"Write the <README>","url":"https://notion.example/1","status":"IN_PROGRESS","priority":"high"},` +
+	`"agent":"Sandman","state":"held","claimed_at":"2026-11-20T12:00:00.123Z","expires_at":"2026-11-20T12:30:00.123Z","claim_id":"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}`
 
 // fixture is a server and what it is made of.
 type fixture struct {
 	t      *testing.T
-	broker *servertest.Broker
-	keys   *servertest.Keys
-	pipe   *servertest.Pipe
+	broker *fake
+	keys   *memory
+	pipe   *server.Pipe
 	server *server.Server
 	log    *logBuffer
 	routes []string // of the answers, with their status
@@ -77,8 +73,7 @@ func (b *logBuffer) String() string {
 // users that the configuration names.
 func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
-	f := &fixture{t: t, broker: servertest.NewBroker(t), keys: servertest.NewKeys(t), pipe: servertest.NewPipe(), log: new(logBuffer)}
-	f.broker.Skew = skew
+	f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
 		Log:     slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -176,12 +171,4 @@ func (f *fixture) logged() string {
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
-
-func allowed(agent string) servertest.Call {
-	return servertest.Call{Method: "Authorize", Args: []any{agent, broker.Caller{UID: -1}}}
-}
-
-func found(ref broker.Ref) servertest.Call {
-	return servertest.Call{Method: "Lookup", Args: []any{ref}, Result: held()}
 }

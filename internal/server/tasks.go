@@ -13,42 +13,36 @@ import (
 
 // Tasks is what tasks are found, made and changed by.
 type Tasks interface {
-	Tasks(context.Context, api.TaskFilter) (broker.Listing, error)
+	Tasks(context.Context, api.TaskFilter) (api.Tasks, error)
 
 	// Task fails with broker.ErrNoTask.
-	Task(context.Context, task.ID) (broker.View, error)
+	Task(context.Context, task.ID) (api.Task, error)
 
 	// Content fails with broker.ErrNoTask.
-	Content(context.Context, task.ID) (broker.Content, error)
+	Content(context.Context, task.ID) (api.TaskContent, error)
 
 	// TaskByKey finds a task by what people call it. It fails with broker.ErrNoTask.
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 
 	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
 	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
-	Add(context.Context, broker.Addition) (broker.View, error)
+	Add(context.Context, broker.Addition) (api.Added, error)
 
 	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.
-	Comment(context.Context, broker.Remark) (broker.Said, error)
+	Comment(context.Context, broker.Remark) (api.Commented, error)
 
 	// Reopen fails with *claim.Denied.
-	Reopen(context.Context, broker.Reopening) (broker.Reopened, error)
+	Reopen(context.Context, broker.Reopening) (api.Reopened, error)
 }
 
 func (s *Server) tasks(ctx context.Context, in *api.ListTasksInput) (api.Tasks, error) {
 	if in.Why && !in.Ready {
 		return api.Tasks{}, invalid("query.why", errors.New("goes with ready=true only"))
 	}
-	listing, err := s.broker.Tasks(ctx, api.TaskFilter{
+	return s.broker.Tasks(ctx, api.TaskFilter{
 		Status: task.Status(in.Status), Ready: in.Ready, Agent: in.Agent, Limit: in.Limit, Why: in.Why,
 		Filter: api.Filter{Priority: in.Priority, Where: in.Where, Text: in.Text},
 	})
-	if err != nil {
-		return api.Tasks{}, err
-	}
-	return api.Tasks{
-		Tasks: each(listing.Tasks, s.taskOf), Total: listing.Total, LimitReached: listing.LimitReached, Age: s.localAge(listing.Age),
-	}, nil
 }
 
 func (s *Server) task(ctx context.Context, in *api.GetTaskInput) (api.Task, error) {
@@ -56,11 +50,7 @@ func (s *Server) task(ctx context.Context, in *api.GetTaskInput) (api.Task, erro
 	if err != nil {
 		return api.Task{}, err
 	}
-	view, err := s.broker.Task(ctx, id)
-	if err != nil {
-		return api.Task{}, err
-	}
-	return s.taskOf(view), nil
+	return s.broker.Task(ctx, id)
 }
 
 func (s *Server) content(ctx context.Context, in *api.GetTaskInput) (api.TaskContent, error) {
@@ -68,11 +58,7 @@ func (s *Server) content(ctx context.Context, in *api.GetTaskInput) (api.TaskCon
 	if err != nil {
 		return api.TaskContent{}, err
 	}
-	content, err := s.broker.Content(ctx, id)
-	if err != nil {
-		return api.TaskContent{}, err
-	}
-	return s.taskOf(content.View).With(s.pageOf(content)), nil
+	return s.broker.Content(ctx, id)
 }
 
 // named reads which task a part of a request means: by its id, its URL or its key.
@@ -88,9 +74,9 @@ func (s *Server) named(ctx context.Context, location, name string) (task.ID, err
 }
 
 // nameOf names a task in a sentence.
-func nameOf(t task.Task) string {
+func nameOf(t api.TaskRef) string {
 	if t.Title == "" {
 		return cmp.Or(t.Key, string(t.ID))
 	}
-	return strconv.Quote(oneLine(t.Title))
+	return strconv.Quote(api.OneLine(t.Title))
 }

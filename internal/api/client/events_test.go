@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,40 +14,42 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/broker"
 	"dibs/internal/feed"
-	"dibs/internal/server/servertest"
-	"dibs/internal/task"
+	"dibs/internal/server"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, c := daemon(t)
-		f := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}
-		further := f
-		further.After = 6
-		events := []feed.Event{
-			{ID: 5, At: noon, Kind: feed.Edited, Task: taskID, Title: "line\nend", Priority: task.Low, Changed: []string{"title"}},
-			{ID: 6, At: noon, Kind: feed.LeaseExpiring, Task: taskID, Agent: "a & b", Claim: claimID, ExpiresAt: noon.Add(time.Minute)},
-		}
-		reading := servertest.Call{Method: "Events", Args: []any{f, 15 * time.Second}, Result: broker.Page{Events: events, Next: 6}}
-		b.Expect(reading, servertest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
-
 		want := []api.Event{
 			{ID: 5, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
 			{ID: 6, At: api.Time{Time: noon}, Kind: feed.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ClaimID: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
+		pipe := server.NewPipe()
+		var line string
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			line = r.RequestURI
+			w.Header().Set("Content-Type", api.EventStream)
+			for _, e := range want {
+				data, _ := json.Marshal(e)
+				fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Kind, data)
+			}
+		})}
+		go s.Serve(pipe)
+		defer s.Close()
+		c := client.Over("/run/dibs.sock", pipe.Dial)
 		var got []api.Event
 		filter := api.EventFilter{After: 4, Agent: "a & b", Task: taskID}
-		next, err := c.Events(t.Context(), filter, true, func(e api.Event) error { got = append(got, e); return nil })
+		next, err := c.Events(t.Context(), filter, false, func(e api.Event) error { got = append(got, e); return nil })
 		if diff := cmp.Diff(want, got); err != nil || next != 6 || diff != "" {
 			t.Errorf("next = %d, want 6; err = %v; events (-want +got):\n%s", next, err, diff)
 		}
+		if want := "/v1/events?after=4&agent=a+%26+b&follow=false&task=" + string(taskID); line != want {
+			t.Errorf("asked for %s, want %s", line, want)
+		}
 
 		enough := errors.New("enough")
-		b.Expect(reading, servertest.Call{Method: "Events", Args: []any{further, 15 * time.Second}, Err: broker.ErrStopping})
 		next, err = c.Events(t.Context(), filter, true, func(e api.Event) error {
 			if e.ID == 6 {
 				return enough
@@ -61,7 +64,7 @@ func TestEvents(t *testing.T) {
 
 func TestEventsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c := daemon(t)
+		c, _ := daemon(t, http.StatusUnprocessableEntity, api.NewProblem(api.CodeInvalidRequest, "no"))
 		_, err := c.Events(t.Context(), api.EventFilter{After: -2}, false, nil)
 		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeInvalidRequest {
 			t.Errorf("err = %v, want an invalid request", err)
@@ -104,7 +107,7 @@ func TestEventsGoOn(t *testing.T) {
 		for _, broken := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, broken: %v", name, broken), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					pipe := servertest.NewPipe()
+					pipe := server.NewPipe()
 					s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						w.Header().Set("Content-Type", api.EventStream)
 						io.WriteString(w, tt.stream)
@@ -128,20 +131,4 @@ func TestEventsGoOn(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, c := daemon(t)
-		b.Expect(servertest.Call{
-			Method: "Watch", Args: []any{broker.Ref{Claim: string(claimID), Agent: "Sandman"}, int64(7), 90 * time.Second},
-			Result: servertest.Watched{Claim: brokers, Event: &feed.Event{ID: 8, At: noon, Kind: feed.Conflict, Task: taskID, Holder: "Oracle"}},
-		})
-		got, err := c.Watch(t.Context(), string(claimID), "Sandman", 7, 90*time.Second)
-		want := clients
-		want.Event = &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: feed.Conflict, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Holder: "Oracle"}
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("err = %v, claim (-want +got):\n%s", err, diff)
-		}
-	})
 }

@@ -12,7 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // unsaving is a daemon whose journal cannot be used until a time.
@@ -69,7 +69,7 @@ func TestInsist(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				daemon := &unsaving{until: begun.Add(tt.back), retryAfter: tt.retryAfter}
-				pipe := servertest.NewPipe()
+				pipe := server.NewPipe()
 				web := &http.Server{Handler: daemon}
 				go web.Serve(pipe)
 				defer web.Close()
@@ -111,7 +111,7 @@ func TestInsist(t *testing.T) {
 // How old an answer is, is told once.
 func TestOnAged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipe := servertest.NewPipe()
+		pipe := server.NewPipe()
 		web := &http.Server{Handler: &unsaving{age: 35}}
 		go web.Serve(pipe)
 		defer web.Close()

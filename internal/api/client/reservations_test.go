@@ -3,14 +3,15 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/reserve"
-	"dibs/internal/server/servertest"
 )
 
 // TestTaken compares more files than go at once with what the daemon says is reserved: in one
@@ -20,11 +21,11 @@ func TestTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broker, c := daemon(t)
-	target := reserve.Target{Text: "f-*", At: []reserve.Spot{{Place: reserve.Files, Path: "/" + reserve.Escape(strings.Trim(dir, "/")) + "/f-*"}}}
-	broker.Expect(servertest.Call{Method: "ComparedReservations", Args: []any{"", ""}, Result: []reserve.Reservation{
-		{ID: "R", Agent: "Oracle", Targets: []reserve.Target{target}, Until: time.Now().Add(time.Hour)},
-	}})
+	spot := api.Spot{In: reserve.Files, Path: "/" + reserve.Escape(strings.Trim(dir, "/")) + "/f-*"}
+	c, _ := daemon(t, http.StatusOK, api.Reservations{Reservations: []api.Reservation{{
+		ID: "R", Agent: "Oracle", ExpiresAt: api.Time{Time: time.Now().Add(time.Hour)}, Patterns: []string{"f-*"},
+		Targets: []api.ReserveTarget{{Pattern: "f-*", At: []api.Spot{spot}}},
+	}}})
 	set, err := c.Reserved(t.Context())
 	if err != nil {
 		t.Fatal(err)

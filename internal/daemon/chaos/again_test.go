@@ -11,7 +11,7 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
-	"dibs/internal/server/servertest"
+	"dibs/internal/server"
 )
 
 // node is a daemon in this process, and a client of its socket.
@@ -24,7 +24,7 @@ type node struct {
 type nowhere struct{}
 
 func (nowhere) Listen(context.Context, string) (net.Listener, error) {
-	return servertest.NewPipe(), nil
+	return server.NewPipe(), nil
 }
 
 func (nowhere) Dial(context.Context, string) (net.Conn, error) {
@@ -45,7 +45,7 @@ func (c *chaos) again(t *testing.T, notion *emulator.Emulator, p *process) *node
 	}
 	cfg.Notion.Timeout, cfg.Sync.Interval = c.timeout, c.interval
 	cfg.Claim.Timeout, cfg.Claim.WriteWindow, cfg.Claim.Settle = chaosLease, c.window, c.settle
-	pipe := servertest.NewPipe()
+	pipe := server.NewPipe()
 	d, err := daemon.Start(t.Context(), daemon.Options{
 		Config: cfg, Version: "test", Transport: notion.Client().Transport, Listener: pipe, Network: nowhere{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -1,4 +1,4 @@
-package servertest
+package server_test
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"dibs/internal/server"
 )
 
-// Keys is a memory for idempotency keys. It fails the test when it is used
+// memory is a memory for idempotency keys. It fails the test when it is used
 // against its contract, and does nothing once a context has ended.
-type Keys struct {
+type memory struct {
 	t    testing.TB
 	mu   sync.Mutex
 	rows map[ownKey]*row
@@ -36,13 +36,13 @@ type ownKey struct {
 // unknown is the user of a pipe, of whom nothing is known.
 const unknown = -1
 
-// NewKeys returns an empty memory.
-func NewKeys(t testing.TB) *Keys {
-	return &Keys{t: t, rows: make(map[ownKey]*row)}
+// newMemory returns an empty memory.
+func newMemory(t testing.TB) *memory {
+	return &memory{t: t, rows: make(map[ownKey]*row)}
 }
 
 // BeginRequest begins a request.
-func (k *Keys) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*server.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (k *Keys) BeginRequest(ctx context.Context, uid int, key, fingerprint strin
 }
 
 // FinishRequest stores the answer.
-func (k *Keys) FinishRequest(ctx context.Context, uid int, key string, a server.Answer) error {
+func (k *memory) FinishRequest(ctx context.Context, uid int, key string, a server.Answer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (k *Keys) FinishRequest(ctx context.Context, uid int, key string, a server.
 }
 
 // DropRequest forgets the request.
-func (k *Keys) DropRequest(ctx context.Context, uid int, key string) error {
+func (k *memory) DropRequest(ctx context.Context, uid int, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (k *Keys) DropRequest(ctx context.Context, uid int, key string) error {
 }
 
 // RequestClaim returns the claim made for the request.
-func (k *Keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
+func (k *memory) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return "", false, err
 	}
@@ -111,28 +111,28 @@ func (k *Keys) RequestClaim(ctx context.Context, uid int, key string) (claim.ID,
 }
 
 // Bind notes that the claim was made for the request of that key.
-func (k *Keys) Bind(key string, id claim.ID) {
+func (k *memory) Bind(key string, id claim.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rows[ownKey{unknown, key}].claim = id
 }
 
 // Lose has looking up claims fail for that reason; nil ends it.
-func (k *Keys) Lose(err error) {
+func (k *memory) Lose(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.lost = err
 }
 
 // Interrupt turns a request that was answered into one that was cut off before.
-func (k *Keys) Interrupt(key string) {
+func (k *memory) Interrupt(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rows[ownKey{unknown, key}].answer, k.rows[ownKey{unknown, key}].interrupted = nil, true
 }
 
 // Has reports whether the key stands for a request.
-func (k *Keys) Has(key string) bool {
+func (k *memory) Has(key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.rows[ownKey{unknown, key}]

@@ -1,4 +1,4 @@
-package servertest
+package server
 
 import (
 	"context"
@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Pipe is a listener without a socket, which works inside a synctest bubble.
+// Pipe is a listener for connections of this process, without a socket. It is safe for concurrent
+// use, and works inside a synctest bubble.
 type Pipe struct {
 	conns     chan net.Conn
 	closed    chan struct{}

@@ -1,0 +1,88 @@
+package broker
+
+import (
+	"errors"
+	"time"
+
+	"dibs/internal/api"
+	"dibs/internal/claim"
+)
+
+// What the daemon knows bears Notion's time; what is answered bears this machine's. Here, and
+// in the constructors beside the questions, the one becomes the other.
+
+// time turns Notion's time into this machine's; zero stays zero.
+func (b *Broker) time(t time.Time) api.Time { return api.Time{Time: b.Local(t)} }
+
+// each translates a slice; nothing becomes an empty slice, so that JSON says [].
+func each[From, To any](from []From, translate func(From) To) []To {
+	to := make([]To, len(from))
+	for i, v := range from {
+		to[i] = translate(v)
+	}
+	return to
+}
+
+// orEmpty turns no slice into an empty one, so that JSON says [].
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func (b *Broker) age(a api.Age) api.Age {
+	a.SyncedAt = b.time(a.SyncedAt.Time)
+	return a
+}
+
+func (b *Broker) claim(c claim.Claim) api.Claim {
+	out := api.Claim{
+		ID: c.ID, ClaimID: c.ID, Task: api.NewTaskRef(c.Task), Agent: c.Agent, State: c.State,
+		ClaimedAt: b.time(c.ClaimedAt),
+		Fence:     c.Fence,
+		Override:  c.Former != "", Former: c.Former,
+		Outcome: c.Ending, EndedAt: b.time(c.Ended), Detail: c.Detail,
+	}
+	if !c.ClaimedAt.IsZero() {
+		out.ExpiresAt = b.time(c.ExpiresAt())
+	}
+	if c.Finish != nil {
+		out.Summary = c.Finish.Summary
+		if out.Outcome == "" {
+			out.Outcome = c.Finish.As
+		}
+	}
+	if c.State == claim.Finishing {
+		out.Owed = b.owed(c)
+	}
+	return out
+}
+
+// owed says what is not known of a claim of which Notion has yet to be told something.
+func (b *Broker) owed(c claim.Claim) api.Owed {
+	if time.Now().Before(b.Local(c.ExpiresAt())) {
+		return api.Owed{Pending: true, Unknown: "whether a person has taken the task, or another agent will once the lease is over"}
+	}
+	return api.Owed{Pending: true, Unknown: "whether another agent or a person has taken the task: the lease is over"}
+}
+
+// owedError says that what was asked of a claim is noted, and that Notion has yet to be told.
+type owedError struct {
+	claim claim.Claim
+	error
+}
+
+// answer is what became of a claim, as whoever asked for that is told: that Notion has yet to
+// hear of it is no failure.
+func (b *Broker) answer(c claim.Claim, err error) (api.Claim, error) {
+	if owed, ok := errors.AsType[*owedError](err); ok {
+		out := b.claim(owed.claim)
+		out.Detail, out.Owed = api.Saying(owed), b.owed(owed.claim)
+		return out, nil
+	}
+	if err != nil {
+		return api.Claim{}, err
+	}
+	return b.claim(c), nil
+}
