@@ -1,0 +1,298 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dibs/config"
+	"dibs/internal/api"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata/golden anew")
+
+// TestGolden asks a daemon for every operation, in success and refused, and compares what is
+// answered, and the description, with the record in testdata/golden. A difference is something
+// that a user can see: after one that is meant,
+//
+//	go test ./internal/daemon -run TestGolden -update
+func TestGolden(t *testing.T) {
+	inWorld(t, 0, func(w *world) {
+		g := &golden{node: w.daemon(func(c *config.Config) {
+			c.Agents = []config.Agent{{Name: "*"}, {Name: "Root", UIDs: []int{0}}}
+		}), seen: make(map[string]bool), names: make(map[string]string)}
+		defer g.stop()
+		g.story()
+		for _, op := range api.Operations() {
+			if !g.seen[op.Name] {
+				t.Errorf("the record lacks %s", op.Name)
+			}
+		}
+		g.compare("answers.txt", g.record.String())
+		var description map[string]any
+		if err := json.Unmarshal([]byte(g.get("/openapi.json")), &description); err != nil {
+			t.Fatal(err)
+		}
+		sorted, err := json.MarshalIndent(description, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.compare("openapi.json", string(sorted)+"\n")
+		var metrics []string
+		for line := range strings.Lines(g.get("/metrics")) {
+			if strings.HasPrefix(line, "# HELP dibs_") {
+				metrics = append(metrics, line)
+			}
+		}
+		g.compare("metrics.txt", strings.Join(metrics, ""))
+	})
+}
+
+// golden writes down what a daemon answers.
+type golden struct {
+	*node
+	record bytes.Buffer
+	seen   map[string]bool   // the operations asked for
+	names  map[string]string // what stands for what is different each time
+}
+
+// story asks for everything.
+func (g *golden) story() {
+	w := g.w
+	first := g.add("Fix the login", map[string]any{"priority": option("select", "high")})
+	second := g.add("Write the docs", map[string]any{"depends_on": relation(first)})
+	third := g.add("Ship it", nil)
+	fourth := g.add("Held by a person", map[string]any{"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Maria"), "claimed_at": date(time.Now())})
+	gone := g.add("Stale", map[string]any{"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Ghost"), "claimed_at": date(time.Now().Add(-5 * time.Hour))})
+	key := func(k string) []string { return []string{api.KeyHeader, k} }
+	g.ask("POST", "/v1/sync", `{"full":true}`)
+	g.ask("GET", "/v1/status", "")
+	g.ask("GET", "/v1/tasks", "")
+	g.ask("GET", "/v1/tasks?ready=true&why=true&agent=Sandman&priority=high", "")
+	g.ask("GET", "/v1/tasks?status=open", "")
+	g.ask("GET", "/v1/tasks/"+second, "")
+	g.ask("GET", "/v1/tasks/nonsense", "")
+	g.ask("GET", "/v1/tasks/00000000-0000-0000-0000-000000000000", "")
+	g.ask("GET", "/v1/tasks/"+first+"/content", "")
+
+	g.ask("POST", "/v1/claims", `{"agent":"Sandman"}`, key("one")...)
+	g.ask("POST", "/v1/claims", `{"agent":"Sandman"}`, key("one")...)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle"}`, key("one")...)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","task":"`+first+`"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","task":"`+second+`"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","task":"`+fourth+`"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Sandman","task":"`+third+`"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Root"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","text":"nothing like it"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","where":["Nowhere=1"]}`)
+	g.ask("POST", "/v1/claims", `{"agnet":"Oracle"}`)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle"}`, "Content-Type", "text/plain")
+	g.ask("GET", "/v1/claims", "")
+	g.ask("GET", "/v1/claims?agent=Nobody", "")
+	g.ask("GET", "/v1/claims/mine?agent=Sandman", "")
+	g.ask("GET", "/v1/claims/mine?agent=Nobody", "")
+	g.ask("GET", "/v1/claims/"+first+"?agent=Oracle", "")
+	g.ask("GET", "/v1/claims/"+first+"?agent=Sandman&wait=1s", "")
+	time.Sleep(time.Minute)
+	g.ask("POST", "/v1/claims/"+third+"/release", `{"agent":"Sandman"}`)
+	g.ask("POST", "/v1/claims/mine/renew", `{"agent":"Sandman"}`)
+	g.ask("POST", "/v1/claims/mine/renew", `{"agent":"Nobody"}`)
+	g.ask("POST", "/v1/claims/"+first+"/complete", `{"agent":"Oracle"}`)
+	g.ask("POST", "/v1/claims/mine/complete", `{"agent":"Sandman","summary":"it works"}`, key("two")...)
+	g.ask("POST", "/v1/claims/mine/complete", `{"agent":"Sandman","summary":"it works"}`, key("two")...)
+	for _, end := range []struct{ how, body string }{
+		{"release", `{"agent":"Sandman","reason":"later"}`},
+		{"block", `{"agent":"Sandman","reason":"no key"}`},
+		{"fail", `{"agent":"Sandman","reason":"tests","reopen":true}`},
+		{"review", `{"agent":"Sandman","note":"look"}`},
+		{"ask", `{"agent":"Sandman","text":"which one?"}`},
+	} {
+		time.Sleep(time.Minute)
+		g.ask("POST", "/v1/claims", `{"agent":"Sandman","task":"`+second+`"}`)
+		g.ask("POST", "/v1/claims/"+second+"/"+end.how, end.body)
+		time.Sleep(time.Minute)
+		g.ask("POST", "/v1/tasks/"+second+"/reopen", `{"note":"again"}`)
+	}
+	g.ask("POST", "/v1/tasks/"+second+"/reopen", `{"was":"COMPLETED"}`)
+
+	g.ask("POST", "/v1/tasks", `{"agent":"Sandman","title":"Made","priority":"low"}`, key("three")...)
+	g.ask("POST", "/v1/tasks", `{"agent":"Sandman","title":"Made","priority":"low"}`, key("three")...)
+	g.ask("POST", "/v1/tasks", `{"title":"Made by nobody","for":"Oracle","depends_on":["`+third+`"]}`)
+	g.ask("POST", "/v1/tasks", `{"title":"Never made","priority":"pressing"}`)
+	g.ask("POST", "/v1/tasks", `{"title":" "}`)
+	g.ask("POST", "/v1/tasks/"+third+"/comments", `{"agent":"Sandman","text":"hello"}`)
+	g.ask("POST", "/v1/tasks/"+third+"/comments", `{"agent":"Sandman","text":"hello","mention":"No One"}`)
+	g.ask("GET", "/v1/tasks/"+third+"/content", "")
+	for _, answer := range []string{"accept", "decline"} {
+		g.ask("POST", "/v1/tasks/"+third+"/offer", `{"agent":"Sandman","to":"Oracle","text":"yours?"}`)
+		g.ask("GET", "/v1/tasks/"+third, "")
+		g.ask("POST", "/v1/tasks/"+third+"/"+answer, `{"agent":"Oracle"}`)
+		g.ask("POST", "/v1/claims/"+third+"/release", `{"agent":"Oracle"}`)
+	}
+	g.ask("POST", "/v1/tasks/"+third+"/decline", `{"agent":"Nobody"}`)
+
+	g.ask("POST", "/v1/messages", `{"from":"Sandman","to":"Oracle","text":"hello"}`)
+	g.ask("POST", "/v1/messages", `{"to":"all","text":"hello, all"}`)
+	g.ask("POST", "/v1/messages", `{"to":"Oracle","text":" "}`)
+	g.ask("POST", "/v1/agents/Oracle/poll", `{"limit":1}`)
+	g.ask("POST", "/v1/agents/Oracle/poll", ``, key("four")...)
+	g.ask("POST", "/v1/agents/Oracle/poll", ``, key("four")...)
+	g.ask("POST", "/v1/agents/Oracle/ack", `{"ids":["`+g.last(`"id": "([^"]+)"`)+`","x"]}`)
+	g.ask("POST", "/v1/ack", `{"ids":["x"]}`)
+	g.ask("POST", "/v1/agents", `{"session":"s"}`)
+	g.ask("POST", "/v1/agents", `{"session":"s"}`)
+	g.ask("GET", "/v1/agents/auto?session=s", "")
+	g.ask("GET", "/v1/agents/auto?session=t", "")
+	g.ask("GET", "/v1/agents/Sandman", "")
+	g.ask("GET", "/v1/agents/Root", "")
+	g.ask("GET", "/v1/agents?days=1", "")
+	g.ask("GET", "/v1/agents?days=0", "")
+
+	reserve := `"targets":[{"pattern":"name:db","at":[{"in":"names","path":"db"}]}]`
+	g.ask("POST", "/v1/reservations", `{"agent":"Sandman",`+reserve+`}`)
+	id := g.last(`"id": "([^"]+)"`)
+	g.ask("POST", "/v1/reservations", `{"agent":"Oracle",`+reserve+`}`)
+	g.ask("GET", "/v1/reservations?targets=true", "")
+	g.ask("POST", "/v1/reservations/check", `{"agent":"Oracle","targets":[{"path":"name:db","at":[{"in":"names","path":"db"}]}]}`)
+	g.ask("POST", "/v1/reservations/check", `{"agent":"Sandman","targets":[{"path":"name:db","at":[{"in":"names","path":"db"}]}]}`)
+	g.ask("DELETE", "/v1/reservations/"+id+"?agent=Oracle", "")
+	g.ask("DELETE", "/v1/reservations/"+id, "")
+	g.ask("DELETE", "/v1/reservations/"+id, "")
+
+	g.ask("POST", "/v1/sweep", `{"note":"by Maria"}`)
+	g.ask("GET", "/v1/tasks/"+gone, "")
+	g.ask("GET", "/v1/cluster", "")
+	g.ask("POST", "/v1/cluster/adopt", "")
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle","task":"`+third+`"}`)
+	w.edit(third, map[string]any{"claimed_by": text("rich_text", ""), "status": option("status", "CANCELLED")})
+	g.ask("POST", "/v1/sync", ``)
+	g.ask("POST", "/v1/claims/mine/complete", `{"agent":"Oracle"}`)
+	g.ask("POST", "/v1/agents/Oracle/poll", ``)
+	g.ask("POST", "/v1/claims", `{"agent":"Oracle"}`)
+	g.ask("GET", "/v1/claims/mine/alive?agent=Oracle&grace=1s", "")
+	time.Sleep(10 * time.Minute)
+	g.ask("GET", "/v1/events?after=0&follow=false", "")
+	g.ask("GET", "/v1/log?limit=200", "")
+	g.ask("GET", "/v1/history?hours=1&points=10", "")
+	g.ask("GET", "/v1/nowhere", "")
+	g.ask("PUT", "/v1/claims", "")
+	g.ask("GET", "/v1/status", "", "Host", "evil.example")
+	g.ask("GET", "/v1/status", "")
+}
+
+// add puts a task on the board. The daemon hears of one at a time, so that their order is known.
+func (g *golden) add(title string, props map[string]any) string {
+	id := g.w.add(title, props)
+	time.Sleep(time.Minute)
+	if _, err := g.Sync(g.w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
+		g.w.Fatal(err)
+	}
+	return id
+}
+
+// ask asks, and writes down the answer. A stream is left after a while.
+func (g *golden) ask(method, path, body string, header ...string) {
+	g.w.Helper()
+	ctx, cancel := context.WithTimeout(g.w.Context(), 2*time.Second)
+	defer cancel()
+	if !strings.Contains(path, "/alive") {
+		ctx = g.w.Context()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://dibs"+path, strings.NewReader(body))
+	if err != nil {
+		g.w.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	g.seen[api.OperationOf(r).Name] = true
+	web := http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return g.dial(ctx) },
+		DisableKeepAlives: true,
+	}}
+	resp, err := web.Do(r)
+	if err != nil {
+		g.w.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(resp.Body) // as far as the stream was read
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, answer, "", "  ") == nil {
+		answer = pretty.Bytes()
+	}
+	fmt.Fprintf(&g.record, "> %s %s %s\n", method, path, body)
+	for i := 0; i < len(header); i += 2 {
+		fmt.Fprintf(&g.record, "> %s: %s\n", header[i], header[i+1])
+	}
+	resp.Header.Del("Date")
+	resp.Header.Del("Content-Length")
+	fmt.Fprintf(&g.record, "< %d\n", resp.StatusCode)
+	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
+		fmt.Fprintf(&g.record, "< %s: %s\n", name, strings.Join(resp.Header[name], ", "))
+	}
+	fmt.Fprintf(&g.record, "%s\n\n", strings.TrimSpace(string(answer)))
+}
+
+// last finds what was answered last.
+func (g *golden) last(pattern string) string {
+	found := regexp.MustCompile(pattern).FindAllStringSubmatch(g.record.String(), -1)
+	if len(found) == 0 {
+		g.w.Fatalf("the record has no %s", pattern)
+	}
+	return found[len(found)-1][1]
+}
+
+// random is what is different each time: ids, minted names, folders, and times, as attempts settle
+// for a time that varies.
+var random = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T[\d:.]+Z|\d{4}-\d{2}-\d{2}T[\d:.]+\+00:00|[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b|\bagent-[0-9A-Z]{4}\b|"(?:pid|state_dir|uid|clock_skew_ms|fence|age_seconds|requests|retry_after|wait_seconds_p\d+|median_seconds|p\d+_ms|count|seconds)": ?(?:\[[^]]*\]|[^,\n]+)`)
+
+// compare compares the record with the file of that name, or writes that.
+func (g *golden) compare(file, record string) {
+	g.w.Helper()
+	record = random.ReplaceAllStringFunc(record, func(s string) string {
+		switch key, _, ok := strings.Cut(s, `":`); {
+		case ok:
+			return key + `": …`
+		case strings.Contains(s, "T") && strings.Contains(s, ":"):
+			return "‹time›"
+		}
+		s = strings.ReplaceAll(s, "-", "")
+		if g.names[s] == "" {
+			g.names[s] = fmt.Sprintf("‹%d›", len(g.names)+1)
+		}
+		return g.names[s]
+	})
+	file = "testdata/golden/" + file
+	if *update {
+		if err := os.WriteFile(file, []byte(record), 0o644); err != nil {
+			g.w.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		g.w.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(record, "\n")); diff != "" {
+		g.w.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
