@@ -15,7 +15,6 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/member"
 	"dibs/internal/metrics"
@@ -196,16 +195,20 @@ func (d *Daemon) takeTurns(ctx context.Context) error {
 	return err
 }
 
-// turns has one turn after another. Where the journal's database goes away while the lead is taken,
-// this daemon stays a door, and whoever can reach it leads.
+// turns has one turn after another. Where the journal fails while the lead is taken, in a way that
+// passes by itself, this daemon stays a door, and whoever can leads. Any other failure ends it.
 func (d *Daemon) turns(ctx context.Context) error {
 	for deposed := false; ; deposed = true {
 		err := d.turn(ctx, deposed)
 		if errors.Is(err, journal.ErrDeposed) && ctx.Err() == nil {
 			continue
 		}
-		if away, ok := errors.AsType[*claim.JournalError](err); ok && ctx.Err() == nil {
-			d.log.Warn("this daemon could have led, and stands by again", "error", away)
+		passes := journal.Passing(err)
+		if u, ok := errors.AsType[*unbegun](err); ok {
+			passes = u.passes
+		}
+		if passes && ctx.Err() == nil {
+			d.log.Warn("this daemon could have led, and stands by again", "error", err)
 			continue
 		}
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) && (err == nil || errors.Is(err, cause) || errors.Is(err, journal.ErrDeposed)) {

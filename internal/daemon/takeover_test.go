@@ -38,3 +38,20 @@ func TestJournalAwayWhileTheLeadIsTaken(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A member that may not open the journal ends: to stand by would have it take the lead again and
+// again, and nobody else would.
+func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, 0, func(w *world) {
+		all := w.members(s, "a b", nil)
+		a, b := all[0], all[1]
+		if err := s.Exec("ALTER TABLE dibs_" + strings.ReplaceAll(w.tasks, "-", "") + ".outbox RENAME TO somewhere_else"); err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		if err := b.failed(); err == nil || !strings.Contains(err.Error(), "outbox") {
+			t.Errorf("the member ended with %v, want what is wrong with the journal", err)
+		}
+	})
+}

@@ -64,6 +64,14 @@ type works struct {
 	cleanup cleanup
 }
 
+// unbegun is why a daemon could not begin, with what went wrong as it gave up.
+type unbegun struct {
+	error
+	passes bool // why it could not may pass by itself
+}
+
+func (u *unbegun) Unwrap() error { return u.error }
+
 // begin makes all that a daemon works with, on the journal that open opens. The caller must
 // call run or close next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
@@ -73,7 +81,7 @@ func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.cleanup.run())
+			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
 		}
 	}()
 	if err := d.listenForScrapes(ctx); err != nil {

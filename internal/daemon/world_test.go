@@ -138,7 +138,8 @@ type node struct {
 	*client.Client
 	w      *world
 	dir    string
-	stop   func() // an orderly stop
+	stop   func()       // an orderly stop
+	failed func() error // waits for an end that nobody asked for
 	daemon *daemon.Daemon
 	dial   func(context.Context) (net.Conn, error)
 }
@@ -198,6 +199,10 @@ func (w *world) start(o daemon.Options) *node {
 		if err := <-done; err != nil {
 			w.Error(err)
 		}
+	}
+	n.failed = func() error {
+		stopped = true
+		return <-done
 	}
 	// Cleanup functions run outside the bubble, so tests stop their daemons.
 	return n

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -78,6 +79,11 @@ func (e *examination) leader(ctx context.Context, now journal.Standing) {
 		own, err := member.Try(ctx, e.Config.StateDir, m.Name, m.Body)
 		switch {
 		case own:
+		case errors.Is(err, member.ErrNoKey):
+			e.problem("leader", fmt.Sprintf("whether %s can be reached, which leads, could not be tried: %v", m.Name, err),
+				"see that this user can read the key in "+e.Config.StateDir+"; if it is damaged, remove it: the daemon makes another one")
+		case errors.Is(err, member.ErrNoAddress):
+			e.problem("leader", fmt.Sprintf("%s leads, and cannot be called: %v", m.Name, err), "restart dibs at "+m.Name)
 		case err != nil:
 			e.problem("leader", fmt.Sprintf("%s leads, and cannot be reached at %s: %v", m.Name, address, err),
 				fmt.Sprintf("let this machine through to that address, or set cluster.advertise at %s to one that can be reached from here", m.Name))

@@ -2,13 +2,10 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -66,7 +63,7 @@ func (d *Database) greet(ctx context.Context, found *Look) error {
 	defer conn.Close()
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
-		return unpooled(err)
+		return err
 	}
 	defer tx.Rollback()
 	var server uint32
@@ -74,7 +71,7 @@ func (d *Database) greet(ctx context.Context, found *Look) error {
 	asked := time.Now()
 	err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version'), pg_backend_pid(), clock_timestamp()").Scan(&found.Version, &server, &now)
 	if err != nil {
-		return unpooled(err)
+		return err
 	}
 	found.Ahead = now.Sub(asked.Add(time.Since(asked) / 2))
 	return conn.Raw(func(driver any) error {
@@ -85,19 +82,11 @@ func (d *Database) greet(ctx context.Context, found *Look) error {
 	})
 }
 
-// unpooled says of a pooler that gives no transactions what to do about it.
-func unpooled(err error) error {
-	if failure, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(failure.Message, "statement pooling") {
-		return fmt.Errorf("%w: the pooler before it gives no transactions: set its pool_mode to transaction", err)
-	}
-	return err
-}
-
 // missing returns what gives the user the rights that a daemon needs. It is the catalog's word:
 // nothing is tried.
 func (d *Database) missing(ctx context.Context) (statements string, err error) {
 	var user string
-	var create, schema, usage, make, tables, all bool
+	var create, schema, usage, mayMake, tables, allTables bool
 	err = d.db.QueryRowContext(ctx, `
 		SELECT current_user, has_database_privilege(current_database(), 'CREATE'), n.oid IS NOT NULL,
 		       coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false),
@@ -106,16 +95,16 @@ func (d *Database) missing(ctx context.Context) (statements string, err error) {
 		           SELECT 1 FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
 		            WHERE relnamespace = n.oid AND relkind = 'r' AND NOT has_table_privilege(c.oid, needed))
 		  FROM (SELECT $1::text AS name) AS own LEFT JOIN pg_namespace n ON n.nspname = own.name`, d.space).
-		Scan(&user, &create, &schema, &usage, &make, &tables, &all)
+		Scan(&user, &create, &schema, &usage, &mayMake, &tables, &allTables)
 	user = pgx.Identifier{user}.Sanitize()
 	switch {
 	case err != nil:
 		return "", err
 	case !schema && !create:
 		return fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s;", d.space, user), nil
-	case schema && !tables && !(usage && make):
+	case schema && !tables && !(usage && mayMake):
 		return fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s;", d.space, user), nil
-	case tables && !(usage && all):
+	case tables && !(usage && allTables):
 		return fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO %[2]s;", d.space, user), nil
 	}
 	return "", nil

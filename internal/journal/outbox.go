@@ -138,6 +138,6 @@ func text(err error) string {
 // recoverOutbox puts into doubt what the last process was sending when it stopped.
 func recoverOutbox(ctx context.Context, tx *tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+owed+" AND state = 'sending'",
-		"the daemon stopped while it was being sent")
+		worklog.ErrCutOff.Error())
 	return err
 }

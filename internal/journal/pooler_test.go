@@ -14,7 +14,7 @@ import (
 // A pooler that hands each transaction to any of its connections keeps nothing between two.
 func TestBehindAPooler(t *testing.T) {
 	pgtest.OnlySQLite(t) // once
-	j := openPostgres(t, pgtest.Pooled(t, pgtest.Run(t)))
+	j := openPostgres(t, pgtest.Pooled(t, pgtest.Run(t), "transaction"))
 	callAll(t, j)
 	var granted sync.Map
 	var all sync.WaitGroup

@@ -48,6 +48,7 @@ const (
 const (
 	adviceDeposed = "another member goes on with it; ask again"
 	adviceUnsure  = "look at what became of it before doing it again; dibs starts anew on the journal when the database can be reached"
+	advicePooler  = "the pooler before it gives no transactions: set its pool_mode to transaction"
 	adviceHeld    = "another session keeps it locked: see pg_stat_activity"
 )
 
@@ -127,11 +128,16 @@ func (p *postgres) explain(err error) error {
 		return unusable(said, adviceDeposed)
 	}
 	if failure, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if strings.Contains(failure.Message, "statement pooling") { // PgBouncer's, with a code of class 08
+			return fmt.Errorf("%w: %s", said, advicePooler)
+		}
 		switch class := failure.Code[:min(2, len(failure.Code))]; {
 		case class == "08" || class == "57" || failure.Code == "25P03" || failure.Code == "25P04": // it ends, starts, or gave us up
-			return unusable(said, adviceUnreached)
+			return unusable(passing{said}, adviceUnreached)
 		case failure.Code == "55P03":
-			return unusable(said, adviceHeld)
+			return unusable(passing{said}, adviceHeld)
+		case failure.Code == "53300": // too many connections
+			return unusable(passing{said}, adviceCrowded)
 		case class == "28" || class == "3D" || failure.Code == "42501":
 			return unusable(said, adviceRefused)
 		case failure.Code == "25006":
@@ -144,9 +150,20 @@ func (p *postgres) explain(err error) error {
 	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
 	if unconnected || network || lost(err) || errors.Is(err, context.DeadlineExceeded) {
-		return unusable(said, adviceUnreached)
+		return unusable(passing{said}, adviceUnreached)
 	}
 	return err
+}
+
+// passing is a failure that may pass by itself.
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
+// Passing reports whether what failed may do without anybody's help, a little later.
+func Passing(err error) bool {
+	_, ok := errors.AsType[passing](err)
+	return ok
 }
 
 // fault is as in engine.

@@ -27,11 +27,16 @@ const keyFile = "member.pem"
 // made when they are first asked for. Nobody has signed them: who trusts whom is written in
 // the database.
 func keyOf(dir string) (tls.Certificate, error) {
+	return loadKey(dir, write)
+}
+
+// loadKey is keyOf. A new key is handed to keep, with the path of its file.
+func loadKey(dir string, keep func(path string, key []byte) error) (tls.Certificate, error) {
 	path := filepath.Join(dir, keyFile)
 	kept, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if kept, err = newKey(); err == nil {
-			err = write(path, kept)
+			err = keep(path, kept)
 		}
 	}
 	if err != nil {

@@ -3,34 +3,32 @@ package member
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
+)
+
+// Errors of Try.
+var (
+	// ErrNoAddress: the member has published no address at which it could be called.
+	ErrNoAddress = errors.New("it has published no address")
+	// ErrNoKey: what this member would show of itself cannot be read.
+	ErrNoKey = errors.New("this member cannot show who it is")
 )
 
 // Try calls a member, by what it has published, as the one with this state directory does, and
 // hangs up; own is set, and nobody is called, if that is the same one. Nothing is kept: a
-// directory without a key gets none.
+// directory without a key gets none. The error is ErrNoAddress, ErrNoKey, or of the call.
 func Try(ctx context.Context, dir, name string, body []byte) (own bool, err error) {
+	key, err := loadKey(dir, func(string, []byte) error { return nil })
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrNoKey, err)
+	}
 	p := Peer{Name: name, Card: readCard(body)}
-	if p.Address == "" {
-		return false, errors.New("it has published no address")
-	}
-	kept, err := read(filepath.Join(dir, keyFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		kept, err = newKey()
-	}
-	if err != nil {
-		return false, fmt.Errorf("the key of this member: %w", err)
-	}
-	key, err := tls.X509KeyPair(kept, kept)
-	if err != nil {
-		return false, fmt.Errorf("the key of this member: %w", err)
-	}
 	if bytes.Equal(key.Certificate[0], p.Certificate) {
 		return true, nil
+	}
+	if p.Address == "" {
+		return false, ErrNoAddress
 	}
 	conn, err := (&Member{key: key, network: tcp{}}).Dial(ctx, p)
 	if err != nil {

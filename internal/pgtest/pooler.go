@@ -13,9 +13,9 @@ import (
 )
 
 // Pooled is where a server is found behind a pooler (PgBouncer) with three connections, which
-// hands them to transactions, or to what the mode says. Where none is installed the test is skipped, and
-// fails if CI is set.
-func Pooled(t testing.TB, s *Server, mode ...string) string {
+// hands them to what the mode says: transaction, session or statement. Where none is installed the
+// test is skipped, and fails if CI is set.
+func Pooled(t testing.TB, s *Server, mode string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -45,7 +45,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = %s
 default_pool_size = 3
-`, host, at, port, append(mode, "transaction")[0])
+`, host, at, port, mode)
 	cmd := s.Command(program, "--quiet", Write(t, s, "pgbouncer.ini", []byte(content)))
 	if err := postgres.Begin(cmd); err != nil {
 		t.Fatal(err)

@@ -149,6 +149,12 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 	return false, d.outbox.MarkInDoubt(note, item, d.now().Add(firstLookup), err)
 }
 
+// Errors of entries of which it is not known whether they have arrived.
+var (
+	ErrCutOff   = errors.New("the daemon stopped while it was being sent")
+	ErrNotFound = errors.New("not found yet")
+)
+
 // lookUp settles an entry whose fate is unknown. It is sent again only when it
 // could not be found after any request for it must have come to an end.
 func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered bool, err error) {
@@ -163,7 +169,7 @@ func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered
 	case found:
 		return true, d.arrived(ctx, item)
 	case now.Sub(d.sentAt(entry.ID)) < doubt:
-		return false, d.outbox.MarkInDoubt(ctx, item, now.Add(lookupEvery), errors.New("not found yet"))
+		return false, d.outbox.MarkInDoubt(ctx, item, now.Add(lookupEvery), ErrNotFound)
 	}
 	return false, d.outbox.Retry(ctx, item, d.missing(entry), errors.New("the entry did not arrive; it is sent again"))
 }
