@@ -31,15 +31,14 @@ type Addition struct {
 	// DependsOn names tasks, each by its key, id or URL.
 	DependsOn []string
 	// Key and UID are as in a Request. A request that comes again under its key returns
-	// the task that was made for it. Fingerprint tells one that differs.
-	Key         string
-	UID         int
-	Fingerprint string
+	// the task that was made for it.
+	Key string
+	UID int
 }
 
 // Add makes a task, once for each key. When it returns, the task can be claimed, unless
 // something stands in its way. The error is an *InvalidError, a *task.DraftError or
-// ErrNoTask if the request makes no sense, and creation.ErrReused; or a
+// ErrNoTask if the request makes no sense; or a
 // *claim.StoreError, and if it is a *creation.UnknownError, the same request, with its
 // key, finds out whether the task was made.
 func (b *Broker) Add(ctx context.Context, a Addition) (api.Added, error) {
@@ -71,7 +70,7 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 		}
 		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
 	}
-	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key, Fingerprint: a.Fingerprint})
+	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key})
 	if err != nil {
 		return task.Task{}, err
 	}

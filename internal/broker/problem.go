@@ -67,8 +67,6 @@ func (b *Broker) Problem(err error) *api.Problem {
 		return storeProblem(store, err)
 	}
 	switch {
-	case errors.Is(err, creation.ErrReused):
-		return api.NewProblem(api.CodeKeyReused, api.Saying(err))
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return api.NewProblem(api.CodeUnknownClaim, api.Saying(err))
 	case errors.Is(err, ErrNoTask), errors.Is(err, ErrNoName):

@@ -137,7 +137,6 @@ func TestProblems(t *testing.T) {
 		{"page in the trash", storeError(claim.Trashed, 0), 404, api.Problem{Code: api.Code(claim.CodeNotFound), Detail: "renewing: Notion said so"}},
 		{"made, or not", &creation.UnknownError{Err: claim.Errorf(claim.Unavailable, claim.LandedUnknown, "it is not known")}, 503,
 			api.Problem{Code: api.Code(claim.CodeNotionUnavailable), Detail: "it is not known", RetryAfter: 5, Unknown: true}},
-		{"another request's key", creation.ErrReused, 422, api.Problem{Code: api.CodeKeyReused, Detail: creation.ErrReused.Error()}},
 		{"the journal away", fmt.Errorf("renewing: %w", &claim.JournalError{RetryAfter: 5 * time.Second, Err: errors.New("disk full:\tmake room")}), 503,
 			api.Problem{Code: api.Code(claim.CodeJournalUnavailable), Detail: "renewing: disk full: make room", RetryAfter: 5}},
 		// All that went wrong is told, in one line.

@@ -146,7 +146,8 @@ func storeKind(err error) StoreErrorKind {
 	return Unavailable
 }
 
-func retryAfter(err error) time.Duration {
+// RetryAfter is the pause that an error asks for; zero if it asks for none.
+func RetryAfter(err error) time.Duration {
 	var se *StoreError
 	if errors.As(err, &se) {
 		return se.RetryAfter

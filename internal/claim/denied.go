@@ -99,7 +99,7 @@ func (l *Lost) Error() string {
 
 // unavailable words a failure to read or write the page.
 func (c *Claimer) unavailable(err error) Denied {
-	d := Denied{Code: CodeNotionUnavailable, RetryAfter: retryAfter(err), Err: err, Detail: err.Error()}
+	d := Denied{Code: CodeNotionUnavailable, RetryAfter: RetryAfter(err), Err: err, Detail: err.Error()}
 	if why, ok := errors.AsType[*JournalError](err); ok {
 		d.Code, d.RetryAfter = CodeJournalUnavailable, why.RetryAfter
 		return d

@@ -114,7 +114,7 @@ func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
 // it is owed the less often.
 func (c *Claimer) later(since time.Time, cause error) time.Time {
 	now := c.store.Now()
-	if wait := retryAfter(cause); wait > 0 {
+	if wait := RetryAfter(cause); wait > 0 {
 		return now.Add(max(wait, leastHeldBack))
 	}
 	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))

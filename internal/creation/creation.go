@@ -1,12 +1,10 @@
 // Package creation makes tasks, each once.
 //
-// Notion has no way to ask for a page to be made only if it was not made before. So each
-// creation has an id, which is kept with the request's idempotency key before anything
-// is sent, and which the new page bears in its claim token until somebody claims it. A
-// creation whose fate is unknown (no answer, a 409, a 5xx, a daemon that was killed) is
-// looked up by that id, at once and whenever the request is repeated. It is sent again
-// only for a request that is repeated, and only once any request for it must have come to
-// an end and queries must have caught up: then it is known not to be there.
+// Each is something that is owed to Notion, see package owed: it has an id, which is kept with the
+// request's idempotency key before anything is sent, and which the new page bears in its claim
+// token until somebody claims it. A creation in doubt (no answer, a 409, a 5xx, a daemon that was
+// killed) is looked up by that id, at once and whenever the request is repeated. It is sent again
+// only for a request that is repeated.
 //
 // Nothing is made behind the caller's back: what has not been made when the caller is
 // answered is made when the caller asks again, or never.
@@ -19,7 +17,6 @@ package creation
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"dibs/internal/claim"
@@ -28,29 +25,25 @@ import (
 
 // Creation is a task that is being made, or was.
 type Creation struct {
-	ID string // a ULID, by which the page is found
-	// UID and Key are the request's: it is the same one if it comes again under the same
-	// key by the same user. Fingerprint tells what was asked for.
-	UID         int
-	Key         string
-	Fingerprint string
-	At          time.Time // when it was first sent, in Notion's time
+	ID string    // a ULID, by which the page is found
+	At time.Time // when it was first sent, in Notion's time
 	// Page is the task, once it is known to be there.
 	Page task.ID
 }
 
 // Storage keeps creations. Each method is one transaction, on the disk when it returns.
 type Storage interface {
-	// Creation returns the creation of that user and key; ok is false for none.
+	// Creation returns the creation of the request of that user and key; ok is false for none.
 	Creation(ctx context.Context, uid int, key string) (c Creation, ok bool, err error)
-	// BeginCreation stores a creation that is about to be sent, also if that is not the first
-	// time: it fails where the journal is somebody else's by now, who may be sending it.
-	BeginCreation(ctx context.Context, c Creation) error
+	// BeginCreation stores a creation that is about to be sent for the request of that user and
+	// key, if it has one, also if that is not the first time: it fails where the journal is
+	// somebody else's by now, who may be sending it.
+	BeginCreation(ctx context.Context, c Creation, uid int, key string) error
 	// Created notes which page a creation has become. ok is false, and nothing is
 	// stored, if that page is another one's.
 	Created(ctx context.Context, id string, page task.ID) (ok bool, err error)
-	// DropCreation forgets a creation that came to nothing.
-	DropCreation(ctx context.Context, id string) error
+	// DropCreation forgets a creation that came to nothing, of the request of that user and key.
+	DropCreation(ctx context.Context, id string, uid int, key string) error
 }
 
 // Plan is a draft in the terms of the database, ready to be sent.
@@ -86,13 +79,6 @@ type Sought struct {
 	Since time.Time // when it was first sent
 }
 
-// Found is a page that may be a creation's.
-type Found struct {
-	claim.Reading
-	// Sure is set if the page bears the creation's id.
-	Sure bool
-}
-
 // Tasks is the database that tasks are made in.
 type Tasks interface {
 	// Plan says how a draft is written. The error is a *task.DraftError if it cannot be,
@@ -100,12 +86,9 @@ type Tasks interface {
 	Plan(ctx context.Context, d task.Draft) (Plan, error)
 	// Find looks for a creation, with a query that may be behind. What bears the
 	// creation's id comes first.
-	Find(ctx context.Context, s Sought) ([]Found, error)
+	Find(ctx context.Context, s Sought) ([]claim.Reading, error)
 	// Get reads a page.
 	Get(ctx context.Context, id task.ID) (claim.Reading, error)
 	// Now is Notion's time.
 	Now() time.Time
 }
-
-// ErrReused is the error of a key that belongs to another request.
-var ErrReused = errors.New("the request id was used to make another task: use a new one")

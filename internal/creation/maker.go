@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/keylock"
+	"dibs/internal/clock"
+	"dibs/internal/owed"
 	"dibs/internal/task"
 )
-
-// doubt is how long a creation that cannot be found may still appear: Notion gives up on
-// a request after a minute, and its queries have been seen two minutes behind.
-const doubt = 3 * time.Minute
 
 // lookups are the waits before each look for a creation whose answer was lost, while the
 // caller waits.
@@ -31,47 +27,35 @@ type Maker struct {
 	observe func(claim.Reading)
 	log     *slog.Logger
 
-	locks keylock.Locks[string]
-	began time.Time
-
-	mu   sync.Mutex
-	sent map[string]time.Time // when this process last had sent each creation of unknown fate
+	doubts *owed.Doubts
 }
 
 // New returns a maker. observe is told of each page that was made, before Make returns.
 func New(storage Storage, tasks Tasks, observe func(claim.Reading), log *slog.Logger) *Maker {
-	return &Maker{storage: storage, tasks: tasks, observe: observe, log: log, began: time.Now(), sent: make(map[string]time.Time)}
+	return &Maker{storage: storage, tasks: tasks, observe: observe, log: log, doubts: owed.NewDoubts()}
 }
 
 // Request asks for a task.
 type Request struct {
 	Draft task.Draft
-	// UID and Key are as in a Creation; without a key, each request is another one.
-	UID         int
-	Key         string
-	Fingerprint string
+	// Key is the request's idempotency key, and UID the user whose key it is. No two requests of
+	// one key are made at a time; without a key, each request is another one.
+	UID int
+	Key string
 }
 
 // Make makes a task, or returns the one that was made for the same request before; fresh
-// says which. The error is ErrReused, one of Tasks.Plan, or a *claim.StoreError; nothing
-// was made then, unless it is an *UnknownError.
+// says which. The error is one of Tasks.Plan, or a *claim.StoreError; nothing was made then,
+// unless it is an *UnknownError.
 func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool, err error) {
-	id := claim.NewEventID(m.tasks.Now())
-	keyed := r.Key != ""
-	if !keyed {
-		r.Key = "new " + id
+	var c Creation
+	known := false
+	if r.Key != "" {
+		if c, known, err = m.storage.Creation(ctx, r.UID, r.Key); err != nil {
+			return task.Task{}, false, err
+		}
 	}
-	unlock, err := m.locks.Lock(ctx, fmt.Sprint(r.UID, " ", r.Key))
-	if err != nil {
-		return task.Task{}, false, err
-	}
-	defer unlock()
-	c, known, err := m.storage.Creation(ctx, r.UID, r.Key)
 	switch {
-	case err != nil:
-		return task.Task{}, false, err
-	case known && c.Fingerprint != r.Fingerprint:
-		return task.Task{}, false, ErrReused
 	case known && c.Page != "":
 		read, err := m.tasks.Get(ctx, c.Page)
 		if err == nil {
@@ -79,14 +63,11 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		}
 		return read.Task, false, err
 	case known:
-		switch t, found, err := m.look(ctx, c, r.Draft.Title); {
-		case err != nil:
-			return task.Task{}, false, unknown(r.Draft.Title, keyed, 0, err)
-		case found:
+		switch t, fate, left, err := m.look(ctx, c, r.Draft.Title); {
+		case fate == owed.Arrived && err == nil:
 			return t, true, nil
-		}
-		if left := doubt - time.Since(m.sentAt(c.ID)); left > 0 {
-			return task.Task{}, false, unknown(r.Draft.Title, keyed, left, nil)
+		case fate == owed.InDoubt || err != nil:
+			return task.Task{}, false, r.unknown(left, err)
 		}
 	}
 	plan, err := m.tasks.Plan(ctx, r.Draft)
@@ -94,83 +75,83 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		return task.Task{}, false, err
 	}
 	if !known {
-		c = Creation{ID: id, UID: r.UID, Key: r.Key, Fingerprint: r.Fingerprint, At: m.tasks.Now()}
+		now := m.tasks.Now()
+		c = Creation{ID: claim.NewEventID(now), At: now}
 	}
-	if err := m.storage.BeginCreation(ctx, c); err != nil {
+	if err := m.storage.BeginCreation(ctx, c, r.UID, r.Key); err != nil {
 		return task.Task{}, false, err
 	}
-	made, err = m.send(ctx, c, plan, r.Draft.Title, keyed)
+	made, err = m.send(ctx, c, plan, r)
 	return made, err == nil, err
 }
 
-// send sends a creation that is known not to be there.
-func (m *Maker) send(ctx context.Context, c Creation, plan Plan, title string, keyed bool) (task.Task, error) {
+// send sends a creation that is known not to be there. Whoever asked may be gone by the time of
+// the answer: what is known then is stored all the same.
+func (m *Maker) send(ctx context.Context, c Creation, plan Plan, r Request) (task.Task, error) {
 	read, err := plan.Create(ctx, c.ID)
-	// Whoever asked may be gone by now: what is begun is brought to its end.
-	ctx = context.WithoutCancel(ctx)
-	// Only now: it may have waited long for its turn.
-	m.mu.Lock()
-	m.sent[c.ID] = time.Now()
-	m.mu.Unlock()
+	note := context.WithoutCancel(ctx)
+	fate := m.doubts.Sent(c.ID, err)
 	var saved *SavedError
-	var failed *claim.StoreError
 	switch {
 	case err == nil:
-		return m.keep(ctx, c, read)
+		return m.keep(note, c, read)
 	case errors.As(err, &saved):
-		if read, rerr := m.tasks.Get(ctx, saved.Page); rerr == nil {
-			return m.keep(ctx, c, read)
+		if read, rerr := m.tasks.Get(note, saved.Page); rerr == nil {
+			return m.keep(note, c, read)
 		}
-	case errors.As(err, &failed) && failed.Landed == claim.LandedNo:
-		m.forget(c)
+	case fate == owed.Absent:
+		failed, _ := errors.AsType[*claim.StoreError](err)
 		not := *failed
-		not.Err = fmt.Errorf("%q was not made: %w", title, failed.Err)
-		return task.Task{}, errors.Join(&not, m.storage.DropCreation(ctx, c.ID))
+		not.Err = fmt.Errorf("%q was not made: %w", r.Draft.Title, failed.Err)
+		return task.Task{}, errors.Join(&not, m.storage.DropCreation(note, c.ID, r.UID, r.Key))
 	}
-	m.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", title, "entry", c.ID, "error", err)
+	m.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", r.Draft.Title, "entry", c.ID, "error", err)
+	left := owed.Doubt
 	for _, wait := range lookups {
-		time.Sleep(wait)
-		t, found, lerr := m.look(ctx, c, title)
-		if lerr == nil && found {
-			return t, nil
+		if clock.Pause(ctx, wait) != nil {
+			break
 		}
-		if lerr != nil {
-			return task.Task{}, unknown(title, keyed, 0, err)
+		var t task.Task
+		var lerr error
+		if t, fate, left, lerr = m.look(note, c, r.Draft.Title); fate == owed.Arrived && lerr == nil {
+			return t, nil
+		} else if lerr != nil {
+			left = 0
+			break
 		}
 	}
-	return task.Task{}, unknown(title, keyed, doubt-time.Since(m.sentAt(c.ID)), err)
+	return task.Task{}, r.unknown(left, err)
 }
 
-// look looks for a creation of unknown fate.
-func (m *Maker) look(ctx context.Context, c Creation, title string) (t task.Task, found bool, err error) {
+// look looks for a creation in doubt. left is how long it stays that, if it is not found.
+func (m *Maker) look(ctx context.Context, c Creation, title string) (t task.Task, fate owed.Fate, left time.Duration, err error) {
 	pages, err := m.tasks.Find(ctx, Sought{ID: c.ID, Title: title, Since: c.At})
-	if err != nil {
-		return task.Task{}, false, err
-	}
 	for _, p := range pages {
 		ok, err := m.storage.Created(ctx, c.ID, p.Task.ID)
 		if err != nil {
-			return task.Task{}, false, err
+			return task.Task{}, owed.InDoubt, 0, err
 		}
 		if !ok {
 			continue
 		}
-		m.forget(c)
+		fate, _ = m.doubts.Sought(c.ID, true, nil)
 		// The query may be behind: somebody may have claimed the task since.
 		if read, err := m.tasks.Get(ctx, p.Task.ID); err == nil {
 			m.observe(read)
-			return read.Task, true, nil
+			return read.Task, fate, 0, nil
 		}
-		return p.Task, true, nil
+		return p.Task, fate, 0, nil
 	}
-	return task.Task{}, false, nil
+	if fate, left = m.doubts.Sought(c.ID, false, err); err != nil {
+		left = 0
+	}
+	return task.Task{}, fate, left, err
 }
 
 // keep notes that a creation is there.
 func (m *Maker) keep(ctx context.Context, c Creation, read claim.Reading) (task.Task, error) {
 	_, err := m.storage.Created(ctx, c.ID, read.Task.ID)
 	m.observe(read)
-	m.forget(c)
 	if err != nil {
 		// It was made all the same, and is found by its id if the request comes again.
 		m.log.Error("that a task was made could not be stored", "task", read.Task.ID, "error", err)
@@ -178,28 +159,11 @@ func (m *Maker) keep(ctx context.Context, c Creation, read claim.Reading) (task.
 	return read.Task, nil
 }
 
-// sentAt is a time after which a creation was not sent, by a clock that does not jump: of
-// an earlier process it is not known when it sent it.
-func (m *Maker) sentAt(id string) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if at, ok := m.sent[id]; ok {
-		return at
-	}
-	return m.began
-}
-
-func (m *Maker) forget(c Creation) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.sent, c.ID)
-}
-
 // unknown is the error of a creation of which it is not known whether it is there. left
 // is how long until it would be sent again; zero if it could not be looked up.
-func unknown(title string, keyed bool, left time.Duration, why error) *UnknownError {
-	how := "look on the board before you make it again"
-	if keyed {
+func (r Request) unknown(left time.Duration, why error) *UnknownError {
+	title, how := r.Draft.Title, "look on the board before you make it again"
+	if r.Key != "" {
 		how = "ask again with the same request id: then it is found, or made once"
 	}
 	err := fmt.Errorf("whether %q was made is not known yet: %s", title, how)

@@ -26,11 +26,11 @@ type board struct {
 
 func (b *board) Plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
 
-func (b *board) Find(_ context.Context, s creation.Sought) ([]creation.Found, error) {
+func (b *board) Find(_ context.Context, s creation.Sought) ([]claim.Reading, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, ok := b.pages[s.ID]; ok && !time.Now().Before(at) {
-		return []creation.Found{{Reading: claim.Reading{Task: task.Task{ID: task.ID(s.ID), Title: s.Title}}, Sure: true}}, nil
+		return []claim.Reading{{Task: task.Task{ID: task.ID(s.ID), Title: s.Title}}}, nil
 	}
 	return nil, nil
 }
@@ -68,7 +68,7 @@ func (m *memory) Creation(context.Context, int, string) (creation.Creation, bool
 	return *m.made, true, nil
 }
 
-func (m *memory) BeginCreation(_ context.Context, c creation.Creation) error {
+func (m *memory) BeginCreation(_ context.Context, c creation.Creation, _ int, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over != nil {
@@ -85,7 +85,7 @@ func (m *memory) Created(_ context.Context, _ string, page task.ID) (bool, error
 	return true, nil
 }
 
-func (m *memory) DropCreation(context.Context, string) error {
+func (m *memory) DropCreation(context.Context, string, int, string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.made = nil
@@ -98,7 +98,7 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{turn: 5 * time.Minute, behind: time.Minute, pages: make(map[string]time.Time)}
 		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
 		for try := range 20 {
 			made, _, err := m.Make(t.Context(), r)
 			if err == nil {
@@ -129,7 +129,7 @@ func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
 		kept := &memory{}
 		m := creation.New(kept, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
-		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key", Fingerprint: "one"}
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
 		if _, _, err := m.Make(t.Context(), r); err == nil {
 			t.Fatal("it was made although nothing was answered")
 		}
@@ -141,6 +141,21 @@ func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 		kept.over = nil
 		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
 			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
+		}
+	})
+}
+
+// Whoever waits for a task of unknown fate waits no longer than the daemon lets it.
+func TestWaitsEndWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
+		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, _, err := m.Make(ctx, creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"})
+		if _, ok := errors.AsType[*creation.UnknownError](err); !ok || time.Since(began) != 1500*time.Millisecond {
+			t.Errorf("after %v: %v, want that it is not known, when the request ends", time.Since(began), err)
 		}
 	})
 }

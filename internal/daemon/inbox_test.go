@@ -284,7 +284,7 @@ func TestSendOnce(t *testing.T) {
 		n.stop()
 		db, err := sql.Open("sqlite", filepath.Join(o.Config.StateDir, journal.FileName))
 		mustDo(w, err)
-		_, err = db.ExecContext(w.Context(), "UPDATE requests SET state = 'in_flight'") // as when the daemon was killed
+		_, err = db.ExecContext(w.Context(), "UPDATE requests SET status = 0") // as when the daemon was killed
 		mustDo(w, errors.Join(err, db.Close()))
 		n = w.start(o)
 		defer func() { n.stop() }()

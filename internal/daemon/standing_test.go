@@ -121,7 +121,7 @@ func (s *soak) journal(m *standing) {
 		case "claims":
 			query += " WHERE NOT " + watched
 		case "requests":
-			query += " WHERE claim_id IS NULL OR claim_id NOT IN (SELECT id FROM claims WHERE " + watched + ")"
+			query += " WHERE made IS NULL OR made NOT IN (SELECT id FROM claims WHERE " + watched + ")"
 		}
 		read(query, &n)
 		m.rows[table] = n

@@ -37,10 +37,10 @@ func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 	stats, err := collect(ctx, j.readers, scanBacklog, `
 		SELECT log, depth, in_doubt, oldest, coalesce((
 		         SELECT last_error FROM outbox
-		          WHERE outbox.log = backlog.log AND `+owed+` AND outbox.last_error <> ''
+		          WHERE outbox.log = backlog.log AND `+undelivered+` AND outbox.last_error <> ''
 		          ORDER BY sent_at DESC, event DESC LIMIT 1), '')
 		  FROM (SELECT log, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
-		          FROM outbox WHERE `+owed+` GROUP BY log) AS backlog
+		          FROM outbox WHERE `+undelivered+` GROUP BY log) AS backlog
 		 ORDER BY log`)
 	return stats, j.failed(err, "reading the outbox")
 }

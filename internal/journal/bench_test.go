@@ -13,6 +13,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/owed"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 )
@@ -176,7 +177,7 @@ func BenchmarkGrant(b *testing.B) {
 				if err := j.Save(ctx, c, granted); err != nil {
 					return err
 				}
-				return j.FinishRequest(ctx, 1000, key, journal.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
+				return j.FinishRequest(ctx, 1000, key, owed.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
 			})
 		})
 	}
@@ -251,7 +252,7 @@ func BenchmarkRequest(b *testing.B) {
 		if _, err := j.BeginRequest(b.Context(), 1000, key, "f", t0); err != nil {
 			return err
 		}
-		return j.FinishRequest(b.Context(), 1000, key, journal.Answer{Status: 201, Body: []byte(`{}`)})
+		return j.FinishRequest(b.Context(), 1000, key, owed.Answer{Status: 201, Body: []byte(`{}`)})
 	})
 }
 

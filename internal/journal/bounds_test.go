@@ -10,6 +10,7 @@ import (
 	"dibs/internal/detector"
 	"dibs/internal/journal"
 	"dibs/internal/names"
+	"dibs/internal/owed"
 	"dibs/internal/pgtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,16 +25,16 @@ func TestKeysOfUsers(t *testing.T) {
 		}
 		do(t, j.BindRequest(t.Context(), uid, "k", claim.ID(fmt.Sprint("claim of ", uid))))
 	}
-	do(t, j.FinishRequest(t.Context(), 0, "k", journal.Answer{Status: 200, Body: []byte("root's")}))
+	do(t, j.FinishRequest(t.Context(), 0, "k", owed.Answer{Status: 200, Body: []byte("root's")}))
 	do(t, j.DropRequest(t.Context(), -1, "k"))
-	if id, made, err := j.RequestClaim(t.Context(), 1000, "k"); id != "claim of 1000" || !made || err != nil {
-		t.Errorf("RequestClaim = %q, %v, %v", id, made, err)
+	if id, err := j.RequestMade(t.Context(), 1000, "k"); id != "claim of 1000" || err != nil {
+		t.Errorf("RequestMade = %q, %v", id, err)
 	}
-	if _, err := j.BeginRequest(t.Context(), 1000, "k", "of 1000", t0); !errors.Is(err, journal.ErrInFlight) {
-		t.Errorf("err = %v, want ErrInFlight", err)
+	if _, err := j.BeginRequest(t.Context(), 1000, "k", "of 1000", t0); !errors.Is(err, owed.ErrUnanswered) {
+		t.Errorf("err = %v, want ErrUnanswered", err)
 	}
 	prior, err := j.BeginRequest(t.Context(), 0, "k", "of 0", t0)
-	if diff := cmp.Diff(&journal.Answer{Status: 200, Body: []byte("root's")}, prior); err != nil || diff != "" {
+	if diff := cmp.Diff(&owed.Answer{Status: 200, Body: []byte("root's")}, prior); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
@@ -43,8 +44,8 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	detector.Skip(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
-	answer := journal.Answer{Status: 200, Body: []byte("{}")}
-	begin := func(uid int, key string) *journal.Answer {
+	answer := owed.Answer{Status: 200, Body: []byte("{}")}
+	begin := func(uid int, key string) *owed.Answer {
 		t.Helper()
 		prior, err := j.BeginRequest(t.Context(), uid, key, "f", t0)
 		if err != nil {

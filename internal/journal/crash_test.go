@@ -3,7 +3,6 @@ package journal_test
 import (
 	"bufio"
 	"context"
-	"dibs/internal/pgtest"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dibs/internal/owed"
+	"dibs/internal/pgtest"
 
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
@@ -215,7 +217,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 				}
 				var wantErr error
 				if c.State != claim.Ended {
-					wantErr = journal.ErrInterrupted
+					wantErr = owed.ErrUnanswered
 				}
 				wantBegin(t, j, "key-"+string(id), "f", nil, wantErr)
 			}

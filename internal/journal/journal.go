@@ -38,7 +38,7 @@ type Journal struct {
 //
 // Whatever the last process left half done is put right: claims that were only
 // reserved end as not granted, for nothing was written; entries that were being
-// sent are in doubt; requests in flight are forgotten, or interrupted if a claim
+// sent are in doubt; requests without an answer are forgotten, unless what was
 // made for them lives. All other claims are left to the protocol's recovery.
 func Open(ctx context.Context, path string) (*Journal, error) {
 	path, err := filepath.Abs(path)

@@ -17,6 +17,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/owed"
 	"dibs/internal/pgtest"
 	"dibs/internal/ramdisk"
 	"dibs/internal/task"
@@ -455,8 +456,8 @@ func TestAnyText(t *testing.T) {
 		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); err != nil {
 			t.Errorf("key %.20q: %v", text, err)
 		}
-		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); !errors.Is(err, journal.ErrInFlight) {
-			t.Errorf("key %.20q again: %v, want ErrInFlight", text, err)
+		if _, err := j.BeginRequest(t.Context(), 1000, text, "f", t0); !errors.Is(err, owed.ErrUnanswered) {
+			t.Errorf("key %.20q again: %v, want ErrUnanswered", text, err)
 		}
 	}
 }

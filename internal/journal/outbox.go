@@ -15,8 +15,8 @@ var _ worklog.Outbox = (*Journal)(nil)
 // Conditions on rows of the outbox. The first is also that of its indices, so every
 // statement about items that are owed spells it this way.
 const (
-	owed    = "outbox.state <> 'delivered'"
-	waiting = owed + " AND outbox.state <> 'sending'"
+	undelivered = "outbox.state <> 'delivered'"
+	waiting     = undelivered + " AND outbox.state <> 'sending'"
 )
 
 // NextOutbox returns the items owed to the given logs that are due or in doubt
@@ -90,17 +90,17 @@ func (j *Journal) MarkSending(ctx context.Context, item worklog.Item, at time.Ti
 // MarkInDoubt notes that item was sent and that it is not known whether it is
 // in Notion, why, and when to look it up.
 func (j *Journal) MarkInDoubt(ctx context.Context, item worklog.Item, notBefore time.Time, why error) error {
-	return j.changeItem(ctx, item, owed, "state = 'in_doubt', not_before = ?, last_error = ?", millis(notBefore), text(why))
+	return j.changeItem(ctx, item, undelivered, "state = 'in_doubt', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
 // Retry notes that item is known not to be in Notion, why, and when to send it.
 func (j *Journal) Retry(ctx context.Context, item worklog.Item, notBefore time.Time, why error) error {
-	return j.changeItem(ctx, item, owed, "state = 'due', not_before = ?, last_error = ?", millis(notBefore), text(why))
+	return j.changeItem(ctx, item, undelivered, "state = 'due', not_before = ?, last_error = ?", millis(notBefore), text(why))
 }
 
 // Delivered notes that item is in Notion. Nothing moves it from there any more.
 func (j *Journal) Delivered(ctx context.Context, item worklog.Item, at time.Time) error {
-	return j.changeItem(ctx, item, owed, "state = 'delivered', delivered_at = ?", millis(at))
+	return j.changeItem(ctx, item, undelivered, "state = 'delivered', delivered_at = ?", millis(at))
 }
 
 // Delivery tells whether the entry of an event is in a log, and if not, why the last try
@@ -137,7 +137,7 @@ func text(err error) string {
 
 // recoverOutbox puts into doubt what the last process was sending when it stopped.
 func recoverOutbox(ctx context.Context, tx *tx) error {
-	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+owed+" AND state = 'sending'",
+	_, err := tx.ExecContext(ctx, "UPDATE outbox SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND state = 'sending'",
 		worklog.ErrCutOff.Error())
 	return err
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"dibs/internal/pgtest"
 	"errors"
 	"maps"
 	"path/filepath"
@@ -10,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dibs/internal/owed"
+	"dibs/internal/pgtest"
 
 	"dibs/internal/alive"
 	"dibs/internal/claim"
@@ -98,16 +100,15 @@ func callAll(t *testing.T, j *Journal) {
 		key := "key of " + agent
 		check(j.BeginRequest(ctx, 1000, key, "f", now))
 		_, err := j.BeginRequest(ctx, 1000, key, "f", now)
-		if !errors.Is(err, ErrInFlight) {
+		if !errors.Is(err, owed.ErrUnanswered) {
 			note(err)
 		}
 		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
 		note(j.BindRequest(ctx, 1000, key, c.ID))
-		_, _, err = j.RequestClaim(ctx, 1000, key)
-		note(err)
+		check(j.RequestMade(ctx, 1000, key))
 		_, refusal, err := j.Reserve(ctx, c, now, 1)
 		note(err)
-		note(j.FinishRequest(ctx, 1000, key, Answer{Status: 201}))
+		note(j.FinishRequest(ctx, 1000, key, owed.Answer{Status: 201}))
 		note(j.DropRequest(ctx, 1000, key))
 		if refusal != nil {
 			continue
@@ -155,11 +156,12 @@ func callAll(t *testing.T, j *Journal) {
 	note(j.Record(ctx, offered))
 	check(j.Offers(ctx))
 	note(j.EndOffer(ctx, "a"))
-	note(j.BeginCreation(ctx, creation.Creation{ID: "c", UID: 1000, Key: "k", At: now}))
+	check(j.BeginRequest(ctx, 1000, "k", "f", now))
+	note(j.BeginCreation(ctx, creation.Creation{ID: "c", At: now}, 1000, "k"))
 	check(j.Created(ctx, "c", "a"))
 	_, _, err = j.Creation(ctx, 1000, "k")
 	note(err)
-	note(j.DropCreation(ctx, "c"))
+	note(j.DropCreation(ctx, "c", 1000, "k"))
 	question := claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindBlocked, Task: "a", Agent: "Sandman", Asked: true, Comment: true}
 	note(j.Record(ctx, question))
 	_, _, err = j.Delivery(ctx, question.ID, claim.Comments)

@@ -25,7 +25,7 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	for _, q := range []struct{ from, id, old string }{
 		{"requests", "seq", `
 			created < ?1
-			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.claim_id AND claims.state <> 'ended')`},
+			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')`},
 		{"creations", "id", "at < ?1"},
 		{"claims", "id", `
 			ended < ?1 AND state = 'ended'

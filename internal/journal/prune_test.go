@@ -7,6 +7,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
+	"dibs/internal/owed"
 	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
@@ -144,7 +145,7 @@ func TestPruneRequests(t *testing.T) {
 			t.Fatalf("BeginRequest(%s) = %v, %v", key, prior, err)
 		}
 	}
-	answer := journal.Answer{Status: 201, Body: []byte("{}")}
+	answer := owed.Answer{Status: 201, Body: []byte("{}")}
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	begin("old", t0)
 	do(t, j.FinishRequest(ctx, 1000, "old", answer))
@@ -167,8 +168,8 @@ func TestPruneRequests(t *testing.T) {
 			t.Errorf("key %s = %v, %v, want its answer", key, prior, err)
 		}
 	}
-	if _, err := j.BeginRequest(ctx, 1000, "working", "f", cut); !errors.Is(err, journal.ErrInFlight) {
-		t.Errorf("key in flight = %v, want ErrInFlight", err)
+	if _, err := j.BeginRequest(ctx, 1000, "working", "f", cut); !errors.Is(err, owed.ErrUnanswered) {
+		t.Errorf("key in flight = %v, want ErrUnanswered", err)
 	}
 	save(t, j, ended(c, claim.EndReleased, cut))
 	prune(t, j, cut, 1)

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/journal"
+	"dibs/internal/owed"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // wantBegin checks what beginning the request with that key and fingerprint gives.
-func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *journal.Answer, wantErr error) {
+func wantBegin(t testing.TB, j *journal.Journal, key, fingerprint string, want *owed.Answer, wantErr error) {
 	t.Helper()
 	got, err := j.BeginRequest(t.Context(), 1000, key, fingerprint, t0)
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
@@ -26,20 +28,20 @@ func TestRequests(t *testing.T) {
 	ctx := t.Context()
 	j := newJournal(t)
 	wantBegin(t, j, "k", "claim a", nil, nil)
-	wantBegin(t, j, "k", "claim a", nil, journal.ErrInFlight)
-	wantBegin(t, j, "k", "claim b", nil, journal.ErrKeyReused)
+	wantBegin(t, j, "k", "claim a", nil, owed.ErrUnanswered)
+	wantBegin(t, j, "k", "claim b", nil, owed.ErrReused)
 	wantBegin(t, j, "other", "claim a", nil, nil)
 
-	answer := journal.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
+	answer := owed.Answer{Status: 409, Body: []byte(`{"code":"held"}`)}
 	do(t, j.FinishRequest(ctx, 1000, "k", answer))
-	do(t, j.FinishRequest(ctx, 1000, "other", journal.Answer{Status: 204}))
+	do(t, j.FinishRequest(ctx, 1000, "other", owed.Answer{Status: 204}))
 	j = reopen(t, j)
 	wantBegin(t, j, "k", "claim a", &answer, nil)
-	wantBegin(t, j, "k", "claim b", nil, journal.ErrKeyReused)
-	wantBegin(t, j, "other", "claim a", &journal.Answer{Status: 204}, nil)
+	wantBegin(t, j, "k", "claim b", nil, owed.ErrReused)
+	wantBegin(t, j, "other", "claim a", &owed.Answer{Status: 204}, nil)
 
 	// An answer, once given, stays.
-	if err := j.FinishRequest(ctx, 1000, "k", journal.Answer{Status: 500}); err == nil {
+	if err := j.FinishRequest(ctx, 1000, "k", owed.Answer{Status: 500}); err == nil {
 		t.Error("an answer was replaced")
 	}
 	do(t, j.DropRequest(ctx, 1000, "k"))
@@ -52,15 +54,15 @@ func TestDroppedRequestIsForgotten(t *testing.T) {
 	do(t, j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)))
 	do(t, j.DropRequest(t.Context(), 1000, "k"))
 	do(t, j.DropRequest(t.Context(), 1000, "k"))
-	if err := j.FinishRequest(t.Context(), 1000, "k", journal.Answer{Status: 200}); err == nil {
+	if err := j.FinishRequest(t.Context(), 1000, "k", owed.Answer{Status: 200}); err == nil {
 		t.Error("a request that was dropped was answered")
 	}
 	if err := j.BindRequest(t.Context(), 1000, "k", claim.NewID(t0)); err == nil {
 		t.Error("a claim was bound to a request that was dropped")
 	}
 	wantBegin(t, j, "k", "claim b", nil, nil)
-	if id, ok, err := j.RequestClaim(t.Context(), 1000, "k"); ok || err != nil {
-		t.Errorf("RequestClaim = %v, %v, %v, want none", id, ok, err)
+	if id, err := j.RequestMade(t.Context(), 1000, "k"); id != "" || err != nil {
+		t.Errorf("RequestMade = %v, %v, want none", id, err)
 	}
 }
 
@@ -73,7 +75,7 @@ func TestOneOwnerOfAKey(t *testing.T) {
 		switch {
 		case err == nil:
 			owners++
-		case !errors.Is(err, journal.ErrInFlight):
+		case !errors.Is(err, owed.ErrUnanswered):
 			t.Error(err)
 		}
 	}
@@ -103,20 +105,43 @@ func TestOpenEndsRequestsInFlight(t *testing.T) {
 	}
 	j = reopen(t, j)
 	for _, key := range []string{"over", "reserved", "never made", "unbound"} {
-		if _, ok, err := j.RequestClaim(ctx, 1000, key); ok || err != nil {
-			t.Errorf("RequestClaim(%s) = %v, %v, want none", key, ok, err)
+		if id, err := j.RequestMade(ctx, 1000, key); id != "" || err != nil {
+			t.Errorf("RequestMade(%s) = %v, %v, want none", key, id, err)
 		}
 		wantBegin(t, j, key, "f", nil, nil)
 	}
 	for range 2 { // and it stays so until there is an answer
 		j = reopen(t, j)
-		wantBegin(t, j, "granted", "f", nil, journal.ErrInterrupted)
-		wantBegin(t, j, "granted", "g", nil, journal.ErrKeyReused)
-		if id, ok, err := j.RequestClaim(ctx, 1000, "granted"); id != granted.ID || !ok || err != nil {
-			t.Errorf("RequestClaim = %v, %v, %v, want %v", id, ok, err, granted.ID)
+		wantBegin(t, j, "granted", "f", nil, owed.ErrUnanswered)
+		wantBegin(t, j, "granted", "g", nil, owed.ErrReused)
+		if id, err := j.RequestMade(ctx, 1000, "granted"); id != string(granted.ID) || err != nil {
+			t.Errorf("RequestMade = %v, %v, want %v", id, err, granted.ID)
 		}
 	}
-	answer := journal.Answer{Status: 201, Body: []byte("{}")}
+	answer := owed.Answer{Status: 201, Body: []byte("{}")}
 	do(t, j.FinishRequest(ctx, 1000, "granted", answer))
 	wantBegin(t, j, "granted", "f", &answer, nil)
+}
+
+// A request that has made a task keeps its key, answered or not, and however many come after it.
+func TestKeysOfTasksThatAreMade(t *testing.T) {
+	ctx := t.Context()
+	j := newJournal(t)
+	wantBegin(t, j, "k", "f", nil, nil)
+	do(t, j.BeginCreation(ctx, creation.Creation{ID: "c", At: t0}, 1000, "k"))
+	j = reopen(t, j)
+	wantBegin(t, j, "k", "f", nil, owed.ErrUnanswered)
+	wantBegin(t, j, "k", "g", nil, owed.ErrReused)
+	if c, ok, err := j.Creation(ctx, 1000, "k"); c.ID != "c" || !c.At.Equal(t0) || !ok || err != nil {
+		t.Errorf("Creation = %+v, %v, %v", c, ok, err)
+	}
+	if _, ok, err := j.Creation(ctx, 0, "k"); ok || err != nil {
+		t.Errorf("another user's creation: %v, %v", ok, err)
+	}
+	do(t, j.DropCreation(ctx, "c", 1000, "k")) // it came to nothing
+	if id, err := j.RequestMade(ctx, 1000, "k"); id != "" || err != nil {
+		t.Errorf("RequestMade = %q, %v", id, err)
+	}
+	j = reopen(t, j)
+	wantBegin(t, j, "k", "g", nil, nil)
 }

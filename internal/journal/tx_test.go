@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"dibs/internal/pgtest"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dibs/internal/owed"
+	"dibs/internal/pgtest"
 
 	"dibs/internal/task"
 )
@@ -196,7 +198,7 @@ func TestRefusalsShareCommits(t *testing.T) {
 		l.sets("2")
 		before := commits(t, l.Path())
 		errs := l.ends()
-		for i, want := range []error{nil, nil, ErrKeyReused, ErrInFlight, nil} {
+		for i, want := range []error{nil, nil, owed.ErrReused, owed.ErrUnanswered, nil} {
 			if !errors.Is(errs[i], want) {
 				t.Errorf("number %d: error = %v, want %v", i, errs[i], want)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/notion/transport"
+	"dibs/internal/owed"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
 
@@ -103,7 +104,7 @@ func commentText(spans []commentSpan) string {
 
 // Find implements worklog.Writer: it reports whether the page has that comment, made for
 // the connection and after the event. If it has not, and may have had it, the error is a
-// *worklog.GoneError.
+// *owed.GoneError.
 func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 	ctx = transport.InLaneUnlessChosen(ctx, transport.LaneLog)
 	bot, err := c.author(ctx)
@@ -135,7 +136,7 @@ func (c *CommentLog) Find(ctx context.Context, e worklog.Entry) (bool, error) {
 		}
 		switch {
 		case !listed.HasMore && c.client.Now().Sub(e.At) > resolvable:
-			return false, &worklog.GoneError{Err: claim.Errorf(claim.Refused, claim.LandedUnknown,
+			return false, &owed.GoneError{Err: claim.Errorf(claim.Refused, claim.LandedUnknown,
 				"it was sent, Notion did not say what became of it, and it is not among the open comments, though it may have been resolved: it is not sent twice")}
 		case !listed.HasMore:
 			return false, nil
@@ -190,10 +191,10 @@ func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, cap
 	switch {
 	case failed.Kind == claim.NotFound, failed.Kind == claim.Trashed:
 		if c.gone(ctx, e.Comment.Page) {
-			return &worklog.GoneError{Err: failed}
+			return &owed.GoneError{Err: failed}
 		}
 	case answered != nil && answered.Status == http.StatusBadRequest:
-		return &worklog.GoneError{Err: failed}
+		return &owed.GoneError{Err: failed}
 	}
 	return failed
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/notion/transport"
 	"dibs/internal/task"
 
@@ -17,21 +18,11 @@ import (
 // claimed yet. It is no claim's.
 const newPrefix = "new "
 
-// CreatedError is an answer that says that a page was made, and does not show it.
-type CreatedError struct {
-	Page task.ID
-	Err  *claim.StoreError
-}
-
-func (e *CreatedError) Error() string { return e.Err.Error() }
-
-func (e *CreatedError) Unwrap() error { return e.Err }
-
 // Create makes the page of a plan, in one request that is sent again only if Notion would not
 // take it for now: after the pause that Notion asked for, if that is over in a few seconds. If
 // ctx ends before it is sent, nothing is made. The first one with a body takes another request
 // before it, which reads the data source. id is what
-// FindNew finds the page by. The error is a *claim.StoreError, or a *CreatedError.
+// Find finds the page by. The error is a *claim.StoreError, or a *creation.SavedError.
 func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	t := p.tasks
 	if col := p.codec.columns.token; col.ID != "" {
@@ -54,7 +45,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 		var answered *APIError
 		if errors.As(err, &answered) {
 			if made, perr := task.ParseID(answered.Data("committed_resource_id")); perr == nil {
-				return claim.Reading{}, &CreatedError{made, failed}
+				return claim.Reading{}, &creation.SavedError{Page: made, Err: failed}
 			}
 		}
 		return claim.Reading{}, failed
@@ -127,49 +118,42 @@ func (t *Tasks) setSource(id task.ID) {
 	t.only = id
 }
 
-// NewTask is a page that may be the one that was made under an id.
-type NewTask struct {
-	claim.Reading
-	// Sure is set if the page bears the id. It does not once somebody has claimed the
-	// task, or if the database has no claim tokens.
-	Sure bool
-}
-
 // newSince is how much earlier than its making a page may seem to have been made: Notion
 // cuts the time to the minute, and ours is an estimate.
 const newSince = 2 * time.Minute
 
-// FindNew returns the page that was made under an id, as a query shows it, which may be
-// behind. If none bears the id, it returns those that the connection made under the
-// title, since then, and that bear no other such id. It takes one query, and one request
-// more the first time that a page does not bear the id.
-func (t *Tasks) FindNew(ctx context.Context, id, title string, since time.Time) ([]NewTask, error) {
+// Find returns the page that was made under an id, as a query shows it, which may be
+// behind. If none bears the id, as none does once somebody has claimed the task, or in a database
+// without claim tokens, it returns those that the connection made under the title, since then,
+// and that bear no other such id. It takes one query, and one request more the first time that a
+// page does not bear the id.
+func (t *Tasks) Find(ctx context.Context, s creation.Sought) ([]claim.Reading, error) {
 	c := t.codec.Load()
 	x := exchange{only: c.used(), fields: c.fieldIDs(), makers: make(map[string]string)}
-	same := notionapi.TextFilterCondition{Equals: title}
-	if !fits(title, spanLimit) || title != strings.TrimSpace(title) {
-		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(title[:prefix(title, spanLimit/20)])}
+	same := notionapi.TextFilterCondition{Equals: s.Title}
+	if !fits(s.Title, spanLimit) || s.Title != strings.TrimSpace(s.Title) {
+		same = notionapi.TextFilterCondition{StartsWith: strings.TrimSpace(s.Title[:prefix(s.Title, spanLimit/20)])}
 	}
 	answer, err := t.client.api.Database.Query(x.in(ctx), notionapi.DatabaseID(c.database), &notionapi.DatabaseQueryRequest{
 		Filter: notionapi.AndCompoundFilter{
 			titleFilter{Property: c.columns.title.ID, Title: same},
-			notionapi.TimestampFilter{Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(since.Add(-newSince).UTC().Truncate(time.Minute))}},
+			notionapi.TimestampFilter{Timestamp: notionapi.TimestampCreated, CreatedTime: &notionapi.DateFilterCondition{OnOrAfter: dateOf(s.Since.Add(-newSince).UTC().Truncate(time.Minute))}},
 		},
 		PageSize: pageSize,
 	})
 	if err != nil {
 		return nil, t.noted(err)
 	}
-	var near []NewTask
+	var near []claim.Reading
 	for i := range answer.Results {
 		page := &answer.Results[i]
 		made, err := t.read(c, page, &x)
 		if err != nil {
 			return nil, t.noted(err)
 		}
-		sure := made.Token == newPrefix+id
+		sure := made.Token == newPrefix+s.ID
 		if !sure {
-			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(title) {
+			if strings.HasPrefix(made.Token, newPrefix) || made.Title != shortened(s.Title) {
 				continue
 			}
 			if bot, err := t.maker(ctx); err != nil || x.makers[page.ID.String()] != bot {
@@ -183,9 +167,9 @@ func (t *Tasks) FindNew(ctx context.Context, id, title string, since time.Time) 
 			return nil, t.noted(err)
 		}
 		if sure {
-			return []NewTask{{x.reading(made), true}}, nil
+			return []claim.Reading{x.reading(made)}, nil
 		}
-		near = append(near, NewTask{Reading: x.reading(made)})
+		near = append(near, x.reading(made))
 	}
 	return near, nil
 }

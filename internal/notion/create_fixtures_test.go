@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"dibs/internal/creation"
 	"dibs/internal/notion"
 	"dibs/internal/task"
 )
@@ -29,13 +30,13 @@ var createScenes = []scene{{
 			if err != nil || made.Task.Title != draft.Title || made.Task.Status != task.Open || made.Task.ClaimedBy != draft.For || made.At.IsZero() {
 				s.Errorf("%s: %+v, %v", draft.Title, made, err)
 			}
-			found, err := tasks.FindNew(s.Context(), "01JYSAFZ0D"+draft.Title[:1], draft.Title, taped)
-			if err != nil || len(found) != 1 || !found[0].Sure || found[0].Task.ID != made.Task.ID {
+			found, err := tasks.Find(s.Context(), creation.Sought{ID: "01JYSAFZ0D" + draft.Title[:1], Title: draft.Title, Since: taped})
+			if err != nil || len(found) != 1 || found[0].Task.ID != made.Task.ID {
 				s.Errorf("%s is found as %+v, %v", draft.Title, found, err)
 			}
 		}
 		// Another one's is none of ours.
-		if found, err := tasks.FindNew(s.Context(), "01JYSAFZ0DX", "Plain", taped); err != nil || len(found) > 0 {
+		if found, err := tasks.Find(s.Context(), creation.Sought{ID: "01JYSAFZ0DX", Title: "Plain", Since: taped}); err != nil || len(found) > 0 {
 			s.Errorf("another id finds %+v, %v", found, err)
 		}
 	},

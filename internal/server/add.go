@@ -2,9 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,12 +34,6 @@ func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
 		}
 		a.Draft.Fields = append(a.Draft.Fields, task.Field{Name: name, Values: values})
 	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return api.Added{}, err
-	}
-	sum := sha256.Sum256(data)
-	a.Fingerprint = hex.EncodeToString(sum[:])
 	return s.broker.Add(ctx, a)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/owed"
 )
 
 // layers puts the layers that a request passes together: the outermost first.
@@ -190,10 +191,10 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	if err := encode(&body, value); err != nil {
 		panic(err) // values of package api can be written
 	}
-	writeAnswer(w, Answer{Status: status, Body: body.Bytes()})
+	writeAnswer(w, owed.Answer{Status: status, Body: body.Bytes()})
 }
 
-func writeAnswer(w http.ResponseWriter, a Answer) {
+func writeAnswer(w http.ResponseWriter, a owed.Answer) {
 	media := "application/json"
 	if a.Status >= http.StatusBadRequest {
 		media = api.ProblemType

@@ -17,6 +17,7 @@ import (
 	"dibs/internal/broker"
 	"dibs/internal/claim"
 	"dibs/internal/keylock"
+	"dibs/internal/owed"
 )
 
 // keyed gives a request that is repeated by its user under its idempotency key the
@@ -48,7 +49,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 		}
 		defer leave()
 
-		prior, err := s.begin(r.Context(), key, fingerprint)
+		prior, err := s.begin(r, key, fingerprint)
 		if err != nil {
 			writeProblem(w, s.keyProblem(r.Context(), err))
 			return
@@ -69,12 +70,16 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 	})
 }
 
-// begin begins a request. It returns the answer if the request had one, or if
-// one can be made from what became of its claim.
-func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, error) {
+// begin begins a request. It returns the answer if the request had one, or if one can be made
+// from what became of its claim. What makes a task finds out itself what became of that.
+func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, error) {
+	ctx := r.Context()
 	prior, err := s.keys.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
-	if !errors.Is(err, ErrInterrupted) {
+	if !errors.Is(err, owed.ErrUnanswered) {
 		return prior, err
+	}
+	if api.OperationOf(r).Repeat == api.Made {
+		return nil, nil
 	}
 	prior, err = s.resume(ctx, caller(ctx), key)
 	if prior != nil || err != nil {
@@ -89,19 +94,19 @@ func (s *Server) begin(ctx context.Context, key, fingerprint string) (*Answer, e
 // resume makes the answer to a request that was cut off, from the claim made
 // for it. It returns nil if nothing was granted and nothing is left of an attempt:
 // then the request can be made anew.
-func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, error) {
-	id, made, err := s.keys.RequestClaim(ctx, uid, key)
-	if err != nil || !made {
+func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer, error) {
+	id, err := s.keys.RequestMade(ctx, uid, key)
+	if err != nil || id == "" {
 		return nil, err
 	}
-	c, err := s.broker.Lookup(ctx, broker.Ref{Claim: string(id)})
+	c, err := s.broker.Lookup(ctx, broker.Ref{Claim: id})
 	if errors.Is(err, claim.ErrUnknownClaim) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	askAgain := func(why string) (*Answer, error) {
+	askAgain := func(why string) (*owed.Answer, error) {
 		p := api.NewProblem(api.Code(claim.CodeNotionUnavailable), why+": ask again with the same key")
 		p.RetryIn(broker.RetryUnavailable)
 		return nil, p
@@ -128,19 +133,19 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*Answer, erro
 	if err := encode(&buf, body); err != nil {
 		return nil, err
 	}
-	answer := Answer{Status: status, Body: buf.Bytes()}
+	answer := owed.Answer{Status: status, Body: buf.Bytes()}
 	return &answer, s.keys.FinishRequest(ctx, uid, key, answer)
 }
 
 // settle stores the answer to a request, or forgets the request. One that failed
-// after a claim was made for it is kept: that claim's fate is its answer. So is one of
-// which that cannot be told.
-func (s *Server) settle(r *http.Request, key string, a Answer) {
+// after a claim or a task was made for it is kept: the fate of that is its answer. So is
+// one of which that cannot be told.
+func (s *Server) settle(r *http.Request, key string, a owed.Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
 	if remembered(a, api.OperationOf(r).Repeat) {
 		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
-	} else if _, made, lookupErr := s.keys.RequestClaim(ctx, caller(ctx), key); made || lookupErr != nil {
+	} else if made, lookupErr := s.keys.RequestMade(ctx, caller(ctx), key); made != "" || lookupErr != nil {
 		err = lookupErr
 	} else {
 		err = s.keys.DropRequest(ctx, caller(ctx), key)
@@ -153,7 +158,7 @@ func (s *Server) settle(r *http.Request, key string, a Answer) {
 // remembered reports whether an answer says what was decided about a request that
 // was carried out. That there is no such claim does not: nothing was done, and
 // whoever makes up ids and keys would fill the disk with it. repeat is what a repetition gets.
-func remembered(a Answer, repeat api.Repeat) bool {
+func remembered(a owed.Answer, repeat api.Repeat) bool {
 	if repeat == api.Anew || repeat == api.Made && a.Status >= http.StatusBadRequest {
 		return false
 	}
@@ -168,8 +173,8 @@ func remembered(a Answer, repeat api.Repeat) bool {
 }
 
 func (s *Server) keyProblem(ctx context.Context, err error) *api.Problem {
-	if errors.Is(err, ErrKeyReused) {
-		return api.NewProblem(api.CodeKeyReused, ErrKeyReused.Error())
+	if errors.Is(err, owed.ErrReused) {
+		return api.NewProblem(api.CodeKeyReused, owed.ErrReused.Error())
 	}
 	return s.problem(ctx, err)
 }
@@ -200,7 +205,7 @@ func bodyOf(r *http.Request) ([]byte, error) {
 // fields go straight to the answer that will be sent.
 type recordedAnswer struct {
 	http.ResponseWriter
-	Answer
+	owed.Answer
 }
 
 func (r *recordedAnswer) WriteHeader(status int) { r.Status = status }
@@ -226,7 +231,7 @@ func flight(uid int, key string) string { return fmt.Sprint(uid, " ", key) }
 func (f *flights) enter(ctx context.Context, key, fingerprint string) (leave func(), err error) {
 	ahead, busy := f.fingerprints.LoadOrStore(key, fingerprint)
 	if ahead != fingerprint {
-		return nil, ErrKeyReused
+		return nil, owed.ErrReused
 	}
 	unlock, err := f.locks.Lock(ctx, key)
 	if err != nil {

@@ -365,3 +365,30 @@ func TestKeyAfterPanic(t *testing.T) {
 		}
 	})
 }
+
+// TestUnansweredAdd repeats a request that makes a task and was cut off: it is carried out again,
+// as what it makes is found by its key, and it keeps the key until it is answered.
+func TestUnansweredAdd(t *testing.T) {
+	inBubble(t, "add", func(t *testing.T) {
+		f := start(t)
+		const body = `{"title":"Write"}`
+		failed := errors.New("no answer")
+		tries := 0
+		f.broker.owing = func(string, string) error {
+			f.keys.Bind("k 1", claimID)
+			if tries++; tries < 3 {
+				return failed
+			}
+			return nil
+		}
+		for try, status := range []int{500, 500, 201, 201} {
+			got := f.must("POST", "/v1/tasks", body, withKey...)
+			if got.status != status || (got.header.Get("Idempotency-Replayed") == "true") != (try == 3) {
+				t.Errorf("try %d: answered %d %s, %v", try, got.status, got.body, got.header)
+			}
+		}
+		if tries != 3 {
+			t.Errorf("carried out %d times, want 3", tries)
+		}
+	})
+}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/server"
+	"dibs/internal/owed"
 )
 
 // memory is a memory for idempotency keys. It fails the test when it is used
@@ -23,7 +23,7 @@ type memory struct {
 type row struct {
 	fingerprint string
 	interrupted bool
-	answer      *server.Answer
+	answer      *owed.Answer
 	claim       claim.ID
 }
 
@@ -42,7 +42,7 @@ func newMemory(t testing.TB) *memory {
 }
 
 // BeginRequest begins a request.
-func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*server.Answer, error) {
+func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint string, _ time.Time) (*owed.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -54,18 +54,18 @@ func (k *memory) BeginRequest(ctx context.Context, uid int, key, fingerprint str
 		k.rows[ownKey{uid, key}] = &row{fingerprint: fingerprint}
 		return nil, nil
 	case r.fingerprint != fingerprint:
-		return nil, server.ErrKeyReused
+		return nil, owed.ErrReused
 	case r.answer == nil && !r.interrupted && r.claim == "":
 		k.t.Errorf("key %q is begun while its first request is in flight", key)
-		return nil, server.ErrInterrupted
+		return nil, owed.ErrUnanswered
 	case r.answer == nil:
-		return nil, server.ErrInterrupted
+		return nil, owed.ErrUnanswered
 	}
 	return r.answer, nil
 }
 
 // FinishRequest stores the answer.
-func (k *memory) FinishRequest(ctx context.Context, uid int, key string, a server.Answer) error {
+func (k *memory) FinishRequest(ctx context.Context, uid int, key string, a owed.Answer) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -93,21 +93,17 @@ func (k *memory) DropRequest(ctx context.Context, uid int, key string) error {
 	return nil
 }
 
-// RequestClaim returns the claim made for the request.
-func (k *memory) RequestClaim(ctx context.Context, uid int, key string) (claim.ID, bool, error) {
+// RequestMade returns what was made for the request.
+func (k *memory) RequestMade(ctx context.Context, uid int, key string) (string, error) {
 	if err := ctx.Err(); err != nil {
-		return "", false, err
+		return "", err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.lost != nil {
-		return "", false, k.lost
+	if r, ok := k.rows[ownKey{uid, key}]; ok && k.lost == nil {
+		return string(r.claim), nil
 	}
-	r, ok := k.rows[ownKey{uid, key}]
-	if !ok || r.claim == "" {
-		return "", false, nil
-	}
-	return r.claim, true, nil
+	return "", k.lost
 }
 
 // Bind notes that the claim was made for the request of that key.

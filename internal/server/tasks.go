@@ -25,7 +25,7 @@ type Tasks interface {
 	TaskByKey(ctx context.Context, key string) (task.ID, error)
 
 	// Add makes a task. It fails with *broker.InvalidError, *task.DraftError,
-	// broker.ErrNoTask, creation.ErrReused or *claim.StoreError.
+	// broker.ErrNoTask or *claim.StoreError.
 	Add(context.Context, broker.Addition) (api.Added, error)
 
 	// Comment fails with *broker.InvalidError, broker.ErrNoTask or *claim.StoreError.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/owed"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -17,34 +18,19 @@ const (
 	batch = 32
 	// parallel is how many of them are on their way at a time.
 	parallel = 4
-
-	// firstLookup is when an entry of unknown fate is first looked up, and
-	// lookupEvery how long until the next time.
-	firstLookup = 5 * time.Second
-	lookupEvery = 30 * time.Second
-	// doubt is how long an entry that cannot be found may still appear: Notion
-	// gives up on a request after a minute, and its queries have been seen two
-	// minutes behind.
-	doubt = 3 * time.Minute
-	// late is how long after it was noted that an entry is being sent it may still be sent:
-	// whoever stood still for longer may be taken for dead by another daemon, which looks
-	// the entry up, and sends it itself when it is in doubt no more.
-	late = time.Minute
 )
 
 // Drainer delivers what the outbox owes to one log. One run at a time; the other methods
 // are safe for concurrent use.
 //
-// No time that it goes by jumps when the machine's clock is set. All that it gives to the
-// outbox are its own: the time of its making and what has passed since. Of what an
-// earlier process stored it does not know by which clock that was: such entries wait for
-// no longer than any does, and their doubt begins anew.
+// No time that it goes by jumps when the machine's clock is set, see owed.Doubts: nor do those that
+// it gives to the outbox. What an earlier process stored waits for no longer than anything does.
 type Drainer struct {
 	outbox Outbox
 	log    claim.Log
 	writer Writer
 	logger *slog.Logger
-	began  time.Time
+	doubts *owed.Doubts
 
 	hurried bool // what an earlier process left has been brought near
 	troubles
@@ -53,13 +39,13 @@ type Drainer struct {
 // NewDrainer returns a drainer for one log, which the writer writes.
 func NewDrainer(outbox Outbox, log claim.Log, writer Writer, logger *slog.Logger) *Drainer {
 	return &Drainer{
-		outbox: outbox, log: log, writer: writer, logger: logger, began: time.Now(),
+		outbox: outbox, log: log, writer: writer, logger: logger, doubts: owed.NewDoubts(),
 		troubles: troubles{entries: make(map[string]*trouble), failing: make(map[string]bool)},
 	}
 }
 
 // now is the time that does not jump.
-func (d *Drainer) now() time.Time { return d.began.Add(time.Since(d.began)) }
+func (d *Drainer) now() time.Time { return d.doubts.Now() }
 
 // RunOnce delivers what may be delivered now, and returns how many entries that
 // were. What Notion does not take waits in the outbox, and no other entry waits for it,
@@ -122,31 +108,28 @@ func (d *Drainer) deliver(ctx context.Context, item Item) (delivered bool, err e
 		return d.lookUp(ctx, item, entry)
 	}
 	noted := d.now()
-	d.sending(entry, noted)
 	if err := d.outbox.MarkSending(ctx, item, noted); err != nil {
 		return false, err
 	}
-	if d.now().Sub(noted) > late {
+	if d.now().Sub(noted) > owed.Late {
 		return false, d.outbox.Retry(ctx, item, d.now(), nil)
 	}
 	err = d.writer.Create(ctx, entry)
 	// What was sent must be noted even if the daemon is stopping.
 	note := context.WithoutCancel(ctx)
-	var se *claim.StoreError
-	var gone *GoneError
-	switch {
-	case err == nil, errors.As(err, &se) && se.Landed == claim.LandedYes:
+	switch fate := d.doubts.Sent(entry.ID, err); {
+	case fate == owed.Arrived:
 		return true, d.arrived(note, item)
-	case errors.As(err, &gone):
-		return false, d.giveUp(note, item, entry, gone)
-	case ctx.Err() != nil && errors.As(err, &se) && se.Landed == claim.LandedNo:
+	case fate == owed.Gone:
+		return false, d.giveUp(note, item, entry, err)
+	case fate == owed.Absent && ctx.Err() != nil:
 		return false, d.outbox.Retry(note, item, d.now(), nil) // the daemon is stopping
-	case errors.As(err, &se) && se.Landed == claim.LandedNo:
+	case fate == owed.Absent:
 		return false, d.outbox.Retry(note, item, d.refused(entry, err), err)
 	}
 	d.logger.Info("the fate of a log entry is unknown; it will be looked up", "log", item.Log, "entry", item.Entry.ID, "error", err)
 	d.unanswered(entry, err)
-	return false, d.outbox.MarkInDoubt(note, item, d.now().Add(firstLookup), err)
+	return false, d.outbox.MarkInDoubt(note, item, d.now().Add(owed.FirstLookup), err)
 }
 
 // Errors of entries of which it is not known whether they have arrived.
@@ -155,23 +138,20 @@ var (
 	ErrNotFound = errors.New("not found yet")
 )
 
-// lookUp settles an entry whose fate is unknown. It is sent again only when it
-// could not be found after any request for it must have come to an end.
+// lookUp settles an entry whose fate is unknown.
 func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered bool, err error) {
 	found, err := d.writer.Find(ctx, entry)
-	now := d.now()
-	var gone *GoneError
-	switch {
-	case errors.As(err, &gone):
-		return false, d.giveUp(context.WithoutCancel(ctx), item, entry, gone)
+	switch fate, _ := d.doubts.Sought(entry.ID, found, err); {
+	case fate == owed.Gone:
+		return false, d.giveUp(context.WithoutCancel(ctx), item, entry, err)
+	case fate == owed.Arrived:
+		return true, d.arrived(ctx, item)
+	case fate == owed.Absent:
+		return false, d.outbox.Retry(ctx, item, d.missing(entry), errors.New("the entry did not arrive; it is sent again"))
 	case err != nil:
 		return false, d.outbox.MarkInDoubt(context.WithoutCancel(ctx), item, d.refused(entry, err), err)
-	case found:
-		return true, d.arrived(ctx, item)
-	case now.Sub(d.sentAt(entry.ID)) < doubt:
-		return false, d.outbox.MarkInDoubt(ctx, item, now.Add(lookupEvery), ErrNotFound)
 	}
-	return false, d.outbox.Retry(ctx, item, d.missing(entry), errors.New("the entry did not arrive; it is sent again"))
+	return false, d.outbox.MarkInDoubt(ctx, item, d.now().Add(owed.LookupEvery), ErrNotFound)
 }
 
 // arrived notes that an item is in Notion.
@@ -181,15 +161,7 @@ func (d *Drainer) arrived(ctx context.Context, item Item) error {
 }
 
 // giveUp notes that an item will never be in Notion.
-func (d *Drainer) giveUp(ctx context.Context, item Item, entry Entry, gone *GoneError) error {
+func (d *Drainer) giveUp(ctx context.Context, item Item, entry Entry, gone error) error {
 	d.logger.Warn("a log entry is given up", "log", item.Log, "entry", entry.ID, "title", entry.Title, "error", gone)
 	return d.arrived(ctx, item)
-}
-
-// sentAt is the latest time at which the entry may have been sent.
-func (d *Drainer) sentAt(id string) time.Time {
-	if at := d.sent(id); !at.IsZero() {
-		return at
-	}
-	return d.began // by an earlier process
 }

@@ -38,15 +38,7 @@ type Item struct {
 	SentAt  time.Time // when it was last sent; zero for never
 }
 
-// GoneError is the error of an entry that cannot be in the log any more, whenever it is
-// tried: it is given up.
-type GoneError struct{ Err error }
-
-func (e *GoneError) Error() string { return e.Err.Error() }
-
-func (e *GoneError) Unwrap() error { return e.Err }
-
-// Writer is one log. Its errors are *claim.StoreError, or a *GoneError around one.
+// Writer is one log. Its errors are *claim.StoreError, or a *owed.GoneError around one.
 type Writer interface {
 	// Create adds the entry, in one request that is sent at most once.
 	Create(ctx context.Context, e Entry) error

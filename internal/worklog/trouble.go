@@ -3,7 +3,6 @@ package worklog
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,10 +19,9 @@ const (
 	maxBackoff = 10 * time.Minute
 )
 
-// trouble is what befell an entry that was sent by this process and has not arrived.
+// trouble is what befell an entry that has not arrived.
 type trouble struct {
 	title  string
-	sent   time.Time // for the last time
 	failed int       // how often it was not taken, or did not arrive
 	why    error     // the last time
 	until  time.Time // when it is tried again, if it waits; zero while it is looked for
@@ -52,26 +50,6 @@ func (t *troubles) waitsUntil() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until
-}
-
-// sending notes that an entry is being sent.
-func (t *troubles) sending(e Entry, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.entries[e.ID] == nil {
-		t.entries[e.ID] = &trouble{title: e.Title}
-	}
-	t.entries[e.ID].sent = at
-}
-
-// sent is when this process sent the entry last; zero for never.
-func (t *troubles) sent(id string) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known := t.entries[id]; known != nil {
-		return known.sent
-	}
-	return time.Time{}
 }
 
 // taken notes that an entry is in the log.
@@ -103,7 +81,7 @@ func (d *Drainer) refused(e Entry, why error) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	if asked := retryAfter(why); asked > 0 {
+	if asked := claim.RetryAfter(why); asked > 0 {
 		// It is Notion as a whole that is not to be asked, and who says so knows best
 		// when it will be there. The entry has no part in it.
 		d.until, d.why = later(d.until, now.Add(asked)), nil
@@ -158,14 +136,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// retryAfter is the pause that the error asks for; zero if it asks for none.
-func retryAfter(err error) time.Duration {
-	if failed := (*claim.StoreError)(nil); errors.As(err, &failed) {
-		return failed.RetryAfter
-	}
-	return 0
 }
 
 // Hasten has nothing wait any longer that waits because it, or the log, failed: Notion is

@@ -216,9 +216,9 @@ CREATE TABLE requests (
     key         TEXT COLLATE "C" NOT NULL,
     nth         BIGINT NOT NULL,
     fingerprint TEXT COLLATE "C" NOT NULL,
-    state       TEXT COLLATE "C" NOT NULL DEFAULT 'in_flight' CHECK (state IN ('in_flight', 'interrupted', 'answered')),
-    -- The claim made for the request, if it makes one.
-    claim_id    TEXT COLLATE "C",
+    -- The claim or the creation made for the request, if it makes one.
+    made        TEXT COLLATE "C",
+    -- Of the answer; zero while there is none.
     status      BIGINT NOT NULL DEFAULT 0,
     body        BYTEA,
     created     BIGINT NOT NULL,
@@ -230,14 +230,10 @@ CREATE INDEX requests_nth ON requests (uid, nth);
 -- The tasks that are made here, each stored before it is sent.
 CREATE TABLE creations (
     -- The page bears it until somebody claims the task.
-    id          TEXT COLLATE "C" PRIMARY KEY,
-    uid         BIGINT NOT NULL,
-    key         TEXT COLLATE "C" NOT NULL,
-    fingerprint TEXT COLLATE "C" NOT NULL,
-    at          BIGINT NOT NULL,
+    id   TEXT COLLATE "C" PRIMARY KEY,
+    at   BIGINT NOT NULL,
     -- Empty until the page is known to be there.
-    page        TEXT COLLATE "C" NOT NULL DEFAULT '',
-    UNIQUE (uid, key)
+    page TEXT COLLATE "C" NOT NULL DEFAULT ''
 );
 
 CREATE UNIQUE INDEX creations_page ON creations (page) WHERE page <> '';

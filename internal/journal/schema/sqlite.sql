@@ -219,9 +219,9 @@ CREATE TABLE requests (
     key         TEXT NOT NULL,
     nth         INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
-    state       TEXT NOT NULL DEFAULT 'in_flight' CHECK (state IN ('in_flight', 'interrupted', 'answered')),
-    -- The claim made for the request, if it makes one.
-    claim_id    TEXT,
+    -- The claim or the creation made for the request, if it makes one.
+    made        TEXT,
+    -- Of the answer; zero while there is none.
     status      INTEGER NOT NULL DEFAULT 0,
     body        BLOB,
     created     INTEGER NOT NULL,
@@ -233,14 +233,10 @@ CREATE INDEX requests_nth ON requests (uid, nth);
 -- The tasks that are made here, each stored before it is sent.
 CREATE TABLE creations (
     -- The page bears it until somebody claims the task.
-    id          TEXT PRIMARY KEY,
-    uid         INTEGER NOT NULL,
-    key         TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
-    at          INTEGER NOT NULL,
+    id   TEXT PRIMARY KEY,
+    at   INTEGER NOT NULL,
     -- Empty until the page is known to be there.
-    page        TEXT NOT NULL DEFAULT '',
-    UNIQUE (uid, key)
+    page TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX creations_page ON creations (page) WHERE page <> '';
