@@ -1,12 +1,6 @@
 package daemon
 
-import (
-	"context"
-	"time"
-)
-
-// awaitEvery is how often the daemon says, while Notion is down, that log entries are owed.
-const awaitEvery = 30 * time.Second
+import "context"
 
 // backLoop has what is owed to Notion delivered as soon as it is found to be back.
 func (d *works) backLoop(ctx context.Context) {
@@ -17,15 +11,15 @@ func (d *works) backLoop(ctx context.Context) {
 			return
 		}
 		back = d.notion.Back()
-		for _, drain := range d.drains {
-			if err := drain.Hasten(ctx); err != nil && ctx.Err() == nil {
+		for _, log := range d.drains {
+			if err := log.Hasten(ctx); err != nil && ctx.Err() == nil {
 				d.log.Error("the outbox failed", "error", err)
 			}
-			wake(drain.owed)
+			log.wake()
 		}
 		if err := d.claimer.Hasten(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 		}
-		wake(d.due)
+		d.due.wake()
 	}
 }

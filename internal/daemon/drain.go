@@ -7,40 +7,35 @@ import (
 	"dibs/internal/worklog"
 )
 
-// drain delivers the entries of one log. Neither log waits for the other.
+// drain delivers the entries of one log, and is woken when there may be some. No log waits for
+// another.
 type drain struct {
 	*worklog.Drainer
-	owed chan struct{} // wakes its loop: there may be entries
+	*loop
 }
 
-// drainLoop delivers the entries of a log as soon as there are any, and for the last time
-// when the rest of the daemon has stopped.
-func (d *works) drainLoop(ctx context.Context, drain drain, stopped <-chan struct{}) {
-	for last := false; ; {
-		down := !last && d.notion.Down() != nil // then all would only be refused, and noted
-		if !down {
-			if _, err := drain.RunOnce(ctx); err != nil && ctx.Err() == nil {
-				d.log.Error("the outbox failed", "error", err)
-			}
+// awaitEvery is how often the daemon says, while Notion is down, that log entries are owed.
+const awaitEvery = 30 * time.Second
+
+// deliver delivers the entries of a log that may be delivered now. While Notion is down all would
+// only be refused, and noted: it is asked for the last time, even so.
+func (d *works) deliver(ctx context.Context, log *worklog.Drainer, last bool) (wait time.Duration) {
+	down := !last && d.notion.Down() != nil
+	if !down {
+		if _, err := log.RunOnce(ctx); err != nil && ctx.Err() == nil {
+			d.log.Error("the outbox failed", "error", err)
 		}
-		if last || ctx.Err() != nil {
-			return
-		}
-		wait := time.Hour
-		if next, ok, err := drain.NextAt(ctx); err == nil && ok {
-			wait = max(time.Second, time.Until(next))
-			if down {
-				d.notion.Await()
-				wait = awaitEvery // or until it is back
-			}
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-drain.owed:
-		case <-timer.C:
-		case <-stopped:
-			last = true
-		}
-		timer.Stop()
 	}
+	if last || ctx.Err() != nil {
+		return untilWoken
+	}
+	next, owed, err := log.NextAt(ctx)
+	switch {
+	case err != nil || !owed:
+		return untilWoken
+	case down:
+		d.notion.Await()
+		return awaitEvery // or until it is back
+	}
+	return max(time.Second, time.Until(next))
 }

@@ -188,24 +188,16 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
 }
 
-// offersLoop takes back the offers that nobody answers. It is woken by changes of claims.
-func (d *works) offersLoop(ctx context.Context) {
-	for {
-		next, err := d.broker.TakeBackOffers(ctx)
-		wait := time.Hour // whoever makes an offer wakes the loop
-		if err != nil {
-			if ctx.Err() == nil {
-				d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
-			}
-			wait = d.interval()
+// takeBackOffers takes back the offers that nobody answers. It is woken by changes of claims.
+func (d *works) takeBackOffers(ctx context.Context) time.Duration {
+	next, err := d.broker.TakeBackOffers(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
 		}
-		if !next.IsZero() {
-			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
-		}
-		if !await(ctx, d.offers, wait) {
-			return
-		}
+		return d.left(next, d.interval())
 	}
+	return d.left(next, untilWoken) // by whoever makes an offer
 }
 
 // Send stores a message, and has it delivered to the mesh log.

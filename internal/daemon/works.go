@@ -55,11 +55,12 @@ type works struct {
 
 	jobs *jobs
 
-	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, synced
-	// checkHeld, untidy tidyLoop, and offers offersLoop.
-	due, news, leases, synced, untidy, offers chan struct{}
+	// The loops that others wake.
+	due, news, leases, held, untidy, offers *loop
 
-	begun bool // the feed has begun, see journal.Begin; for tellLoop only
+	checked bool   // held claims were, see checkHeld; for held only
+	begun   bool   // the feed has begun, see journal.Begin; for news only
+	said    string // why something could not be tidied, the last time; for untidy only
 
 	cleanup cleanup
 }
@@ -76,9 +77,9 @@ func (u *unbegun) Unwrap() error { return u.error }
 // call run or close next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
 	d := &works{Daemon: h, config: *h.live.Load()}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
-		*loop = make(chan struct{}, 1)
-	}
+	d.due, d.news, d.leases = newLoop(d.takeSteps), newLoop(d.tellNews), newLoop(d.warn)
+	d.held, d.untidy, d.offers = newLoop(d.checkHeld), newLoop(d.tidyUp), newLoop(d.takeBackOffers)
+	d.untidy.first = untilWoken
 	defer func() {
 		if err != nil {
 			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
@@ -189,10 +190,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	})
 	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
 	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
-		for _, drain := range d.drains {
-			wake(drain.owed)
+		for _, log := range d.drains {
+			log.wake()
 		}
-		wake(d.news) // of the tasks that waited for this one
+		d.news.wake() // of the tasks that waited for this one
 	}}
 	if err := d.openDoubt(ctx, policy); err != nil {
 		return err
@@ -206,9 +207,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		},
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
-			wake(d.leases)
+			d.leases.wake()
 			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-				wake(d.offers)
+				d.offers.wake()
 			}
 		},
 		Log: d.log,
@@ -219,7 +220,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	said := d.newComments()
 	logs[claim.Comments] = said
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
+		drainer := worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log)
+		d.drains = append(d.drains, drain{drainer, newLoop(func(ctx context.Context) time.Duration { return d.deliver(ctx, drainer, false) })})
 	}
 	d.lookOut(logs[claim.MeshLog])
 	d.ears.daemon = d
@@ -279,12 +281,3 @@ func settle(c config.Config) time.Duration {
 
 // interval is the time between two syncs, and before what has failed is tried again.
 func (d *works) interval() time.Duration { return d.live.Load().Sync.Interval }
-
-// wake makes a loop go round once more: now if it waits, else as soon as it has finished
-// what it is doing.
-func wake(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
-}
