@@ -12,9 +12,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -279,7 +279,7 @@ func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 }
 
 func TestALargeBoard(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const tasks, shown = 1250, 400
 	// Each query shows less than there is, as Notion's do of 10,000.

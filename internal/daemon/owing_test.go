@@ -9,13 +9,13 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 // TestMadeUpNamesAreBounded has one user poll under ever new names, and say something long to
 // all of them: both leave something for each name.
 func TestMadeUpNamesAreBounded(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)

@@ -18,7 +18,6 @@ import (
 	"dibs/internal/creation"
 	"dibs/internal/history"
 	"dibs/internal/inbox"
-	"dibs/internal/names"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -83,7 +82,7 @@ func callAll(t *testing.T, j *Journal) {
 	var failed []error
 	check := func(_ any, err error) { failed = append(failed, err) }
 	note := func(err error) { failed = append(failed, err) }
-	mint := names.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}
+	mint := task.Mint{Prefix: "agent", Session: "s", Now: now, Gone: now.Add(-time.Hour), Free: func(string) bool { return true }}
 	for _, usable := range []bool{true, true, false} {
 		mint.Usable = func(string) bool { return usable }
 		_, _, err := j.MintName(ctx, mint)

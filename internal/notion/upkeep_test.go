@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // A query goes on where Notion cuts it off, as often as it takes.
 func TestQueryOfMoreThanNotionShows(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		var want []string
 		for i := range 1000 {
