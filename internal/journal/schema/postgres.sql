@@ -45,10 +45,15 @@ CREATE INDEX reservations_agent ON reservations (agent);
 CREATE TABLE fence (last BIGINT NOT NULL);
 INSERT INTO fence (last) VALUES (0);
 
--- Who keeps a claim alive: processes and connections, as JSON.
-CREATE TABLE keepers (
-    claim_id TEXT COLLATE "C" PRIMARY KEY,
-    body     TEXT COLLATE "C" NOT NULL
+-- Few things that are there for a while, by kind and key, as JSON: who keeps a claim alive, what
+-- is offered to an agent, what agents have asked people, and what files they have reserved. (The
+-- table reservations is of tasks.)
+CREATE TABLE kept (
+    kind  TEXT COLLATE "C" NOT NULL,
+    key   TEXT COLLATE "C" NOT NULL,
+    agent TEXT COLLATE "C" NOT NULL, -- whose it is, where that is asked for
+    body  TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, key)
 );
 
 CREATE TABLE events (
@@ -177,27 +182,6 @@ CREATE TABLE pollers (
     polled   BIGINT NOT NULL DEFAULT 0,
     lead     BIGINT NOT NULL DEFAULT 0 CHECK (lead IN (0, 1)),
     finished BIGINT NOT NULL DEFAULT 0 CHECK (finished IN (0, 1))
-);
-
--- The tasks that are offered to an agent, which has yet to answer.
-CREATE TABLE offers (
-    task_id TEXT COLLATE "C" PRIMARY KEY,
-    body    TEXT COLLATE "C" NOT NULL
-);
-
--- The questions that agents asked people, and whose answers they wait for.
-CREATE TABLE questions (
-    task_id TEXT COLLATE "C" PRIMARY KEY,
-    id      TEXT COLLATE "C" NOT NULL,
-    agent   TEXT COLLATE "C" NOT NULL,
-    body    TEXT COLLATE "C" NOT NULL
-);
-
--- Files, by pattern, and other things that agents have reserved. (The table reservations
--- is of tasks.) A row is there for as long as the reservation is.
-CREATE TABLE reserved (
-    id   TEXT COLLATE "C" PRIMARY KEY,
-    body TEXT COLLATE "C" NOT NULL
 );
 
 -- Idempotency keys, and the answers that their requests got. A key belongs to the user who

@@ -48,10 +48,15 @@ CREATE INDEX reservations_agent ON reservations (agent);
 CREATE TABLE fence (last INTEGER NOT NULL) STRICT;
 INSERT INTO fence (last) VALUES (0);
 
--- Who keeps a claim alive: processes and connections, as JSON.
-CREATE TABLE keepers (
-    claim_id TEXT PRIMARY KEY,
-    body     TEXT NOT NULL
+-- Few things that are there for a while, by kind and key, as JSON: who keeps a claim alive, what
+-- is offered to an agent, what agents have asked people, and what files they have reserved. (The
+-- table reservations is of tasks.)
+CREATE TABLE kept (
+    kind  TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    agent TEXT NOT NULL, -- whose it is, where that is asked for
+    body  TEXT NOT NULL,
+    PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
@@ -180,27 +185,6 @@ CREATE TABLE pollers (
     polled   INTEGER NOT NULL DEFAULT 0,
     lead     INTEGER NOT NULL DEFAULT 0 CHECK (lead IN (0, 1)),
     finished INTEGER NOT NULL DEFAULT 0 CHECK (finished IN (0, 1))
-) STRICT, WITHOUT ROWID;
-
--- The tasks that are offered to an agent, which has yet to answer.
-CREATE TABLE offers (
-    task_id TEXT PRIMARY KEY,
-    body    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- The questions that agents asked people, and whose answers they wait for.
-CREATE TABLE questions (
-    task_id TEXT PRIMARY KEY,
-    id      TEXT NOT NULL,
-    agent   TEXT NOT NULL,
-    body    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- Files, by pattern, and other things that agents have reserved. (The table reservations
--- is of tasks.) A row is there for as long as the reservation is.
-CREATE TABLE reserved (
-    id   TEXT PRIMARY KEY,
-    body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Idempotency keys, and the answers that their requests got. A key belongs to the user who
