@@ -99,9 +99,9 @@ func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
 		return id, nil
 	}
 	read, err := b.creations.Get(ctx, id)
-	var failed *claim.StoreError
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
 	switch {
-	case errors.As(err, &failed) && failed.Kind == claim.NotFound, err == nil && read.Task.Trashed:
+	case isFailed && failed.Kind == claim.NotFound, err == nil && read.Task.Trashed:
 		return "", fmt.Errorf("%w %s", ErrNoTask, id)
 	case err != nil:
 		return "", err

@@ -169,9 +169,9 @@ func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	}
 	// In the name of who did not answer: nobody else may claim the task.
 	cl, err := b.claimBriefly(ctx, o.To, o.Task)
-	var denied *claim.Denied
+	denied, isDenied := errors.AsType[*claim.Denied](err)
 	switch {
-	case errors.As(err, &denied) && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
+	case isDenied && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
 		return b.inbox.Inbox.EndOffer(ctx, o.Task)
 	case err != nil:
 		return err

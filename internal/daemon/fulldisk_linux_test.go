@@ -103,8 +103,8 @@ func TestFullDisk(t *testing.T) {
 				}
 				begun := time.Now()
 				err := do(key)
-				var p *api.Problem
-				if !errors.As(err, &p) || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
+				p, ok := errors.AsType[*api.Problem](err)
+				if !ok || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
 					w.Errorf("%s with key %q: %v (%s), want journal_unavailable", what, key, err, code(err))
 					continue
 				}

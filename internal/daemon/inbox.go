@@ -102,8 +102,7 @@ func (e *ears) comments(ctx context.Context, agent string) (added int, next time
 		e.looked[p.key] = time.Now()
 		n, err := e.comment(ctx, p)
 		added += n
-		var failed *claim.StoreError
-		if errors.As(err, &failed) && failed.Kind == claim.Refused {
+		if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
 			e.refused = time.Now().Add(refusedFor)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -31,8 +31,8 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 		}
 		refused := func(what string, err error) (wait time.Duration) {
 			w.Helper()
-			var p *api.Problem
-			if !errors.As(err, &p) || p.Code != api.Code(claim.CodeLimitReached) || p.Status != 429 || p.RetryAfter == 0 {
+			p, ok := errors.AsType[*api.Problem](err)
+			if !ok || p.Code != api.Code(claim.CodeLimitReached) || p.Status != 429 || p.RetryAfter == 0 {
 				w.Fatalf("%s: %v, want limit_reached", what, err)
 			}
 			return time.Duration(p.RetryAfter) * time.Second

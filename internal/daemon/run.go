@@ -187,8 +187,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 		} else {
 			err = d.claimer.Guard(ctx, cl.ID, &seen)
 		}
-		var lost *claim.Lost
-		if errors.As(err, &lost) {
+		if lost, ok := errors.AsType[*claim.Lost](err); ok {
 			d.log.Warn("a claim was lost", "claim", cl.ID, "agent", cl.Agent, "task", cl.Task.Title, "holder", lost.Holder, "why", lost.Detail)
 			d.broker.Changed()
 			continue

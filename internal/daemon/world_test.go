@@ -250,8 +250,7 @@ func (n *node) complete(cl api.Claim) error {
 
 // code returns the code of a problem, or the error's text.
 func code(err error) string {
-	var p *api.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return string(p.Code)
 	}
 	return fmt.Sprint(err)

@@ -53,8 +53,8 @@ func (t *Tasks) Plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error)
 			return nil, storeError(err)
 		}
 		p, err := t.plan(ctx, d, l)
-		var wrong *task.DraftError
-		if fresh || !errors.As(err, &wrong) {
+		_, isWrong := errors.AsType[*task.DraftError](err)
+		if fresh || !isWrong {
 			return p, err
 		}
 		// Somebody may have added what is missing.

@@ -120,8 +120,8 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.hostile(serve, func(call string, err error, took time.Duration) {
-					var failed *claim.StoreError
-					if !errors.As(err, &failed) {
+					_, isFailed := errors.AsType[*claim.StoreError](err)
+					if !isFailed {
 						w.Fatalf("%s: err = %v, want a *claim.StoreError", call, err)
 					}
 					text := err.Error()
@@ -178,8 +178,8 @@ func TestRedirects(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.Me(t.Context())
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
 			t.Errorf("%d: err = %v", status, err)
 		}
 	}
@@ -220,8 +220,8 @@ func TestAnotherPage(t *testing.T) {
 			w.Errorf("read: err = %v", err)
 		}
 		_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Landed != claim.LandedUnknown {
 			w.Errorf("write: err = %v, want one that leaves open whether it landed", err)
 		}
 	})
