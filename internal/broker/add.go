@@ -70,7 +70,7 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 		}
 		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
 	}
-	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key})
+	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, Lookup: b, UID: a.UID, Key: a.Key})
 	if err != nil {
 		return task.Task{}, err
 	}

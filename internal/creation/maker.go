@@ -37,7 +37,8 @@ func New(storage Storage, tasks Tasks, observe func(claim.Reading), log *slog.Lo
 
 // Request asks for a task.
 type Request struct {
-	Draft task.Draft
+	Draft  task.Draft
+	Lookup Lookup
 	// Key is the request's idempotency key, and UID the user whose key it is. No two requests of
 	// one key are made at a time; without a key, each request is another one.
 	UID int
@@ -70,7 +71,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 			return task.Task{}, false, r.unknown(left, err)
 		}
 	}
-	plan, err := m.tasks.Plan(ctx, r.Draft)
+	plan, err := m.tasks.Plan(ctx, r.Draft, r.Lookup)
 	if err != nil {
 		return task.Task{}, false, err
 	}
@@ -83,6 +84,11 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	}
 	made, err = m.send(ctx, c, plan, r)
 	return made, err == nil, err
+}
+
+// Get reads the page of a task. The error is a *claim.StoreError.
+func (m *Maker) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
+	return m.tasks.Get(ctx, id)
 }
 
 // send sends a creation that is known not to be there. Whoever asked may be gone by the time of

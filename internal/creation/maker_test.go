@@ -24,7 +24,9 @@ type board struct {
 	pages map[string]time.Time // when each can be found, by the creation's id
 }
 
-func (b *board) Plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
+func (b *board) Plan(context.Context, task.Draft, creation.Lookup) (creation.Plan, error) {
+	return plan{b}, nil
+}
 
 func (b *board) Find(_ context.Context, s creation.Sought) ([]claim.Reading, error) {
 	b.mu.Lock()
