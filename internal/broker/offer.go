@@ -38,7 +38,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 func (b *Broker) handedOver(cl claim.Claim) api.Offered {
 	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
 	if cl.State == claim.Finishing {
-		out.Detail, out.Owed = api.OneLine(cl.Detail), b.owed(cl)
+		out.Detail, out.Owed = api.Saying(errors.New(cl.Detail)), b.owed(cl)
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 // gets no answer. The page is there for queries some time later.
 type board struct {
 	turn, behind time.Duration
+	said         error // what is answered; nil for nothing at all
 
 	mu    sync.Mutex
 	sent  int
@@ -51,6 +52,9 @@ func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
 	defer p.mu.Unlock()
 	p.sent++
 	p.pages[id] = time.Now().Add(p.behind)
+	if p.said != nil {
+		return claim.Reading{}, p.said
+	}
 	return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
 }
 
@@ -158,6 +162,26 @@ func TestWaitsEndWithTheRequest(t *testing.T) {
 		_, _, err := m.Make(ctx, creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"})
 		if _, ok := errors.AsType[*creation.UnknownError](err); !ok || time.Since(began) != 1500*time.Millisecond {
 			t.Errorf("after %v: %v, want that it is not known, when the request ends", time.Since(began), err)
+		}
+	})
+}
+
+// A page that Notion says it has saved, and that no query shows yet, is looked for and not made again.
+func TestSavedIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{behind: time.Minute, said: claim.Errorf(claim.Unavailable, claim.LandedYes, "503, and saved"), pages: make(map[string]time.Time)}
+		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		time.Sleep(time.Hour) // it began long ago
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+		var err error
+		for range 20 {
+			if _, _, err = m.Make(t.Context(), r); err == nil {
+				break
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if err != nil || b.sent != 1 {
+			t.Errorf("sent %d times, %v; want once, and the task in the end", b.sent, err)
 		}
 	})
 }

@@ -84,10 +84,17 @@ func (d *Doubts) Sent(id string, err error) Fate {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.sent[id] = d.Now(); fate != InDoubt {
+	if d.sent[id] = d.Now(); fate == Absent || fate == Gone || err == nil {
 		delete(d.sent, id)
-	}
+	} // else it may be looked for, also if it has arrived: where it is was not said
 	return fate
+}
+
+// Settled forgets something that nobody will look for.
+func (d *Doubts) Settled(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sent, id)
 }
 
 // Sought says what became of something that was looked for, and for how long it stays in doubt if

@@ -156,7 +156,9 @@ func (d *Drainer) lookUp(ctx context.Context, item Item, entry Entry) (delivered
 
 // arrived notes that an item is in Notion.
 func (d *Drainer) arrived(ctx context.Context, item Item) error {
-	d.taken(entryID(item.Entry))
+	id := entryID(item.Entry)
+	d.taken(id)
+	d.doubts.Settled(id)
 	return d.outbox.Delivered(ctx, item, time.Now())
 }
 
