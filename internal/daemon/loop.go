@@ -35,19 +35,27 @@ func (l *loop) run(ctx context.Context) { l.until(ctx, ctx.Done()) }
 
 // until goes round until stop is closed, which does not cut off a turn, as the end of ctx does.
 func (l *loop) until(ctx context.Context, stop <-chan struct{}) {
-	for wait := l.first; ; wait = l.turn(ctx) {
+	for wait := l.first; l.await(wait, stop); {
+		wait = l.turn(ctx)
+	}
+}
+
+// await waits until the loop is woken, or the time is over; false if it is to stop.
+func (l *loop) await(wait time.Duration, stop <-chan struct{}) bool {
+	if wait > 0 {
 		timer := time.NewTimer(wait)
+		defer timer.Stop()
 		select {
 		case <-l.woken:
 		case <-timer.C:
 		case <-stop:
 		}
-		timer.Stop()
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	}
+	select {
+	case <-stop:
+		return false
+	default:
+		return true
 	}
 }
 
