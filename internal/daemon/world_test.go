@@ -139,7 +139,7 @@ type node struct {
 	w      *world
 	dir    string
 	stop   func()       // an orderly stop
-	failed func() error // waits for an end that nobody asked for
+	failed func() error // waits a minute for an end that nobody asked for
 	daemon *daemon.Daemon
 	dial   func(context.Context) (net.Conn, error)
 }
@@ -201,8 +201,14 @@ func (w *world) start(o daemon.Options) *node {
 		}
 	}
 	n.failed = func() error {
-		stopped = true
-		return <-done
+		select {
+		case err := <-done:
+			stopped = true
+			return err
+		case <-time.After(time.Minute):
+			n.stop()
+			return errors.New("it goes on")
+		}
 	}
 	// Cleanup functions run outside the bubble, so tests stop their daemons.
 	return n

@@ -17,6 +17,7 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/server"
 	"dibs/internal/task"
+	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -101,6 +102,53 @@ func TestLogsChecked(t *testing.T) {
 			if diff := cmp.Diff(tt.want, messages(d.audit(record, tt.owed))); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// TestOwedAfterAKill has a daemon owe log entries for longer than they are waited for. That is as it
+// should be for those alone that were on their way when a daemon was killed.
+func TestOwedAfterAKill(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		killed int
+		outbox api.OutboxStatus
+		owed   int
+		want   string
+	}{
+		{name: "nothing", killed: 1},
+		{name: "one that was cut off", killed: 1, outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + worklog.ErrCutOff.Error()}, owed: 1},
+		{name: "two that are not found yet", killed: 1, outbox: api.OutboxStatus{Depth: 2, LastError: "task log: " + worklog.ErrNotFound.Error()}, owed: 2},
+		{
+			name: "one that Notion refuses", killed: 1, outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: entry_id is no property"},
+			want: "1 log entries did not arrive: mesh log: entry_id is no property",
+		},
+		{name: "one that was never sent", killed: 1, outbox: api.OutboxStatus{Depth: 1}, want: "1 log entries did not arrive: "},
+		{
+			name: "one that is not found, and nobody was killed", outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + worklog.ErrNotFound.Error()},
+			want: "1 log entries did not arrive: mesh log: " + worklog.ErrNotFound.Error(),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDemo(t)
+				d.summary.Killed = tt.killed
+				pipe := server.NewPipe()
+				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					json.NewEncoder(w).Encode(api.Status{Outbox: tt.outbox, Warnings: []string{}})
+				})}
+				go server.Serve(pipe)
+				defer server.Close()
+				owed, err := d.delivered(t.Context(), client.Over("pipe", pipe.Dial))
+				said := ""
+				if err != nil {
+					said = err.Error()
+				}
+				if owed != tt.owed || said != tt.want {
+					t.Errorf("%d are owed, %q; want %d and %q", owed, said, tt.owed, tt.want)
+				}
+			})
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dibs/config"
 	"dibs/internal/api"
@@ -157,10 +158,15 @@ func TestPoolersOfPostgres(t *testing.T) {
 			where := pgtest.Pooled(t, s, tt.mode)
 			inWorld(t, func(w *world) {
 				w.options.Config.Journal.Postgres = config.Secret(where)
+				looked := false
 				for _, f := range doctor.Run(w.Context(), w.options).Findings {
+					looked = looked || f.Check == "journal"
 					if f.Check == "journal" && (f.Level != tt.level || !strings.HasSuffix(f.Found, tt.found) || f.Remedy != tt.mend || (f.Level == doctor.OK) != strings.Contains(f.Found, "through a pooler")) {
 						t.Errorf("%+v, want %v, %q and %q", f, tt.level, tt.found, tt.mend)
 					}
+				}
+				if !looked {
+					t.Error("nothing is said of the journal")
 				}
 			})
 		})
@@ -237,4 +243,37 @@ func TestWayToTheLeader(t *testing.T) {
 	if f := leader(); f.Level != doctor.Error || !strings.Contains(f.Found, "cannot be reached at "+l.Addr().String()) || !strings.Contains(f.Remedy, "cluster.advertise at north") {
 		t.Errorf("without a way: %+v", f)
 	}
+}
+
+// A leader that has published no address cannot be called; nothing is wrong with the way to it.
+func TestLeaderWithoutAddress(t *testing.T) {
+	s := pgtest.Run(t)
+	inWorld(t, func(w *world) {
+		c := &w.options.Config
+		c.Journal.Postgres = config.Secret(s.URL())
+		database, err := journal.Dial(w.Context(), journal.Postgres{URL: s.URL(), Schema: config.Default().Journal.Schema, Board: c.Databases.Tasks})
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer database.Close()
+		if _, err := database.Lead(w.Context(), "north"); err != nil {
+			w.Fatal(err)
+		}
+		if err := database.Introduce(w.Context(), "north", []byte("{}"), time.Hour); err != nil {
+			w.Fatal(err)
+		}
+		want := doctor.Finding{
+			Check: "leader", Level: doctor.Error,
+			Found: "north leads, and cannot be called: it has published no address", Remedy: "restart dibs at north",
+		}
+		for _, f := range doctor.Run(w.Context(), w.options).Findings {
+			if f.Check == "leader" && f != want {
+				w.Errorf("%+v, want %+v", f, want)
+			}
+			if f.Check == "leader" {
+				return
+			}
+		}
+		w.Error("nothing is said of the leader")
+	})
 }

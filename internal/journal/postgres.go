@@ -123,7 +123,7 @@ func (p *postgres) explain(err error) error {
 	said := oneLine{fmt.Errorf("%s: %w", p.place, err)}
 	switch _, unsure := errors.AsType[*unsure](err); {
 	case unsure:
-		return unusable(said, adviceUnsure)
+		return unusable(passing{said}, adviceUnsure)
 	case errors.Is(err, ErrDeposed):
 		return unusable(said, adviceDeposed)
 	}

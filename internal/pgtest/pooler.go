@@ -1,7 +1,6 @@
 package pgtest
 
 import (
-	"dibs/internal/postgres"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"dibs/internal/postgres"
 )
 
 // Pooled is where a server is found behind a pooler (PgBouncer) with three connections, which
