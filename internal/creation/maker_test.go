@@ -11,6 +11,8 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/creation"
+	"dibs/internal/owed"
+	"dibs/internal/owed/owedtest"
 	"dibs/internal/task"
 )
 
@@ -24,7 +26,7 @@ type board struct {
 	pages map[string]time.Time // when each can be found, by the creation's id
 }
 
-func (b *board) Plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
+func (b *board) plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
 
 func (b *board) Find(_ context.Context, s creation.Sought) ([]claim.Reading, error) {
 	b.mu.Lock()
@@ -52,44 +54,9 @@ func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
 	return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
 }
 
-// memory is a storage of one creation.
-type memory struct {
-	mu   sync.Mutex
-	made *creation.Creation
-	over error // why nothing can be begun
-}
-
-func (m *memory) Creation(context.Context, int, string) (creation.Creation, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.made == nil {
-		return creation.Creation{}, false, nil
-	}
-	return *m.made, true, nil
-}
-
-func (m *memory) BeginCreation(_ context.Context, c creation.Creation, _ int, _ string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.over != nil {
-		return m.over
-	}
-	m.made = &c
-	return nil
-}
-
-func (m *memory) Created(_ context.Context, _ string, page task.ID) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.made.Page = page
-	return true, nil
-}
-
-func (m *memory) DropCreation(context.Context, string, int, string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.made = nil
-	return nil
+// newMaker returns a maker of tasks on the board.
+func newMaker(l owed.Ledger, b *board) *creation.Maker {
+	return creation.New(creation.Config{Ledger: l, Tasks: b, Plan: b.plan, Observe: func(claim.Reading) {}, Log: slog.New(slog.DiscardHandler)})
 }
 
 // A creation that waited long for its turn is in doubt from when it was sent, not from when
@@ -97,7 +64,7 @@ func (m *memory) DropCreation(context.Context, string, int, string) error {
 func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{turn: 5 * time.Minute, behind: time.Minute, pages: make(map[string]time.Time)}
-		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		m := newMaker(owedtest.NewMemory(), b)
 		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
 		for try := range 20 {
 			made, _, err := m.Make(t.Context(), r)
@@ -127,35 +94,20 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
-		kept := &memory{}
-		m := creation.New(kept, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
+		kept, over := owedtest.NewMemory(), errors.New("another member leads")
+		m := newMaker(kept, b)
 		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
 		if _, _, err := m.Make(t.Context(), r); err == nil {
 			t.Fatal("it was made although nothing was answered")
 		}
 		time.Sleep(5 * time.Minute)
-		kept.over = errors.New("another member leads")
-		if _, _, err := m.Make(t.Context(), r); !errors.Is(err, kept.over) || b.sent != 1 {
+		kept.Depose(over)
+		if _, _, err := m.Make(t.Context(), r); !errors.Is(err, over) || b.sent != 1 {
 			t.Errorf("sent %d times (%v), want once, and the journal's error", b.sent, err)
 		}
-		kept.over = nil
+		kept.Depose(nil)
 		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
 			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
-		}
-	})
-}
-
-// Whoever waits for a task of unknown fate waits no longer than the daemon lets it.
-func TestWaitsEndWithTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
-		m := creation.New(&memory{}, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		_, _, err := m.Make(ctx, creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"})
-		if _, ok := errors.AsType[*creation.UnknownError](err); !ok || time.Since(began) != 1500*time.Millisecond {
-			t.Errorf("after %v: %v, want that it is not known, when the request ends", time.Since(began), err)
 		}
 	})
 }

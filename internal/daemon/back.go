@@ -1,14 +1,8 @@
 package daemon
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
-// awaitEvery is how often the daemon says, while Notion is down, that log entries are owed.
-const awaitEvery = 30 * time.Second
-
-// backLoop has what is owed to Notion delivered as soon as it is found to be back.
+// backLoop has the steps that claims are owed taken as soon as Notion is found to be back.
 func (d *works) backLoop(ctx context.Context) {
 	for back := d.notion.Back(); ; {
 		select {
@@ -17,12 +11,6 @@ func (d *works) backLoop(ctx context.Context) {
 			return
 		}
 		back = d.notion.Back()
-		for _, drain := range d.drains {
-			if err := drain.Hasten(ctx); err != nil && ctx.Err() == nil {
-				d.log.Error("the outbox failed", "error", err)
-			}
-			wake(drain.owed)
-		}
 		if err := d.claimer.Hasten(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 		}

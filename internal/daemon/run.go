@@ -51,8 +51,8 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	loops.Go(func() { d.rememberLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
-	for _, owed := range d.drains {
-		loops.Go(func() { d.drainLoop(drain, owed, work.Done()) })
+	for _, q := range d.queues {
+		loops.Go(func() { q.Run(drain, work.Done()) })
 	}
 	schedule.Start()
 	// A daemon that is always stopped before the schedule has it prune prunes, too.

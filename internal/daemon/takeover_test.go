@@ -46,11 +46,11 @@ func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		all := w.members(s, "a b", nil)
 		a, b := all[0], all[1]
-		if err := s.Exec("ALTER TABLE dibs_" + strings.ReplaceAll(w.tasks, "-", "") + ".outbox RENAME TO somewhere_else"); err != nil {
+		if err := s.Exec("ALTER TABLE dibs_" + strings.ReplaceAll(w.tasks, "-", "") + ".owed RENAME TO somewhere_else"); err != nil {
 			t.Fatal(err)
 		}
 		a.stop()
-		if err := b.failed(); err == nil || !strings.Contains(err.Error(), "outbox") {
+		if err := b.failed(); err == nil || !strings.Contains(err.Error(), "owed") {
 			t.Errorf("the member ended with %v, want what is wrong with the journal", err)
 		}
 	})

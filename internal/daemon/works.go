@@ -15,11 +15,13 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/others"
+	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
 	"dibs/internal/task"
@@ -37,7 +39,7 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	drains  []drain
+	queues  []*owed.Queue   // of the logs and of comments: none waits for another
 	others  *others.Lookout // nil if the mesh log cannot be asked
 	doubt   *others.Doubt   // nil with a journal of its own
 	me      atomic.Value    // a string, see bot
@@ -189,8 +191,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	})
 	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
 	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
-		for _, drain := range d.drains {
-			wake(drain.owed)
+		for _, q := range d.queues {
+			q.Wake()
 		}
 		wake(d.news) // of the tasks that waited for this one
 	}}
@@ -219,7 +221,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	said := d.newComments()
 	logs[claim.Comments] = said
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		d.drains = append(d.drains, drain{worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log), make(chan struct{}, 1)})
+		d.queues = append(d.queues, owed.New(owed.Config{
+			Kind: owed.Kind(log), Ledger: d.journal, Entries: worklog.Entries{Log: log, Writer: logs[log]},
+			Notion: d.notion, Changed: func() { d.broker.Delivered() }, Log: d.log,
+		}))
 	}
 	d.lookOut(logs[claim.MeshLog])
 	d.ears.daemon = d
@@ -241,10 +246,16 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err != nil {
 		return err
 	}
+	maker := creation.New(creation.Config{
+		Ledger: d.journal, Tasks: d.tasks, Observe: d.mirror.Observe, Log: d.log,
+		Plan: func(ctx context.Context, draft task.Draft) (creation.Plan, error) {
+			return d.tasks.Plan(ctx, draft, notion.Lookup{Person: d.broker.Person, Task: d.broker.Named})
+		},
+	})
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: d.newMaker(), Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
+		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: maker, Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: d.journal, Log: d.log, Version: d.version,

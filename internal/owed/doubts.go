@@ -1,10 +1,3 @@
-// Package owed knows what became of what was sent to Notion, and what a request was answered.
-//
-// Notion has no way to ask for a page to be made only if it was not made before, and a request
-// can end without an answer. So whatever is to be in Notion once (an entry of a log, a comment,
-// a task) has an id of its own, is saved before it is sent, and is sent in one request. Its fate
-// is known then, or it is in doubt: it is looked for by its id, and sent again only once it is
-// certain that it is not there and that no request for it is under way any more.
 package owed
 
 import (
@@ -42,13 +35,6 @@ const (
 	// it, and sends it itself when it is in doubt no more.
 	Late = time.Minute
 )
-
-// GoneError is the error of what cannot be in Notion any more, whenever it is tried.
-type GoneError struct{ Err error }
-
-func (e *GoneError) Error() string { return e.Err.Error() }
-
-func (e *GoneError) Unwrap() error { return e.Err }
 
 // Doubts tells what became of what this process sends, and of what an earlier one may have sent.
 // It is safe for concurrent use.
