@@ -76,7 +76,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		case err != nil || o.Fate == owed.InDoubt:
 			return task.Task{}, false, r.unknown(o)
 		}
-		if err := m.config.Ledger.Retry(ctx, in, m.config.Tasks.Now(), nil); err != nil {
+		if err := m.config.Ledger.Retry(ctx, in, time.Time{}, nil); err != nil {
 			return task.Task{}, false, err
 		}
 	}

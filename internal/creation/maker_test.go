@@ -16,10 +16,14 @@ import (
 	"dibs/internal/task"
 )
 
-// board is a database of tasks in which a request that makes one waits for its turn, and
-// gets no answer. The page is there for queries some time later.
+var noAnswer = claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
+
+// board is a database of tasks in which a request that makes one waits for its turn. The page
+// is there for queries some time later.
 type board struct {
 	turn, behind time.Duration
+	answer       error  // to a request that makes a page; nil if it is shown
+	made         func() // what happens when it was made
 
 	mu    sync.Mutex
 	sent  int
@@ -51,7 +55,13 @@ func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
 	defer p.mu.Unlock()
 	p.sent++
 	p.pages[id] = time.Now().Add(p.behind)
-	return claim.Reading{}, claim.Errorf(claim.Unavailable, claim.LandedUnknown, "no answer")
+	if p.made != nil {
+		p.made()
+	}
+	if p.answer == nil {
+		return claim.Reading{Task: task.Task{ID: task.ID(id), Title: "Write"}}, nil
+	}
+	return claim.Reading{}, p.answer
 }
 
 // newMaker returns a maker of tasks on the board.
@@ -63,7 +73,7 @@ func newMaker(l owed.Ledger, b *board) *creation.Maker {
 // it was asked for.
 func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &board{turn: 5 * time.Minute, behind: time.Minute, pages: make(map[string]time.Time)}
+		b := &board{turn: 5 * time.Minute, behind: time.Minute, answer: noAnswer, pages: make(map[string]time.Time)}
 		m := newMaker(owedtest.NewMemory(), b)
 		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
 		for try := range 20 {
@@ -93,7 +103,7 @@ func TestDoubtBeginsWhenARequestWasSent(t *testing.T) {
 // that fails, and nothing is sent.
 func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &board{behind: time.Hour, pages: make(map[string]time.Time)}
+		b := &board{behind: time.Hour, answer: noAnswer, pages: make(map[string]time.Time)}
 		kept, over := owedtest.NewMemory(), errors.New("another member leads")
 		m := newMaker(kept, b)
 		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
@@ -108,6 +118,76 @@ func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 		kept.Depose(nil)
 		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
 			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
+		}
+	})
+}
+
+// A task that is there is returned, whatever else goes wrong: Notion says that it has saved it and
+// not what, nothing can be stored any more, or the caller is gone by then.
+func TestMadeAllTheSame(t *testing.T) {
+	saved := claim.Errorf(claim.Unavailable, claim.LandedYes, "503, and saved")
+	for name, test := range map[string]struct {
+		answer error
+		over   bool
+		gone   bool
+		known  bool // the ledger has it as delivered
+	}{
+		"shown":                          {known: true},
+		"said to be saved":               {answer: saved, known: true},
+		"shown, and it cannot be stored": {over: true},
+		"shown, and nobody waits for it": {gone: true, known: true},
+		"saved, and nobody waits for it": {answer: saved, gone: true, known: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kept, b := owedtest.NewMemory(), &board{answer: test.answer, pages: make(map[string]time.Time)}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				b.made = func() {
+					if test.gone {
+						cancel()
+					}
+					if test.over {
+						kept.Depose(errors.New("another member leads"))
+					}
+				}
+				m := newMaker(kept, b)
+				r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+				made, fresh, err := m.Make(ctx, r)
+				if test.gone && test.answer != nil {
+					// Nothing is looked up for nobody; it is found when the request comes again.
+					if _, ok := errors.AsType[*creation.UnknownError](err); !ok {
+						t.Errorf("made %+v, %v, want that it is not known", made, err)
+					}
+					made, fresh, err = m.Make(t.Context(), r)
+				}
+				if err != nil || made.ID == "" || !fresh {
+					t.Errorf("made %+v, %v, %v", made, fresh, err)
+				}
+				in, _, _ := kept.OwedFor(t.Context(), 0, "key")
+				if known := in.State == owed.Delivered && in.Ref == string(made.ID); known != test.known || b.sent != 1 {
+					t.Errorf("sent %d times, and kept as %+v", b.sent, in)
+				}
+			})
+		})
+	}
+}
+
+// A creation of which not even the doubt could be saved is looked for all the same, and sent again
+// once it is known not to be there.
+func TestDoubtThatIsNotSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := owedtest.NewMemory()
+		b := &board{behind: time.Hour, answer: noAnswer, pages: make(map[string]time.Time)}
+		b.made = func() { kept.Depose(errors.New("the disk is full")) }
+		m, r := newMaker(kept, b), creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+		for i, sent := range []int{1, 1, 2} {
+			_, _, err := m.Make(t.Context(), r)
+			if _, ok := errors.AsType[*creation.UnknownError](err); !ok || b.sent != sent {
+				t.Errorf("request %d: sent %d times (%v), want %d, and that it is not known", i, b.sent, err, sent)
+			}
+			kept.Depose(nil)
+			time.Sleep(2 * time.Minute)
 		}
 	})
 }

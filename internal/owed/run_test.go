@@ -10,6 +10,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/owed"
+	"dibs/internal/owed/owedtest"
 )
 
 // outage is a Notion that goes down and comes back.
@@ -178,5 +179,27 @@ func TestDeliver(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// candidates is what an intent may have become.
+type candidates []string
+
+func (c candidates) Send(context.Context, owed.Intent) (string, error)   { return "", unknown }
+func (c candidates) Find(context.Context, owed.Intent) ([]string, error) { return c, nil }
+
+// What is another intent's is passed over; where nothing else is found the intent stays in doubt.
+func TestSeekPassesOverWhatIsTaken(t *testing.T) {
+	m := owedtest.NewMemory()
+	s := owed.NewSender(m)
+	for i, want := range []owed.Outcome{{Fate: owed.Arrived, Ref: "a"}, {Fate: owed.Arrived, Ref: "b"}, {Fate: owed.InDoubt}} {
+		in, err := m.Owe(t.Context(), owed.Intent{ID: string(rune('1' + i)), Kind: owed.Creation})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Seek(t.Context(), in, candidates{"a", "b"})
+		if err != nil || got.Fate != want.Fate || got.Ref != want.Ref {
+			t.Errorf("the %d. is %+v, %v, want %+v", i+1, got, err, want)
+		}
 	}
 }
