@@ -155,8 +155,7 @@ func readFile(file string) (*viper.Viper, error) {
 	defer f.Close()
 	v.SetConfigType("yaml")
 	if err := v.ReadConfig(f); err != nil {
-		var bad viper.ConfigParseError
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[viper.ConfigParseError](err); ok {
 			return nil, fmt.Errorf("configuration file %s: %s", file, parserSays(errors.Unwrap(bad)))
 		}
 		return nil, fmt.Errorf("configuration file: %w", err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"dibs/config"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 
 	"golang.org/x/sys/unix"
 )
@@ -141,7 +141,7 @@ func TestFilesOfOthers(t *testing.T) {
 		filepath.Join(theirs, "open.yaml"):    "every user of this machine could change",
 		filepath.Join(roots, "config.yaml"):   "",
 	} {
-		usertest.As(t, bob, bob, func() {
+		testkit.AsUser(t, bob, bob, func() {
 			_, err := config.Load(config.Options{File: path})
 			switch {
 			case want == "" && err != nil:

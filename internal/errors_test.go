@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -158,7 +158,7 @@ func rows(t *testing.T) map[string][]string {
 // TestErrorsAreExplained compares docs/errors.md with the program: what a person
 // may meet is on the page, and what is on the page can be met.
 func TestErrorsAreExplained(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	p, page := readProgram(t), rows(t)
 	if len(p.codes) < 25 || len(p.exits) < 7 || len(p.logged) < 20 || len(p.checks) < 15 {
 		t.Fatalf("found %d codes, %d exit codes, %d logged texts, %d checks", len(p.codes), len(p.exits), len(p.logged), len(p.checks))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 	"dibs/packaging"
 )
 
@@ -62,7 +62,7 @@ func (u user) run(name string, args ...string) string {
 
 // The plugin is one that Claude Code takes, from a clone, and its server answers.
 func TestPluginForClaudeCode(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	u := claude(t)
 	here, err := os.Getwd()
 	if err != nil {
@@ -82,7 +82,7 @@ func TestPluginForClaudeCode(t *testing.T) {
 
 // What dibs connect writes Claude Code takes as well, until it is taken out.
 func TestConnectedClaudeCode(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	u := claude(t)
 	u.dibs("connect", "claude")
 	if out := u.claude("mcp", "list"); !strings.Contains(out, "dibs mcp") || !strings.Contains(out, "Connected") {

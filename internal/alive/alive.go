@@ -308,6 +308,6 @@ func pulse(lease time.Duration) time.Duration { return min(lease/4, time.Minute)
 
 // gone reports whether there is no claim left to be kept.
 func gone(err error) bool {
-	var lost *claim.Lost
-	return errors.As(err, &lost) || errors.Is(err, claim.ErrUnknownClaim)
+	_, isLost := errors.AsType[*claim.Lost](err)
+	return isLost || errors.Is(err, claim.ErrUnknownClaim)
 }

@@ -70,7 +70,7 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 		}
 		a.Draft.DependsOn = append(a.Draft.DependsOn, id)
 	}
-	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, UID: a.UID, Key: a.Key})
+	made, fresh, err := b.creations.Make(ctx, creation.Request{Draft: a.Draft, Lookup: b, UID: a.UID, Key: a.Key})
 	if err != nil {
 		return task.Task{}, err
 	}
@@ -99,9 +99,9 @@ func (b *Broker) Named(ctx context.Context, name string) (task.ID, error) {
 		return id, nil
 	}
 	read, err := b.creations.Get(ctx, id)
-	var failed *claim.StoreError
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
 	switch {
-	case errors.As(err, &failed) && failed.Kind == claim.NotFound, err == nil && read.Task.Trashed:
+	case isFailed && failed.Kind == claim.NotFound, err == nil && read.Task.Trashed:
 		return "", fmt.Errorf("%w %s", ErrNoTask, id)
 	case err != nil:
 		return "", err

@@ -50,8 +50,8 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim
 			changed = fresh.begin()
 		}
 		cl, err := b.try(ctx, r, f, first)
-		var denied *claim.Denied
-		if !errors.As(err, &denied) || !passing(denied, r.Task == "") {
+		denied, isDenied := errors.AsType[*claim.Denied](err)
+		if !isDenied || !passing(denied, r.Task == "") {
 			return cl, err
 		}
 		left := time.Until(deadline)
@@ -124,8 +124,8 @@ const claimTries = 3
 func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Claim, error) {
 	for try := 1; ; try++ {
 		cl, err := b.attemptOnce(ctx, r, t, unwanted)
-		var denied *claim.Denied
-		if !errors.As(err, &denied) || !denied.Unseen || try == claimTries || ctx.Err() != nil {
+		denied, isDenied := errors.AsType[*claim.Denied](err)
+		if !isDenied || !denied.Unseen || try == claimTries || ctx.Err() != nil {
 			return cl, err
 		}
 	}
@@ -155,8 +155,8 @@ func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwant
 			b.log.Error("who was to keep a claim alive could not be forgotten", "claim", id, "error", ferr)
 		}
 	}
-	var denied *claim.Denied
-	if !errors.As(err, &denied) || !denied.Local && !denied.Page { // else it would wake who asked
+	denied, isDenied := errors.AsType[*claim.Denied](err)
+	if !isDenied || !denied.Local && !denied.Page { // else it would wake who asked
 		b.Changed()
 		b.ready.Claimed(t.ID)
 	}
@@ -182,8 +182,7 @@ func (b *Broker) renew(ctx context.Context, r Ref) (claim.Claim, error) {
 	}
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
 	b.tell(ctx, err)
-	var failed *claim.StoreError
-	if errors.As(err, &failed) && failed.Kind == claim.Unavailable {
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
 		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
 			return claim.Claim{}, &owedError{held, err}

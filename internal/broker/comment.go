@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	delivered, why, err := b.delivery(ctx, e.ID)
 	return api.Commented{
 		Task: api.NewTaskRef(t), Comment: api.Comment{By: r.Agent, At: b.time(e.At), Text: r.Text},
-		Owed: !delivered, Detail: api.OneLine(why),
+		Owed: !delivered, Detail: api.Saying(errors.New(why)),
 	}, err
 }
 

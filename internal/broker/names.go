@@ -8,7 +8,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/inbox"
-	"dibs/internal/names"
 	"dibs/internal/task"
 )
 
@@ -18,7 +17,7 @@ type Names interface {
 	// since gone, and when it last asked for it; empty if it has none.
 	SessionName(ctx context.Context, uid int, session string, gone time.Time) (name string, used time.Time, err error)
 	// MintName gives a session the name that it has, or a new one.
-	MintName(context.Context, names.Mint) (name string, minted bool, err error)
+	MintName(context.Context, task.Mint) (name string, minted bool, err error)
 }
 
 // Naming is how names are minted.
@@ -56,7 +55,7 @@ func (b *Broker) mint(ctx context.Context, who Caller, session string) (name str
 	b.mu.Unlock()
 	usable := func(name string) bool { return b.Authorize(name, who) == nil }
 	now := time.Now()
-	m := names.Mint{Prefix: naming.Prefix, UID: who.UID, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
+	m := task.Mint{Prefix: naming.Prefix, UID: who.UID, Session: session, Now: now, Gone: now.Add(-naming.Keep), Usable: usable}
 	known := false
 	if session != "" {
 		has, used, err := b.names.SessionName(ctx, who.UID, session, m.Gone)
@@ -80,7 +79,7 @@ func (b *Broker) mint(ctx context.Context, who Caller, session string) (name str
 }
 
 // mintable says why a user may go by none of the names that could be minted.
-func (b *Broker) mintable(m names.Mint, who Caller) error {
+func (b *Broker) mintable(m task.Mint, who Caller) error {
 	name := m.Next()
 	agents, _ := b.agentsOf(who.Member)
 	if m.Usable(name) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dibs/internal/broker"
-	"dibs/internal/names"
 	"dibs/internal/task"
 )
 
@@ -29,7 +28,7 @@ func (minter) SessionName(context.Context, int, string, time.Time) (string, time
 	return "", time.Time{}, nil
 }
 
-func (m minter) MintName(_ context.Context, how names.Mint) (string, bool, error) {
+func (m minter) MintName(_ context.Context, how task.Mint) (string, bool, error) {
 	i := slices.IndexFunc(m.names, how.Free)
 	return m.names[i], true, nil
 }

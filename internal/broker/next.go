@@ -50,8 +50,8 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 		tried[t.ID] = true
 		cl, err := b.attempt(ctx, r, t, unwanted)
 		c.done()
-		var denied *claim.Denied
-		if !errors.As(err, &denied) {
+		denied, isDenied := errors.AsType[*claim.Denied](err)
+		if !isDenied {
 			return cl, err
 		}
 		switch denied.Code {

@@ -38,7 +38,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 func (b *Broker) handedOver(cl claim.Claim) api.Offered {
 	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
 	if cl.State == claim.Finishing {
-		out.Detail, out.Owed = api.OneLine(cl.Detail), b.owed(cl)
+		out.Detail, out.Owed = api.Saying(errors.New(cl.Detail)), b.owed(cl)
 	}
 	return out
 }
@@ -169,9 +169,9 @@ func (b *Broker) takeBack(ctx context.Context, o inbox.Offer) error {
 	}
 	// In the name of who did not answer: nobody else may claim the task.
 	cl, err := b.claimBriefly(ctx, o.To, o.Task)
-	var denied *claim.Denied
+	denied, isDenied := errors.AsType[*claim.Denied](err)
 	switch {
-	case errors.As(err, &denied) && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
+	case isDenied && (denied.Code == claim.CodeNotOpen || denied.Code == claim.CodeReserved || denied.Code == claim.CodeNotFound):
 		return b.inbox.Inbox.EndOffer(ctx, o.Task)
 	case err != nil:
 		return err

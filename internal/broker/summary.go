@@ -23,8 +23,8 @@ func (e *NothingError) Unwrap() error { return e.Denied }
 
 // summed adds to a denial what the tasks wait for, if none was ready.
 func (b *Broker) summed(err error, agent string, f task.Filter) error {
-	var denied *claim.Denied
-	if !errors.As(err, &denied) || denied.Code != claim.CodeNothingReady {
+	denied, isDenied := errors.AsType[*claim.Denied](err)
+	if !isDenied || denied.Code != claim.CodeNothingReady {
 		return err
 	}
 	said := *denied

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/agenda"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 
 	"github.com/tidwall/btree"
@@ -31,7 +31,7 @@ type book struct {
 // dates has claims in the order of the moments that when gives for them, without
 // those for which it gives none.
 type dates struct {
-	*agenda.Agenda[ID]
+	*clock.Agenda[ID]
 	when func(Claim) (at time.Time, ok bool)
 }
 
@@ -51,10 +51,10 @@ func newBook() *book {
 	}
 	return &book{
 		claims: make(map[ID]Claim), tasks: list(), agents: list(),
-		steps:    dates{agenda.New[ID](), Claim.step},
-		warnings: dates{agenda.New[ID](), Claim.warning},
-		renewals: dates{agenda.New[ID](), Claim.renewal},
-		finishes: dates{agenda.New[ID](), Claim.finishing},
+		steps:    dates{clock.NewAgenda[ID](), Claim.step},
+		warnings: dates{clock.NewAgenda[ID](), Claim.warning},
+		renewals: dates{clock.NewAgenda[ID](), Claim.renewal},
+		finishes: dates{clock.NewAgenda[ID](), Claim.finishing},
 	}
 }
 

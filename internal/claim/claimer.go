@@ -130,8 +130,7 @@ func (c *Claimer) detached(ctx context.Context) (context.Context, context.Cancel
 // landed sorts a failed write by what may have become of it. An error that is
 // not the store's own, such as a context that ended, leaves it unknown.
 func landed(err error) Landed {
-	var se *StoreError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*StoreError](err); ok {
 		return se.Landed
 	}
 	return LandedUnknown
@@ -139,8 +138,7 @@ func landed(err error) Landed {
 
 // storeKind returns the kind of a store error; anything else counts as Unavailable.
 func storeKind(err error) StoreErrorKind {
-	var se *StoreError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*StoreError](err); ok {
 		return se.Kind
 	}
 	return Unavailable
@@ -148,8 +146,7 @@ func storeKind(err error) StoreErrorKind {
 
 // RetryAfter is the pause that an error asks for; zero if it asks for none.
 func RetryAfter(err error) time.Duration {
-	var se *StoreError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*StoreError](err); ok {
 		return se.RetryAfter
 	}
 	return 0

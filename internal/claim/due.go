@@ -84,8 +84,7 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 	switch cl.State {
 	case Finishing:
 		_, err = c.deliver(ctx, cl, true)
-		var lost *Lost
-		if errors.As(err, &lost) {
+		if _, ok := errors.AsType[*Lost](err); ok {
 			err = nil // an outcome, not a failure; the event says so
 		}
 	case Reserved, Writing:

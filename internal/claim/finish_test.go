@@ -230,8 +230,8 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 		{"renewal", func(w *world, d *claimsim.Daemon, c claim.Claim) {
 			time.Sleep(20 * time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
-			var se *claim.StoreError
-			if !errors.As(err, &se) {
+			_, ok := errors.AsType[*claim.StoreError](err)
+			if !ok {
 				w.Errorf("error %v, want a *claim.StoreError", err)
 			}
 		}, 2},

@@ -150,8 +150,8 @@ func TestFateOfTheRenewal(t *testing.T) {
 					want := now
 					if !tt.renewed {
 						want = c.ClaimedAt
-						var se *claim.StoreError
-						if !errors.As(err, &se) || se.Kind != claim.Unavailable {
+						se, ok := errors.AsType[*claim.StoreError](err)
+						if !ok || se.Kind != claim.Unavailable {
 							t.Fatalf("error %v, want an unavailable store", err)
 						}
 					} else if err != nil || !got.ClaimedAt.Equal(want) {
@@ -297,8 +297,8 @@ func TestRenewWithNotionDown(t *testing.T) {
 		c := w.claim(d, "Sandman")
 		time.Sleep(20 * time.Minute)
 		_, err := d.Renew(w.ctx, c.ID)
-		var se *claim.StoreError
-		if !errors.As(err, &se) {
+		_, ok := errors.AsType[*claim.StoreError](err)
+		if !ok {
 			t.Fatalf("error %v, want a *claim.StoreError", err)
 		}
 		// The sign of life is noted: the next KeepAlive renews.

@@ -143,8 +143,8 @@ func (w *world) deny(d *claimsim.Daemon, agent string, code claim.Code) *claim.D
 // denied checks that err is a *claim.Denied and returns it.
 func (w *world) denied(err error) *claim.Denied {
 	w.Helper()
-	var denied *claim.Denied
-	if !errors.As(err, &denied) {
+	denied, isDenied := errors.AsType[*claim.Denied](err)
+	if !isDenied {
 		w.Fatalf("error %v, want a *claim.Denied", err)
 	}
 	return denied
@@ -153,8 +153,8 @@ func (w *world) denied(err error) *claim.Denied {
 // lost checks that err is a *claim.Lost and returns it.
 func (w *world) lost(err error) *claim.Lost {
 	w.Helper()
-	var lost *claim.Lost
-	if !errors.As(err, &lost) {
+	lost, isLost := errors.AsType[*claim.Lost](err)
+	if !isLost {
 		w.Fatalf("error %v, want a *claim.Lost", err)
 	}
 	return lost

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"dibs/internal/cli"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 )
 
 // TestMainImpostor finds another user on a socket in a directory for everybody.
@@ -26,7 +26,7 @@ func TestMainImpostor(t *testing.T) {
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "s")
 	var l net.Listener
-	usertest.As(t, 64001, 64001, func() { l, err = net.Listen("unix", socket) })
+	testkit.AsUser(t, 64001, 64001, func() { l, err = net.Listen("unix", socket) })
 	if err != nil {
 		t.Fatal(err)
 	}

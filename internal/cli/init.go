@@ -226,8 +226,8 @@ func (a *app) showMade(w io.Writer, p *setup.Plan, stopped bool) {
 // adviseParent adds how to make new databases to the error about ones that are
 // not there, unless that is what was asked for.
 func (a *app) adviseParent(o setup.Options, err error) error {
-	var failed *claim.StoreError
-	if o.Parent == "" && errors.As(err, &failed) && failed.Kind == claim.NotFound {
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
+	if o.Parent == "" && isFailed && failed.Kind == claim.NotFound {
 		return fmt.Errorf("%w; to make new databases, share a page with the connection and give --parent PAGE", err)
 	}
 	return err

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"dibs/internal/connect"
-	"dibs/internal/ramdisk"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { os.Exit(ramdisk.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunInMemory(m)) }
 
 func place(home string) connect.Place {
 	return connect.Place{Home: home, Getenv: func(string) string { return "" }, Dibs: "dibs", Skill: []byte("---\nname: dibs\n---\n")}

@@ -46,8 +46,19 @@ type Sought struct {
 	Since time.Time // when it was first sent
 }
 
+// Lookup finds what a draft names.
+type Lookup interface {
+	// Person returns the id of the Notion user whom a name, an e-mail address or an id means.
+	Person(ctx context.Context, who string) (id string, err error)
+	// Named returns the task that a key, an id or a URL means.
+	Named(ctx context.Context, name string) (task.ID, error)
+}
+
 // Tasks is the database that tasks are made in.
 type Tasks interface {
+	// Plan says how a draft is written. The error is a *task.DraftError if it cannot be,
+	// or a *claim.StoreError if that cannot be said now, or l's.
+	Plan(ctx context.Context, d task.Draft, l Lookup) (Plan, error)
 	// Find looks for a creation, with a query that may be behind. What bears the
 	// creation's id comes first.
 	Find(ctx context.Context, s Sought) ([]claim.Reading, error)

@@ -15,35 +15,30 @@ import (
 // retryIn is the longest time after which it makes sense to ask again.
 const retryIn = 30 * time.Second
 
-// Config is what a maker is made of.
-type Config struct {
-	Ledger owed.Ledger
-	Tasks  Tasks
-	// Plan says how a draft is written. The error is a *task.DraftError if it cannot be,
-	// or a *claim.StoreError if that cannot be said now.
-	Plan func(ctx context.Context, d task.Draft) (Plan, error)
-	// Observe is told of each page that was made, before Make returns.
-	Observe func(claim.Reading)
-	Log     *slog.Logger
-}
-
 // Maker makes tasks. It is safe for concurrent use.
 type Maker struct {
-	config Config
+	ledger  owed.Ledger
+	tasks   Tasks
+	observe func(claim.Reading)
+	log     *slog.Logger
+
 	sender *owed.Sender
 }
 
-// New returns a maker.
-func New(c Config) *Maker { return &Maker{c, owed.NewSender(c.Ledger)} }
+// New returns a maker. observe is told of each page that was made, before Make returns.
+func New(l owed.Ledger, tasks Tasks, observe func(claim.Reading), log *slog.Logger) *Maker {
+	return &Maker{ledger: l, tasks: tasks, observe: observe, log: log, sender: owed.NewSender(l)}
+}
 
 // Get reads the page of a task. The error is a *claim.StoreError.
 func (m *Maker) Get(ctx context.Context, id task.ID) (claim.Reading, error) {
-	return m.config.Tasks.Get(ctx, id)
+	return m.tasks.Get(ctx, id)
 }
 
 // Request asks for a task.
 type Request struct {
-	Draft task.Draft
+	Draft  task.Draft
+	Lookup Lookup
 	// Key is the request's idempotency key, and UID the user whose key it is. No two requests of
 	// one key are made at a time; without a key, each request is another one.
 	UID int
@@ -51,22 +46,22 @@ type Request struct {
 }
 
 // Make makes a task, or returns the one that was made for the same request before; fresh
-// says which. The error is one of Config.Plan, or a *claim.StoreError; nothing was made then,
+// says which. The error is one of Tasks.Plan, or a *claim.StoreError; nothing was made then,
 // unless it is an *UnknownError.
 func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool, err error) {
 	var in owed.Intent
 	known := false
 	if r.Key != "" {
-		if in, known, err = m.config.Ledger.OwedFor(ctx, r.UID, r.Key); err != nil {
+		if in, known, err = m.ledger.OwedFor(ctx, r.UID, r.Key); err != nil {
 			return task.Task{}, false, err
 		}
 	}
 	p := &page{Maker: m, title: r.Draft.Title}
 	switch {
 	case in.State == owed.Delivered:
-		read, err := m.config.Tasks.Get(ctx, task.ID(in.Ref))
+		read, err := m.tasks.Get(ctx, task.ID(in.Ref))
 		if err == nil {
-			m.config.Observe(read)
+			m.observe(read)
 		}
 		return read.Task, false, err
 	case known && in.State != owed.Due:
@@ -76,17 +71,17 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 		case err != nil || o.Fate == owed.InDoubt:
 			return task.Task{}, false, r.unknown(o)
 		}
-		if err := m.config.Ledger.Retry(ctx, in, time.Time{}, nil); err != nil {
+		if err := m.ledger.Retry(ctx, in, time.Time{}, nil); err != nil {
 			return task.Task{}, false, err
 		}
 	}
-	if p.plan, err = m.config.Plan(ctx, r.Draft); err != nil {
+	if p.plan, err = m.tasks.Plan(ctx, r.Draft, r.Lookup); err != nil {
 		return task.Task{}, false, err
 	}
 	if !known {
-		now := m.config.Tasks.Now()
+		now := m.tasks.Now()
 		in = owed.Intent{ID: claim.NewEventID(now), Kind: owed.Creation, At: now, UID: r.UID, Key: r.Key}
-		if in, err = m.config.Ledger.Owe(ctx, in); err != nil {
+		if in, err = m.ledger.Owe(ctx, in); err != nil {
 			return task.Task{}, false, err
 		}
 	}
@@ -95,7 +90,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	case o.Fate == owed.Arrived:
 		if err != nil {
 			// It was made all the same, and is found by its id if the request comes again.
-			m.config.Log.Error("that a task was made could not be stored", "task", o.Ref, "error", err)
+			m.log.Error("that a task was made could not be stored", "task", o.Ref, "error", err)
 		}
 		return p.show(ctx, o.Ref), true, nil
 	case o.Fate == owed.InDoubt:

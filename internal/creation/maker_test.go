@@ -30,7 +30,9 @@ type board struct {
 	pages map[string]time.Time // when each can be found, by the creation's id
 }
 
-func (b *board) plan(context.Context, task.Draft) (creation.Plan, error) { return plan{b}, nil }
+func (b *board) Plan(context.Context, task.Draft, creation.Lookup) (creation.Plan, error) {
+	return plan{b}, nil
+}
 
 func (b *board) Find(_ context.Context, s creation.Sought) ([]claim.Reading, error) {
 	b.mu.Lock()
@@ -66,7 +68,7 @@ func (p plan) Create(_ context.Context, id string) (claim.Reading, error) {
 
 // newMaker returns a maker of tasks on the board.
 func newMaker(l owed.Ledger, b *board) *creation.Maker {
-	return creation.New(creation.Config{Ledger: l, Tasks: b, Plan: b.plan, Observe: func(claim.Reading) {}, Log: slog.New(slog.DiscardHandler)})
+	return creation.New(l, b, func(claim.Reading) {}, slog.New(slog.DiscardHandler))
 }
 
 // A creation that waited long for its turn is in doubt from when it was sent, not from when
@@ -118,6 +120,26 @@ func TestNothingIsSentAgainBeforeItIsSaved(t *testing.T) {
 		kept.Depose(nil)
 		if _, _, err := m.Make(t.Context(), r); b.sent != 2 {
 			t.Errorf("sent %d times (%v), want twice: the journal takes it again", b.sent, err)
+		}
+	})
+}
+
+// A page that Notion says it has saved, and that no query shows yet, is looked for and not made again.
+func TestSavedIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &board{behind: time.Minute, answer: claim.Errorf(claim.Unavailable, claim.LandedYes, "503, and saved"), pages: make(map[string]time.Time)}
+		m := newMaker(owedtest.NewMemory(), b)
+		time.Sleep(time.Hour) // it began long ago
+		r := creation.Request{Draft: task.Draft{Title: "Write"}, Key: "key"}
+		var err error
+		for range 20 {
+			if _, _, err = m.Make(t.Context(), r); err == nil {
+				break
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if err != nil || b.sent != 1 {
+			t.Errorf("sent %d times, %v; want once, and the task in the end", b.sent, err)
 		}
 	})
 }

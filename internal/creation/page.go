@@ -34,7 +34,7 @@ func (p *page) Send(ctx context.Context, in owed.Intent) (ref string, err error)
 	if ok && failed.Landed == claim.LandedNo {
 		return "", err
 	}
-	p.config.Log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", p.title, "entry", in.ID, "error", err)
+	p.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", p.title, "entry", in.ID, "error", err)
 	if ok {
 		unknown := *failed
 		unknown.Landed = claim.LandedUnknown
@@ -45,7 +45,7 @@ func (p *page) Send(ctx context.Context, in owed.Intent) (ref string, err error)
 
 // Find implements owed.Effect.
 func (p *page) Find(ctx context.Context, in owed.Intent) (refs []string, err error) {
-	p.found, err = p.config.Tasks.Find(ctx, Sought{ID: in.ID, Title: p.title, Since: in.At})
+	p.found, err = p.tasks.Find(ctx, Sought{ID: in.ID, Title: p.title, Since: in.At})
 	p.behind = true
 	for _, read := range p.found {
 		refs = append(refs, string(read.Task.ID))
@@ -58,12 +58,12 @@ func (p *page) show(ctx context.Context, ref string) task.Task {
 	i := slices.IndexFunc(p.found, func(r claim.Reading) bool { return r.Task.ID == task.ID(ref) })
 	read := p.found[i]
 	if p.behind { // somebody may have claimed the task since
-		now, err := p.config.Tasks.Get(context.WithoutCancel(ctx), read.Task.ID)
+		now, err := p.tasks.Get(context.WithoutCancel(ctx), read.Task.ID)
 		if err != nil {
 			return read.Task
 		}
 		read = now
 	}
-	p.config.Observe(read)
+	p.observe(read)
 	return read.Task
 }

@@ -15,8 +15,8 @@ import (
 
 // unavailable reports whether err says that Notion cannot be reached at present.
 func unavailable(err error) bool {
-	var failed *claim.StoreError
-	return errors.As(err, &failed) && failed.Kind == claim.Unavailable
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
+	return isFailed && failed.Kind == claim.Unavailable
 }
 
 // connectWait is how long Start waits to hear from Notion of the databases if an earlier

@@ -180,8 +180,8 @@ func TestContentOfNoTask(t *testing.T) {
 		}
 		w.notion.ResetRequests()
 		_, err = n.Content(w.Context(), task.ID(secret))
-		var p *api.Problem
-		if !errors.As(err, &p) || p.Code != api.Code(claim.CodeNotFound) || len(w.requests()) > 0 {
+		p, ok := errors.AsType[*api.Problem](err)
+		if !ok || p.Code != api.Code(claim.CodeNotFound) || len(w.requests()) > 0 {
 			w.Errorf("%v, after %q", err, w.requests())
 		}
 	})

@@ -7,14 +7,14 @@ import (
 
 	"dibs/config"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // One answer of Notion's with a wrong Date, or none, whichever it is, takes a live claim
 // from nobody and gets into nothing that is written; the next claim can be had as before.
 func TestOneAnswerWithAWrongDate(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, fault := range []emulator.Fault{
 		{Kind: emulator.WrongDate, Off: time.Hour}, {Kind: emulator.WrongDate, Off: -time.Hour},

@@ -8,13 +8,13 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // TestDialects runs the whole life of claims on each dialect.
 func TestDialects(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, d := range few(4, dialects()) {
 		t.Run(d.String(), func(t *testing.T) {

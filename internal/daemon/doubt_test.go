@@ -17,9 +17,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/pgtest"
+	"dibs/internal/testkit"
 )
 
 // tables has a statement for each table of the board's journal, with its name in the place of
@@ -219,7 +219,7 @@ func TestWhoMayAdopt(t *testing.T) {
 // What people copy, and what the daemon itself writes late, is no sign that the database was
 // restored.
 func TestNoDoubt(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		held, late := w.add("held", nil), w.add("late", nil)

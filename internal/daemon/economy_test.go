@@ -9,8 +9,8 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -75,7 +75,7 @@ func TestWhatAnOperationCosts(t *testing.T) {
 }
 
 func TestIdleCostsOneRequestAnInterval(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		t := w.T

@@ -9,8 +9,8 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/ramdisk"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // TestFullDisk has the disk of the state directory fill up: whatever would have to be saved
@@ -18,7 +18,7 @@ import (
 // is room the daemon goes on by itself.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	disk := ramdisk.NewSmall(t, 64<<20)
+	disk := testkit.NewSmallDisk(t, 64<<20)
 	inWorld(t, 0, func(w *world) {
 		var ids []string
 		for _, title := range []string{"blocked", "completed", "failed", "held", "next", "offered", "released", "renewed"} {
@@ -103,8 +103,8 @@ func TestFullDisk(t *testing.T) {
 				}
 				begun := time.Now()
 				err := do(key)
-				var p *api.Problem
-				if !errors.As(err, &p) || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
+				p, ok := errors.AsType[*api.Problem](err)
+				if !ok || p.Code != api.Code(claim.CodeJournalUnavailable) || p.Status != 503 || p.RetryAfter == 0 || p.Code.Exit() != api.ExitNotion {
 					w.Errorf("%s with key %q: %v (%s), want journal_unavailable", what, key, err, code(err))
 					continue
 				}

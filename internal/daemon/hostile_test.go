@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"dibs/internal/api"
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 // forged is a title that wants to be taken for something else wherever it is
@@ -21,7 +21,7 @@ const forged = "Fix\x1b[2J\x07 the\nlevel=ERROR msg=forged\n\nid: 99\nevent: cla
 // TestHostileTitle takes a task through its life whose title is hostile, and looks
 // at all that is written of it.
 func TestHostileTitle(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		spans := slices.Repeat([]any{map[string]any{"text": map[string]any{"content": strings.Repeat("x\x1b", 1000)}}}, 20)

@@ -102,8 +102,7 @@ func (e *ears) comments(ctx context.Context, agent string) (added int, next time
 		e.looked[p.key] = time.Now()
 		n, err := e.comment(ctx, p)
 		added += n
-		var failed *claim.StoreError
-		if errors.As(err, &failed) && failed.Kind == claim.Refused {
+		if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Refused {
 			e.refused = time.Now().Add(refusedFor)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -188,24 +187,16 @@ func (e *ears) read(ctx context.Context) (added int, err error) {
 	return added, d.journal.SetMeta(ctx, metaMessages, now.UTC().Format(time.RFC3339))
 }
 
-// offersLoop takes back the offers that nobody answers. It is woken by changes of claims.
-func (d *works) offersLoop(ctx context.Context) {
-	for {
-		next, err := d.broker.TakeBackOffers(ctx)
-		wait := time.Hour // whoever makes an offer wakes the loop
-		if err != nil {
-			if ctx.Err() == nil {
-				d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
-			}
-			wait = d.interval()
+// takeBackOffers takes back the offers that nobody answers. It is woken by changes of claims.
+func (d *works) takeBackOffers(ctx context.Context) time.Duration {
+	next, err := d.broker.TakeBackOffers(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.log.Warn("an offer that nobody answered could not be taken back; it is tried again", "error", err)
 		}
-		if !next.IsZero() {
-			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
-		}
-		if !await(ctx, d.offers, wait) {
-			return
-		}
+		return d.left(next, d.interval())
 	}
+	return d.left(next, untilWoken) // by whoever makes an offer
 }
 
 // Send stores a message, and has it delivered to the mesh log.

@@ -16,9 +16,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/journal"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -304,7 +304,7 @@ func TestSendOnce(t *testing.T) {
 // What was taken and not acknowledged comes back, and a poll under the same key gets the
 // same.
 func TestVisibility(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		o := w.options(nil)

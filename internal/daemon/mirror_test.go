@@ -12,9 +12,9 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -279,7 +279,7 @@ func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 }
 
 func TestALargeBoard(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const tasks, shown = 1250, 400
 	// Each query shows less than there is, as Notion's do of 10,000.
@@ -305,8 +305,8 @@ func TestALargeBoard(t *testing.T) {
 			w.Errorf("while the board is read, mirror = %+v (%+v)", s.Mirror, s.Mirror.Syncing)
 		}
 		_, err := n.claim("Sandman", "")
-		var problem *api.Problem
-		if code(err) != denied(claim.CodeNotionUnavailable) || !errors.As(err, &problem) || problem.RetryAfter == 0 {
+		problem, ok := errors.AsType[*api.Problem](err)
+		if code(err) != denied(claim.CodeNotionUnavailable) || !ok || problem.RetryAfter == 0 {
 			w.Errorf("next = %v, want notion_unavailable and when to try again", err)
 		}
 		cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 300}, "")

@@ -28,9 +28,6 @@ func (d *works) lookOut(log worklog.Writer) {
 
 // othersLoop looks at the settings of other daemons.
 func (d *works) othersLoop(ctx context.Context) {
-	if d.others == nil {
-		return
-	}
 	d.others.See(ctx, d.mirror.Tasks())
 	d.others.Run(ctx)
 }

@@ -96,8 +96,8 @@ func TestAnHourWithoutNotion(t *testing.T) {
 					for _, id := range []string{open, ""} {
 						start := time.Now()
 						_, err := n.claim("Oracle", id)
-						var problem *api.Problem
-						if !errors.As(err, &problem) || code(err) != denied(claim.CodeNotionUnavailable) || problem.RetryAfter <= 0 {
+						problem, ok := errors.AsType[*api.Problem](err)
+						if !ok || code(err) != denied(claim.CodeNotionUnavailable) || problem.RetryAfter <= 0 {
 							w.Fatalf("claim = %v, want notion_unavailable and when to try again", err)
 						}
 						if took := time.Since(start); took > most {

@@ -9,13 +9,13 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 // TestMadeUpNamesAreBounded has one user poll under ever new names, and say something long to
 // all of them: both leave something for each name.
 func TestMadeUpNamesAreBounded(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)
@@ -31,8 +31,8 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 		}
 		refused := func(what string, err error) (wait time.Duration) {
 			w.Helper()
-			var p *api.Problem
-			if !errors.As(err, &p) || p.Code != api.Code(claim.CodeLimitReached) || p.Status != 429 || p.RetryAfter == 0 {
+			p, ok := errors.AsType[*api.Problem](err)
+			if !ok || p.Code != api.Code(claim.CodeLimitReached) || p.Status != 429 || p.RetryAfter == 0 {
 				w.Fatalf("%s: %v, want limit_reached", what, err)
 			}
 			return time.Duration(p.RetryAfter) * time.Second

@@ -28,8 +28,8 @@ func TestSyncInAPause(t *testing.T) {
 		for _, full := range []bool{false, true} {
 			start := time.Now()
 			_, err := n.Sync(w.Context(), api.SyncRequest{Full: full}, "")
-			var problem *api.Problem
-			if !errors.As(err, &problem) || code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 ||
+			problem, ok := errors.AsType[*api.Problem](err)
+			if !ok || code(err) != denied(claim.CodeNotionUnavailable) || time.Since(start) > 0 ||
 				problem.RetryAfter < 180 || problem.RetryAfter > 270 {
 				w.Errorf("sync (full: %v) = %v after %v, want notion_unavailable at once, and when to try again", full, err, time.Since(start))
 			}

@@ -34,21 +34,9 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 		return err
 	}
 	var loops sync.WaitGroup
-	loops.Go(func() { d.mirror.Run(work) })
-	loops.Go(func() { d.checkHeld(work) })
-	loops.Go(func() { d.dueLoop(work) })
-	loops.Go(func() { d.tidyLoop(work) })
-	loops.Go(func() { d.tellLoop(work) })
-	loops.Go(func() { d.warnLoop(work) })
-	loops.Go(func() { d.alive.Run(work) })
-	loops.Go(func() { d.reserved.Run(work) })
-	if d.shared != nil {
-		loops.Go(func() { d.shared.machines.Run(work) })
+	for _, run := range d.loops() {
+		loops.Go(func() { run(work) })
 	}
-	loops.Go(func() { d.offersLoop(work) })
-	loops.Go(func() { d.othersLoop(work) })
-	loops.Go(func() { d.backLoop(work) })
-	loops.Go(func() { d.rememberLoop(work) })
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
 	for _, q := range d.queues {
@@ -110,29 +98,40 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	return err
 }
 
+// loops are what a daemon does while it runs, beside the deliveries.
+func (d *works) loops() []func(context.Context) {
+	all := []func(context.Context){
+		d.mirror.Run, d.alive.Run, d.reserved.Run,
+		d.due.run, d.news.run, d.leases.run, d.held.run, d.untidy.run, d.offers.run, d.backLoop,
+	}
+	if d.others != nil {
+		all = append(all, d.othersLoop)
+	}
+	if d.shared != nil {
+		all = append(all, d.shared.machines.Run, newLoop(d.remember).run)
+	}
+	return all
+}
+
 // checkHeld guards the claims held here by their pages, once: anything may have happened
 // to them while no daemon ran. If that fails, it tries again after the next sync that
 // succeeds.
-func (d *works) checkHeld(ctx context.Context) {
-	for {
-		err := d.guard(ctx, true)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
-		select {
-		case <-d.synced:
-		case <-ctx.Done():
-			return
-		}
+func (d *works) checkHeld(ctx context.Context) time.Duration {
+	if d.checked {
+		return untilWoken
 	}
+	err := d.guard(ctx, true)
+	if d.checked = err == nil; !d.checked && ctx.Err() == nil {
+		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
+	}
+	return untilWoken
 }
 
 // afterSync looks after claims by what a sync has read: those held here, and those
 // abandoned whose writes arrived after all.
 func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
-	defer wake(d.news)
+	defer d.news.wake()
 	var errs []error
 	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
 	// the daemon, may have come upon the token and got no further.
@@ -143,7 +142,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 			break // it is the journal that fails
 		}
 		if sighted {
-			wake(d.due)
+			d.due.wake()
 		}
 	}
 	d.doubtAll(ctx)
@@ -151,9 +150,9 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 		d.others.See(ctx, d.mirror.Tasks())
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
-	wake(d.untidy)
+	d.untidy.wake()
 	if err == nil {
-		wake(d.synced)
+		d.held.wake()
 	}
 	return err
 }
@@ -161,7 +160,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 // afterFailedSync looks after the claims held here by their pages, unless nothing can
 // be asked of Notion.
 func (d *works) afterFailedSync(ctx context.Context, again bool) {
-	defer wake(d.news)
+	defer d.news.wake()
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
 		return
 	}
@@ -185,8 +184,7 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 		} else {
 			err = d.claimer.Guard(ctx, cl.ID, &seen)
 		}
-		var lost *claim.Lost
-		if errors.As(err, &lost) {
+		if lost, ok := errors.AsType[*claim.Lost](err); ok {
 			d.log.Warn("a claim was lost", "claim", cl.ID, "agent", cl.Agent, "task", cl.Task.Title, "holder", lost.Holder, "why", lost.Detail)
 			d.broker.Changed()
 			continue
@@ -199,17 +197,12 @@ func (d *works) guard(ctx context.Context, pages bool) error {
 	return errors.Join(append(errs, d.claimer.KeepAlive(ctx))...)
 }
 
-// dueLoop takes the steps that claims are owed as they become due. It is woken when the
+// takeSteps takes the steps that claims are owed as they become due. It is woken when the
 // late write of an abandoned claim has turned up.
-func (d *works) dueLoop(ctx context.Context) {
-	for wait := time.Duration(0); await(ctx, d.due, wait); {
-		next, err := d.claimer.RunDue(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
-		}
-		wait = d.interval()
-		if !next.IsZero() {
-			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
-		}
+func (d *works) takeSteps(ctx context.Context) time.Duration {
+	next, err := d.claimer.RunDue(ctx)
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 	}
+	return d.left(next, d.interval())
 }

@@ -9,9 +9,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/server"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -288,7 +288,7 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 // TestDialectsOfDataSources runs the whole life of claims on boards each of whose
 // databases has another data source.
 func TestDialectsOfDataSources(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, d := range []dialect{
 		{"status", "rich_text", "german", "german", "there", "there", "status", "there", "useful"},

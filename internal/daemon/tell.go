@@ -14,22 +14,17 @@ const tellBatch = 200
 // tellRetry is how long after tell passed over busy tasks it is called again.
 const tellRetry = time.Second
 
-// tellLoop adds to the feed what became of tasks, whenever that may be something new.
-func (d *works) tellLoop(ctx context.Context) {
-	for {
-		busy, err := d.tell(ctx)
-		d.broker.Told() // the protocol may have added to the feed itself
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("agents could not be told what happened", "error", err)
-		}
-		wait := time.Hour // whoever changes a task wakes the loop
-		if busy {
-			wait = tellRetry
-		}
-		if !await(ctx, d.news, wait) {
-			return
-		}
+// tellNews adds to the feed what became of tasks, whenever that may be something new.
+func (d *works) tellNews(ctx context.Context) time.Duration {
+	busy, err := d.tell(ctx)
+	d.broker.Told() // the protocol may have added to the feed itself
+	if err != nil && ctx.Err() == nil {
+		d.log.Error("agents could not be told what happened", "error", err)
 	}
+	if busy {
+		return tellRetry
+	}
+	return untilWoken // by whoever changes a task
 }
 
 // tell compares every task that has changed with what agents were told of it last, and
@@ -81,33 +76,12 @@ func (d *works) tell(ctx context.Context) (busy bool, err error) {
 	return d.tell(ctx) // of what became of tasks after they were taken note of
 }
 
-// warnLoop warns agents whose leases are about to end.
-func (d *works) warnLoop(ctx context.Context) {
-	for {
-		next, err := d.claimer.Warn(ctx)
-		wait := time.Hour // every claim and every renewal wakes the loop
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("agents could not be warned that their leases end", "error", err)
-			wait = d.interval()
-		}
-		if !next.IsZero() {
-			wait = max(time.Second, min(wait, next.Sub(d.notion.Now())))
-		}
-		if !await(ctx, d.leases, wait) {
-			return
-		}
+// warn warns agents whose leases are about to end.
+func (d *works) warn(ctx context.Context) time.Duration {
+	next, err := d.claimer.Warn(ctx)
+	if err != nil && ctx.Err() == nil {
+		d.log.Error("agents could not be warned that their leases end", "error", err)
+		return d.left(next, d.interval())
 	}
-}
-
-// await waits until it is woken or the time is over, and reports whether ctx is
-// still going.
-func await(ctx context.Context, woken <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-woken:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
+	return d.left(next, untilWoken) // by every claim and every renewal
 }

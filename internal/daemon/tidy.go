@@ -3,34 +3,26 @@ package daemon
 import (
 	"context"
 	"errors"
+	"time"
 
 	"dibs/internal/claim"
 )
 
-// tidyLoop tidies after every sync.
-func (d *works) tidyLoop(ctx context.Context) {
-	for last := ""; ; {
-		select {
-		case <-d.untidy:
-		case <-ctx.Done():
-			return
-		}
-		if d.mirror.Closed() != nil {
-			continue // what cards show is not all that they have
-		}
-		err := d.tidy(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		said := ""
-		if err != nil {
-			said = err.Error()
-		}
-		if said != "" && said != last {
-			d.log.Warn("what claims that are over have left on tasks could not be taken off yet", "error", err)
-		}
-		last = said
+// tidyUp tidies after every sync.
+func (d *works) tidyUp(ctx context.Context) time.Duration {
+	if d.mirror.Closed() != nil {
+		return untilWoken // what cards show is not all that they have
 	}
+	err := d.tidy(ctx)
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if said != "" && said != d.said && ctx.Err() == nil {
+		d.log.Warn("what claims that are over have left on tasks could not be taken off yet", "error", err)
+	}
+	d.said = said
+	return untilWoken
 }
 
 // tidy takes off the pages of tasks, as the mirror has them, what they show of claims of
@@ -41,7 +33,7 @@ func (d *works) tidy(ctx context.Context) error {
 	for t := range d.mirror.Tasks() {
 		tidied, err := d.claimer.Tidy(ctx, t)
 		if tidied {
-			wake(d.due)
+			d.due.wake()
 		}
 		if tidied && err == nil {
 			d.log.Warn("a task showed a claim that is over, which is taken off", "task", t.Title, "id", t.ID, "claimed_by", t.ClaimedBy)

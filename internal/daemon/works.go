@@ -57,11 +57,12 @@ type works struct {
 
 	jobs *jobs
 
-	// Each wakes one loop: due dueLoop, news tellLoop, leases warnLoop, synced
-	// checkHeld, untidy tidyLoop, and offers offersLoop.
-	due, news, leases, synced, untidy, offers chan struct{}
+	// The loops that others wake.
+	due, news, leases, held, untidy, offers *loop
 
-	begun bool // the feed has begun, see journal.Begin; for tellLoop only
+	checked bool   // held claims were, see checkHeld; for held only
+	begun   bool   // the feed has begun, see journal.Begin; for news only
+	said    string // why something could not be tidied, the last time; for untidy only
 
 	cleanup cleanup
 }
@@ -78,9 +79,9 @@ func (u *unbegun) Unwrap() error { return u.error }
 // call run or close next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
 	d := &works{Daemon: h, config: *h.live.Load()}
-	for _, loop := range []*chan struct{}{&d.due, &d.news, &d.leases, &d.synced, &d.untidy, &d.offers} {
-		*loop = make(chan struct{}, 1)
-	}
+	d.due, d.news, d.leases = newLoop(d.takeSteps), newLoop(d.tellNews), newLoop(d.warn)
+	d.held, d.untidy, d.offers = newLoop(d.checkHeld), newLoop(d.tidyUp), newLoop(d.takeBackOffers)
+	d.untidy.first = untilWoken
 	defer func() {
 		if err != nil {
 			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
@@ -194,7 +195,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		for _, q := range d.queues {
 			q.Wake()
 		}
-		wake(d.news) // of the tasks that waited for this one
+		d.news.wake() // of the tasks that waited for this one
 	}}
 	if err := d.openDoubt(ctx, policy); err != nil {
 		return err
@@ -208,9 +209,9 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		},
 		Stored: func(c claim.Claim) {
 			d.broker.Claimed(c)
-			wake(d.leases)
+			d.leases.wake()
 			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-				wake(d.offers)
+				d.offers.wake()
 			}
 		},
 		Log: d.log,
@@ -246,16 +247,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	if err != nil {
 		return err
 	}
-	maker := creation.New(creation.Config{
-		Ledger: d.journal, Tasks: d.tasks, Observe: d.mirror.Observe, Log: d.log,
-		Plan: func(ctx context.Context, draft task.Draft) (creation.Plan, error) {
-			return d.tasks.Plan(ctx, draft, notion.Lookup{Person: d.broker.Person, Task: d.broker.Named})
-		},
-	})
 	d.broker = broker.New(broker.Config{
 		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
 		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: maker, Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
+		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Keys: d.journal, Log: d.log, Version: d.version,
@@ -290,12 +285,3 @@ func settle(c config.Config) time.Duration {
 
 // interval is the time between two syncs, and before what has failed is tried again.
 func (d *works) interval() time.Duration { return d.live.Load().Sync.Interval }
-
-// wake makes a loop go round once more: now if it waits, else as soon as it has finished
-// what it is doing.
-func wake(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
-}

@@ -25,15 +25,15 @@ import (
 	"dibs/internal/emulator"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
-	"dibs/internal/ramdisk"
 	"dibs/internal/server"
+	"dibs/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	// A bubble makes much garbage, and little of it lives: a collection every few
 	// megabytes takes a quarter of the time.
 	debug.SetGCPercent(400)
-	os.Exit(ramdisk.Run(m))
+	os.Exit(testkit.RunInMemory(m))
 }
 
 // world is a Notion, and the daemons that work on it. Everything runs inside
@@ -250,8 +250,7 @@ func (n *node) complete(cl api.Claim) error {
 
 // code returns the code of a problem, or the error's text.
 func code(err error) string {
-	var p *api.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return string(p.Code)
 	}
 	return fmt.Sprint(err)

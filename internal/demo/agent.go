@@ -37,15 +37,15 @@ func (d *demo) work(ctx context.Context, agent string) error {
 		cl, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
 			return c.Claim(ctx, api.ClaimRequest{Agent: agent, WaitSeconds: idleTime.Seconds()}, key)
 		})
-		var refused *api.Problem
+		refused, isRefused := errors.AsType[*api.Problem](err)
 		switch {
-		case errors.As(err, &refused) && refused.Code == api.Code(claim.CodeNothingReady):
+		case isRefused && refused.Code == api.Code(claim.CodeNothingReady):
 			if d.underWay() && time.Since(busy) < longestIdle {
 				continue
 			}
 			d.print.line(agent, "goes home: nothing is ready")
 			return nil
-		case errors.As(err, &refused) && refused.Code.Passes():
+		case isRefused && refused.Code.Passes():
 			clock.Pause(ctx, workTime)
 			d.print.line(agent, "tries again: %s", refused.Detail)
 			continue
@@ -81,9 +81,9 @@ func (d *demo) finish(ctx context.Context, agent string, cl api.Claim) error {
 	_, err := d.ask(ctx, agent, func(c *client.Client, key string) (api.Claim, error) {
 		return c.Complete(ctx, string(cl.ID), api.CompleteRequest{Agent: agent, Summary: "Done in the demo."}, key)
 	})
-	var refused *api.Problem
+	refused, isRefused := errors.AsType[*api.Problem](err)
 	switch {
-	case errors.As(err, &refused) && refused.Code == api.CodeClaimLost:
+	case isRefused && refused.Code == api.CodeClaimLost:
 		d.mu.Lock()
 		d.summary.Lost++
 		d.mu.Unlock()

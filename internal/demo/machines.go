@@ -192,8 +192,8 @@ func (d *demo) ask(ctx context.Context, agent string, ask func(c *client.Client,
 	patient := time.Now().Add(patience)
 	for told := false; ; clock.Pause(ctx, workTime) {
 		cl, err := ask(d.clientOf(agent), key)
-		var refused *api.Problem
-		if err == nil || errors.As(err, &refused) && !nobodyLeads(refused) || ctx.Err() != nil || time.Now().After(patient) {
+		refused, isRefused := errors.AsType[*api.Problem](err)
+		if err == nil || isRefused && !nobodyLeads(refused) || ctx.Err() != nil || time.Now().After(patient) {
 			return cl, err
 		}
 		if !told {

@@ -123,7 +123,7 @@ type examination struct {
 var silent = slog.New(slog.DiscardHandler)
 
 func (r *Report) add(level Level, check, found, remedy string) {
-	r.put(Finding{check, level, oneLine(found), oneLine(remedy)})
+	r.put(Finding{check, level, api.OneLine(found), api.OneLine(remedy)})
 }
 
 func (r *Report) put(f Finding) {
@@ -168,5 +168,3 @@ func (e *examination) leftOut() string {
 	}
 	return ""
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

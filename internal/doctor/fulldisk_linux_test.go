@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"dibs/internal/doctor"
-	"dibs/internal/ramdisk"
+	"dibs/internal/testkit"
 )
 
 // A state directory on a full disk is a problem, although files can be made there.
 func TestFullDisk(t *testing.T) {
-	disk := ramdisk.NewSmall(t, 1<<20)
+	disk := testkit.NewSmallDisk(t, 1<<20)
 	disk.Fill()
 	inWorld(t, func(w *world) {
 		w.options.Config.StateDir = disk.Path

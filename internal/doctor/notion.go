@@ -64,8 +64,8 @@ func (e *examination) connect(ctx context.Context) bool {
 	}
 	bot, err := e.client.Me(ctx)
 	if err != nil {
-		var failed *claim.StoreError
-		e.Unreachable = errors.As(err, &failed) && failed.Kind == claim.Unavailable
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		e.Unreachable = isFailed && failed.Kind == claim.Unavailable
 		e.failed("connection", err)
 		return false
 	}
@@ -181,9 +181,9 @@ func (e *examination) recallSources(ctx context.Context) {
 // database reads the database of a key, and says which of its data sources is used.
 func (e *examination) database(ctx context.Context, key, id string) (notion.Database, bool) {
 	db, err := e.client.Database(ctx, id)
-	var which *notion.SourceError
+	_, isWhich := errors.AsType[*notion.SourceError](err)
 	switch {
-	case errors.As(err, &which):
+	case isWhich:
 		e.failed(key+"_source", err)
 	case err != nil:
 		e.failed(key, err)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -156,7 +156,7 @@ func (a *api) setStatus(id, status string) {
 }
 
 func TestQueriesEndAtTenThousandRows(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	a, dbs := seeded(t, "empty")
 	ids := a.numbered(dbs.Tasks, 10_001)
 	path := "/v1/databases/" + dbs.Tasks + "/query?filter_properties=title"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 // oddities stand where something else is expected.
@@ -14,7 +14,7 @@ var oddities = []any{nil, -1.5, "", "x", true, list{}, list{nil}, object{}, obje
 // Whatever stands anywhere in a good request, it is carried out or refused with a
 // status of the 400s, and leaves a server that works.
 func TestNothingOddBreaksTheServer(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	a, db, dbs := full(t)
 	a25 := a.as("2025-09-03")
 	source := a.sourceOf(db)

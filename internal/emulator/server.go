@@ -47,8 +47,8 @@ func jsonAnswer(status int, header http.Header, requestID string, body map[strin
 }
 
 func errorAnswer(err error) *answer {
-	var e *apiError
-	if !errors.As(err, &e) {
+	e, isE := errors.AsType[*apiError](err)
+	if !isE {
 		e = &apiError{status: http.StatusInternalServerError, code: "internal_server_error", message: err.Error()}
 	}
 	id := newID()

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/journal"
-	"dibs/internal/names"
 	"dibs/internal/owed"
 	"dibs/internal/pgtest"
+	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -41,7 +41,7 @@ func TestKeysOfUsers(t *testing.T) {
 
 // A user who makes up keys without end loses the oldest ones, and nobody else does.
 func TestKeysOfOneUserAreBounded(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
 	answer := owed.Answer{Status: 200, Body: []byte("{}")}
@@ -81,10 +81,10 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 
 // Of the names minted for one user those asked for last are kept, and those with claims.
 func TestNamesOfOneUserAreBounded(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
-	other := mustMint(t, j, "a", func(m *names.Mint) { m.UID = 1001 })
+	other := mustMint(t, j, "a", func(m *task.Mint) { m.UID = 1001 })
 	holder, heard, silent := mustMint(t, j, "holds", nil), mustMint(t, j, "asks", nil), mustMint(t, j, "silent", nil)
 	grant(t, j, attempt(holder, "a", t0), t0)
 	const kept = 10_000

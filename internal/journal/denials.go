@@ -33,7 +33,7 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
 	if err != nil {
 		return err
 	}
-	return count(ctx, tx, e, seq)
+	return count(ctx, tx, e)
 }
 
 // sameDenial returns the row that a denial is counted in, 0 if it has one of its own.

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"dibs/internal/claim"
+	"dibs/internal/history"
 	"dibs/internal/task"
 
 	"github.com/oklog/ulid/v2"
@@ -63,19 +64,23 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 		// is not to be summed up again.
 		tallied := e.Kind == claim.KindDenied && !e.Remote && e.Against != ""
 		seq, err := tx.insert(ctx, `
-			INSERT INTO events (id, at, task_id, agent, claim_id, against, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
-			e.ID, millis(e.At), e.Task, e.Agent, e.Claim, sql.NullString{String: string(e.Against), Valid: tallied}, string(body))
+			INSERT INTO events (id, at, task_id, agent, claim_id, against, tried, took, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
+			e.ID, millis(e.At), e.Task, e.Agent, e.Claim, sql.NullString{String: string(e.Against), Valid: tallied},
+			sql.NullInt64{Int64: 1, Valid: e.Tried == claim.TriedAgain},
+			sql.NullInt64{Int64: max(0, e.Finished.Sub(e.Started).Milliseconds()), Valid: history.Of(e) == history.Completed}, string(body))
 		if err != nil {
 			return fmt.Errorf("event %q: %w", e.ID, err)
 		}
-		if err := countTry(ctx, tx, e); err != nil {
-			return err
+		if e.Tried == claim.TriedOver {
+			if err := forgetTries(ctx, tx, e.Task); err != nil {
+				return err
+			}
 		}
 		if err := question(ctx, tx, e); err != nil {
 			return err
 		}
-		if err := count(ctx, tx, e, seq); err != nil {
+		if err := count(ctx, tx, e); err != nil {
 			return err
 		}
 		for _, log := range e.Logs() {

@@ -66,7 +66,7 @@ func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error
 // Untold returns the ids of tasks of which there may be something to tell, in
 // the order of their ids: the first ones after that one.
 func (j *Journal) Untold(ctx context.Context, after task.ID, limit int) ([]task.ID, error) {
-	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM untold WHERE task_id > ? ORDER BY task_id LIMIT ?", after, atMost(limit))
+	ids, err := collect(ctx, j.readers, scanString, "SELECT task_id FROM told WHERE due = 1 AND task_id > ? ORDER BY task_id LIMIT ?", after, atMost(limit))
 	out := make([]task.ID, len(ids))
 	for i, id := range ids {
 		out[i] = task.ID(id)
@@ -288,7 +288,7 @@ type stateBody struct {
 
 func lastTold(ctx context.Context, tx *tx, id task.ID) (*feed.State, error) {
 	var body []byte
-	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ?", id).Scan(&body)
+	err := tx.QueryRowContext(ctx, "SELECT body FROM told WHERE task_id = ? AND body <> ''", id).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -314,15 +314,12 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 		since = at // or it is so already
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO told (task_id, at, ready, since, body) VALUES (?, ?, ?, ?, ?)
+		INSERT INTO told (task_id, at, ready, since, body, due) VALUES (?, ?, ?, ?, ?, 0)
 		    ON CONFLICT (task_id) DO UPDATE
-		   SET at = excluded.at, ready = excluded.ready, body = excluded.body,
+		   SET at = excluded.at, ready = excluded.ready, body = excluded.body, due = 0,
 		       since = CASE WHEN told.ready = 1 AND excluded.ready = 1 THEN told.since ELSE excluded.since END`,
 		after.ID, millis(at), flag(after.Ready), millis(since), string(body))
 	if err != nil {
-		return false, err
-	}
-	if err := forget(ctx, tx, after.ID); err != nil {
 		return false, err
 	}
 	if err := dependOn(ctx, tx, before, after); err != nil {
@@ -331,9 +328,7 @@ func remember(ctx context.Context, tx *tx, at time.Time, before *feed.State, aft
 	if completed(before) == completed(&after) {
 		return false, nil
 	}
-	n, err := affect(ctx, tx, `
-		INSERT INTO untold SELECT task_id FROM dependencies WHERE on_id = ?
-		    ON CONFLICT DO NOTHING`, after.ID)
+	n, err := affect(ctx, tx, tellLater+" SELECT task_id, 0, 0, 0, '', 1 FROM dependencies WHERE on_id = ? "+tellAgain, after.ID)
 	return n > 0, err
 }
 
@@ -360,9 +355,19 @@ func dependOn(ctx context.Context, tx *tx, before *feed.State, after feed.State)
 	return nil
 }
 
+// tellLater and tellAgain are the ends of a statement that notes that there may be something to
+// tell of tasks.
+const (
+	tellLater = "INSERT INTO told (task_id, at, ready, since, body, due)"
+	tellAgain = "ON CONFLICT (task_id) DO UPDATE SET due = 1 WHERE told.due = 0"
+)
+
 // forget takes the task off the list of those to be told of.
 func forget(ctx context.Context, tx *tx, id task.ID) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM untold WHERE task_id = ?", id)
+	if _, err := tx.ExecContext(ctx, "DELETE FROM told WHERE task_id = ? AND body = ''", id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE told SET due = 0 WHERE task_id = ? AND due = 1", id)
 	return err
 }
 
@@ -379,8 +384,7 @@ func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int,
 	}
 	if err == nil {
 		_, err = j.prune(ctx, "told", "task_id", `
-			at < ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)
-			AND NOT EXISTS (SELECT 1 FROM untold WHERE untold.task_id = told.task_id)`, before.UnixMilli())
+			at < ?1 AND due = 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)`, before.UnixMilli())
 	}
 	return removed, j.failed(err, "pruning the feed")
 }

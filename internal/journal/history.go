@@ -12,9 +12,8 @@ import (
 	"dibs/internal/history"
 )
 
-// count counts an event that has just been stored in the row of that number, or counted
-// in it.
-func count(ctx context.Context, tx *tx, e claim.Event, seq int64) error {
+// count counts an event that has just been stored, or counted in another one's row.
+func count(ctx context.Context, tx *tx, e claim.Event) error {
 	if history.Alive(e) {
 		if err := see(ctx, tx, e.Agent, e.At); err != nil {
 			return err
@@ -30,12 +29,6 @@ func count(ctx context.Context, tx *tx, e claim.Event, seq int64) error {
 			return err
 		}
 		return addUp(ctx, tx, e.At, 1, name, history.Waited(e.At.Sub(since)))
-	case history.Completed:
-		took := max(0, e.Finished.Sub(e.Started).Milliseconds())
-		_, err := tx.ExecContext(ctx, "INSERT INTO completions (agent, at, event, took) VALUES (?, ?, ?, ?)", e.Agent, millis(e.At), seq, took)
-		if err != nil {
-			return err
-		}
 	}
 	return addUp(ctx, tx, e.At, max(1, e.Count), name, name)
 }
@@ -144,7 +137,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 
 // fill fills in what an agent completed.
 func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) error {
-	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM completions WHERE agent = ? AND at >= ?", a.Name, millis(q.DoneSince)).Scan(&a.Done)
+	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM events WHERE agent = ? AND at >= ? AND took IS NOT NULL", a.Name, millis(q.DoneSince)).Scan(&a.Done)
 	if err != nil {
 		return err
 	}
@@ -152,14 +145,14 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		var ms int64
 		err := row.Scan(&ms)
 		return time.Duration(ms) * time.Millisecond, err
-	}, "SELECT took FROM completions WHERE agent = ? AND at >= ? ORDER BY at DESC, event DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
+	}, "SELECT took FROM events WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
 	a.Median = history.Median(took)
 	return err
 }
 
 // PruneHistory removes numbers from so long before now that nobody can ask for them, and
-// forgets agents that were not seen since the time before, with what they completed until
-// then. It returns how many rows that were, also if it failed on the way.
+// forgets agents that were not seen since the time before. It returns how many rows that were,
+// also if it failed on the way.
 func (j *Journal) PruneHistory(ctx context.Context, now, before time.Time) (removed int, err error) {
 	err = j.writeAlone(ctx, func(tx *tx) error {
 		removed = 0
@@ -172,12 +165,10 @@ func (j *Journal) PruneHistory(ctx context.Context, now, before time.Time) (remo
 		}
 		return nil
 	})
-	for _, q := range []struct{ table, id string }{{"completions", "event"}, {"seen", "agent"}} {
-		if err == nil {
-			var n int
-			n, err = j.prune(ctx, q.table, q.id, "at < ?1", before.UnixMilli())
-			removed += n
-		}
+	if err == nil {
+		var n int
+		n, err = j.prune(ctx, "seen", "agent", "at < ?1", before.UnixMilli())
+		removed += n
 	}
 	return removed, j.failed(err, "pruning the history")
 }

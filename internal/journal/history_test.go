@@ -210,8 +210,8 @@ func TestHowAgentsDo(t *testing.T) {
 	wantAgents(t, j, history.Asking{Limit: 500, Since: at(5)}, "Merlin at 09:05: 0 done")
 
 	// What is older than the time it is kept is forgotten.
-	if n, err := j.PruneHistory(t.Context(), at(10), at(3)); err != nil || n != 4 {
-		t.Errorf("PruneHistory = %d, %v; want 4 rows", n, err)
+	if n, err := j.PruneHistory(t.Context(), at(10), at(3)); err != nil || n != 1 {
+		t.Errorf("PruneHistory = %d, %v; want one row", n, err)
 	}
 	wantAgents(t, j, everybody, "Merlin at 09:05: 0 done", "Oracle at 09:04: 0 done")
 }

@@ -306,20 +306,8 @@ func (j *Journal) Known(ctx context.Context) ([]string, error) {
 
 // Offers returns the offers that wait for an answer.
 func (j *Journal) Offers(ctx context.Context) ([]inbox.Offer, error) {
-	offers, err := collect(ctx, j.readers, scanOffer, "SELECT body FROM offers")
+	_, offers, err := allKept[inbox.Offer](ctx, j.readers, keptOffer)
 	return offers, j.failed(err, "reading the offers")
-}
-
-func scanOffer(row scanner) (inbox.Offer, error) {
-	var o inbox.Offer
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return o, err
-	}
-	if err := json.Unmarshal(body, &o); err != nil {
-		return o, fmt.Errorf("the body of an offer: %w", err)
-	}
-	return o, nil
 }
 
 // EndOffer forgets the offer of a task, and tells those concerned.
@@ -336,14 +324,11 @@ func (j *Journal) EndOffer(ctx context.Context, id task.ID, news ...inbox.Trigge
 
 // endOffer forgets an offer. Who has not heard of it yet never will.
 func endOffer(ctx context.Context, tx *tx, id task.ID) error {
-	o, err := scanOffer(tx.QueryRowContext(ctx, "SELECT body FROM offers WHERE task_id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
+	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(id))
+	if err != nil || !ok {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM offers WHERE task_id = ?", id); err != nil {
+	if err := keptOffer.drop(ctx, tx, string(id)); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE triggers SET state = 'acknowledged' WHERE id = ? AND state = 'pending'", o.ID)
@@ -357,7 +342,7 @@ func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int
 	removed, err = j.prune(ctx, "triggers", "seq", `
 		at < ?1 AND taken < ?1
 		AND NOT (type = 'comment' AND (
-			EXISTS (SELECT 1 FROM questions WHERE questions.agent = triggers.agent)
+			EXISTS (SELECT 1 FROM kept WHERE kept.kind = 'question' AND kept.agent = triggers.agent)
 			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND `+unended+`)))`, before.UnixMilli())
 	if err == nil {
 		_, err = j.prune(ctx, "pollers", "agent", "polled < ?1 AND lead = 0", before.UnixMilli())

@@ -19,8 +19,8 @@ import (
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/owed"
 	"dibs/internal/pgtest"
-	"dibs/internal/ramdisk"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
 		victim(path) // never returns
 	}
-	os.Exit(pgtest.Both(m, ramdisk.Run))
+	os.Exit(pgtest.Both(m, testkit.RunInMemory))
 }
 
 // t0 is when tests begin, as far as Notion's time goes.

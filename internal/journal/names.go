@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"dibs/internal/names"
+	"dibs/internal/task"
 )
 
 // mintTries is how many names are tried before it is said that none is free.
@@ -37,7 +37,7 @@ func (j *Journal) SessionName(ctx context.Context, uid int, session string, gone
 
 // MintName gives a session the name that it has, or else a new one that nobody in the
 // journal has and m.Free agrees to. Names of sessions that are gone are forgotten.
-func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, minted bool, err error) {
+func (j *Journal) MintName(ctx context.Context, m task.Mint) (name string, minted bool, err error) {
 	err = j.write(ctx, func(tx *tx) error {
 		name, minted = "", false
 		_, err := tx.ExecContext(ctx, "DELETE FROM names WHERE "+idle, m.Gone.UnixMilli())
@@ -70,7 +70,7 @@ func (j *Journal) MintName(ctx context.Context, m names.Mint) (name string, mint
 				return keepName(ctx, tx, name, m)
 			}
 		}
-		return &names.TakenError{Tried: mintTries}
+		return &task.NamesTakenError{Tried: mintTries}
 	})
 	return name, minted, j.failed(err, "minting a name that begins with %s", m.Prefix)
 }
@@ -97,7 +97,7 @@ func (j *Journal) MintedNames(ctx context.Context) ([]string, error) {
 const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
 
 // keepName stores a new name, and forgets the oldest of the user's that are too many.
-func keepName(ctx context.Context, tx *tx, name string, m names.Mint) error {
+func keepName(ctx context.Context, tx *tx, name string, m task.Mint) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO names (name, uid, session, used, nth) VALUES (?, ?, ?, ?, "+next+")",
 		name, m.UID, m.Session, m.Now.UnixMilli(), m.UID)
 	if err != nil {

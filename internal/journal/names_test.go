@@ -13,13 +13,13 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/journal"
-	"dibs/internal/names"
+	"dibs/internal/task"
 )
 
 // mint mints a name at t0; change may alter how.
-func mint(t *testing.T, j *journal.Journal, session string, change func(*names.Mint)) (string, bool, error) {
+func mint(t *testing.T, j *journal.Journal, session string, change func(*task.Mint)) (string, bool, error) {
 	t.Helper()
-	m := names.Mint{
+	m := task.Mint{
 		Prefix: "agent", UID: 1000, Session: session, Now: t0, Gone: t0.Add(-time.Hour),
 		Free: func(string) bool { return true }, Usable: func(string) bool { return true },
 	}
@@ -29,7 +29,7 @@ func mint(t *testing.T, j *journal.Journal, session string, change func(*names.M
 	return j.MintName(t.Context(), m)
 }
 
-func mustMint(t *testing.T, j *journal.Journal, session string, change func(*names.Mint)) string {
+func mustMint(t *testing.T, j *journal.Journal, session string, change func(*task.Mint)) string {
 	t.Helper()
 	name, _, err := mint(t, j, session, change)
 	if err != nil {
@@ -39,8 +39,8 @@ func mustMint(t *testing.T, j *journal.Journal, session string, change func(*nam
 }
 
 // draws has names made of these suffixes in turn; the last one for ever.
-func draws(suffixes ...string) func(*names.Mint) {
-	return func(m *names.Mint) {
+func draws(suffixes ...string) func(*task.Mint) {
+	return func(m *task.Mint) {
 		m.Suffix = func() string {
 			next := suffixes[0]
 			if len(suffixes) > 1 {
@@ -67,7 +67,7 @@ func TestOneNameASession(t *testing.T) {
 		seen[mustMint(t, j, "", nil)] = true
 	}
 	seen[mustMint(t, j, "b", nil)] = true
-	seen[mustMint(t, j, "a", func(m *names.Mint) { m.UID = 1001 })] = true // another user
+	seen[mustMint(t, j, "a", func(m *task.Mint) { m.UID = 1001 })] = true // another user
 	if len(seen) != 5 {
 		t.Errorf("names %v, want five", seen)
 	}
@@ -102,7 +102,7 @@ func TestTakenNamesAreNotMinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustMint(t, j, "other", draws("MINT"))
-	got := mustMint(t, j, "a", func(m *names.Mint) {
+	got := mustMint(t, j, "a", func(m *task.Mint) {
 		draws("HELD", "DONE", "POLL", "SENT", "MINT", "SEEN", "FREE")(m)
 		m.Free = func(name string) bool { return name != "agent-SEEN" }
 	})
@@ -129,7 +129,7 @@ func TestNoNameIsMintedTwice(t *testing.T) {
 		}
 		wg.Go(func() {
 			// Of few names, so that they meet.
-			name, minted, err := j.MintName(context.Background(), names.Mint{
+			name, minted, err := j.MintName(context.Background(), task.Mint{
 				Prefix: "agent", Session: session, Now: t0, Gone: t0.Add(-time.Hour),
 				Free: func(string) bool { return true }, Usable: func(string) bool { return true },
 				Suffix: func() string { return fmt.Sprint(rand.IntN(60)) },
@@ -170,7 +170,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 	}{
 		"nothing": {func(*testing.T, *journal.Journal, string) {}, false},
 		"asks": {func(t *testing.T, j *journal.Journal, _ string) {
-			mustMint(t, j, "a", func(m *names.Mint) { m.Now = t0.Add(2 * time.Hour) })
+			mustMint(t, j, "a", func(m *task.Mint) { m.Now = t0.Add(2 * time.Hour) })
 		}, true},
 		"holds": {func(t *testing.T, j *journal.Journal, agent string) { reserve(t, j, attempt(agent, "a", t0), t0) }, true},
 		"is done": {func(t *testing.T, j *journal.Journal, agent string) {
@@ -192,7 +192,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 			if err != nil || (had == first) != tt.kept {
 				t.Errorf("SessionName = %q, %v; want it kept: %v", had, err, tt.kept)
 			}
-			got, minted, err := mint(t, j, "a", func(m *names.Mint) {
+			got, minted, err := mint(t, j, "a", func(m *task.Mint) {
 				m.Now, m.Gone = t0.Add(25*time.Hour), t0.Add(time.Hour)
 				draws("NEXT")(m)
 			})
@@ -207,7 +207,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 func TestForbiddenNamesAreGivenUp(t *testing.T) {
 	j := newJournal(t)
 	mustMint(t, j, "a", draws("OLD1"))
-	got, minted, err := mint(t, j, "a", func(m *names.Mint) {
+	got, minted, err := mint(t, j, "a", func(m *task.Mint) {
 		draws("OLD1", "NEW1")(m)
 		m.Usable = func(name string) bool { return name != "agent-OLD1" }
 	})

@@ -2,9 +2,6 @@ package journal
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -40,27 +37,19 @@ func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Event)
 			continue
 		}
 		t.ID = inbox.NewID(e.At)
-		body, err := json.Marshal(inbox.Offer{ID: t.ID, Task: e.Task, From: t.From, To: t.Agent, At: e.At, Until: e.Expires})
-		if err != nil {
+		o := inbox.Offer{ID: t.ID, Task: e.Task, From: t.From, To: t.Agent, At: e.At, Until: e.Expires}
+		if err := keptOffer.keep(ctx, tx, string(e.Task), "", o); err != nil {
 			return "", err
 		}
-		_, err = tx.ExecContext(ctx, `
-			INSERT INTO offers (task_id, body) VALUES (?, ?)
-			    ON CONFLICT (task_id) DO UPDATE SET body = excluded.body`, e.Task, string(body))
-		if err != nil {
-			return "", err
-		}
-		_, err = insertTriggers(ctx, tx, t)
+		_, err := insertTriggers(ctx, tx, t)
 		return t.Agent, err
 	}
 	if known == nil {
 		return "", nil
 	}
-	o, err := scanOffer(tx.QueryRowContext(ctx, "SELECT body FROM offers WHERE task_id = ?", known.ID))
+	o, ok, err := kept[inbox.Offer](ctx, tx, keptOffer, string(known.ID))
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", nil
-	case err != nil:
+	case err != nil || !ok:
 		return "", err
 	case claim.Assignee(known.Task) == o.To:
 		return o.To, nil

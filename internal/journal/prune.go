@@ -16,8 +16,6 @@ const pruneStep = 500
 //   - claims that have not ended, or of which an entry is still owed;
 //   - idempotency keys of live claims.
 //
-// Tries at tasks are forgotten, too.
-//
 // The keys of requests that were not answered go, too: no request is worked on
 // for as long as anything is kept.
 func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
@@ -31,7 +29,6 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 			ended < ?1 AND state = 'ended'
 			AND NOT EXISTS (SELECT 1 FROM events JOIN owed ON owed.event = events.seq
 			                 WHERE events.claim_id = claims.id AND owed.state <> 'delivered')`},
-		{"tries", "seq", "at < ?1"},
 		{"events", "seq", `
 			at < ?1
 			AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.event = events.seq AND owed.state <> 'delivered')

@@ -1,14 +1,15 @@
 package journal_test
 
 import (
-	"dibs/internal/pgtest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"dibs/internal/pgtest"
+
 	"dibs/internal/journal"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 )
 
 // A journal that its user cannot write is refused in one line that says what to do.
@@ -49,7 +50,7 @@ func TestReadOnly(t *testing.T) {
 			if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711); err != nil {
 				t.Fatal(err)
 			}
-			usertest.As(t, reader, reader, func() {
+			testkit.AsUser(t, reader, reader, func() {
 				j, err := journal.Open(t.Context(), path)
 				if err == nil {
 					j.Close()

@@ -2,8 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"dibs/internal/claim"
@@ -16,31 +14,15 @@ var _ reserve.Storage = (*Journal)(nil)
 // Reservations returns what agents have reserved beside tasks, in the order in which it
 // was made.
 func (j *Journal) Reservations(ctx context.Context) ([]reserve.Reservation, error) {
-	list, err := collect(ctx, j.readers, func(row scanner) (r reserve.Reservation, err error) {
-		var body []byte
-		if err := row.Scan(&body); err != nil {
-			return r, err
-		}
-		if err := json.Unmarshal(body, &r); err != nil {
-			return r, fmt.Errorf("the body of a reservation: %w", err)
-		}
-		return r, nil
-	}, "SELECT body FROM reserved ORDER BY id")
+	_, list, err := allKept[reserve.Reservation](ctx, j.readers, keptReserved)
 	return list, j.failed(err, "reading the reservations")
 }
 
 // StoreReservation stores a reservation, in place of the one of its id if there is one, and its
 // events.
 func (j *Journal) StoreReservation(ctx context.Context, r reserve.Reservation, news ...reserve.Event) error {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	err = j.write(ctx, func(tx *tx) error {
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO reserved (id, body) VALUES (?, ?)
-			    ON CONFLICT (id) DO UPDATE SET body = excluded.body`, r.ID, string(body))
-		if err != nil {
+	err := j.write(ctx, func(tx *tx) error {
+		if err := keptReserved.keep(ctx, tx, r.ID, "", r); err != nil {
 			return err
 		}
 		return tellReserved(ctx, tx, news)
@@ -52,7 +34,7 @@ func (j *Journal) StoreReservation(ctx context.Context, r reserve.Reservation, n
 func (j *Journal) EndReservations(ctx context.Context, ids []string, news ...reserve.Event) error {
 	err := j.writeMany(ctx, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM reserved WHERE id = ?", id); err != nil {
+			if err := keptReserved.drop(ctx, tx, id); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,7 @@ func (j *Journal) DeleteTasks(ctx context.Context, ids []task.ID) error {
 func change(ctx context.Context, tx *tx, id task.ID, query string, args ...any) error {
 	n, err := affect(ctx, tx, query, args...)
 	if err == nil && n > 0 {
-		_, err = tx.ExecContext(ctx, "INSERT INTO untold (task_id) VALUES (?) ON CONFLICT DO NOTHING", id)
+		_, err = tx.ExecContext(ctx, tellLater+" VALUES (?, 0, 0, 0, '', 1) "+tellAgain, id)
 	}
 	return err
 }

@@ -2,8 +2,6 @@ package journal
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"dibs/internal/claim"
 	"dibs/internal/feed"
@@ -12,36 +10,15 @@ import (
 
 // Tries returns the tries at a task that count, oldest first. See [claim.Ledger].
 func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
-	tries, err := collect(ctx, j.readers, scanTry, "SELECT body FROM tries WHERE task_id = ? ORDER BY seq", id)
-	return tries, j.failed(err, "reading the tries at task %s", id)
-}
-
-func scanTry(row scanner) (claim.Try, error) {
-	var t claim.Try
-	var body []byte
-	if err := row.Scan(&body); err != nil {
-		return t, err
-	}
-	if err := json.Unmarshal(body, &t); err != nil {
-		return t, fmt.Errorf("the body of a try: %w", err)
-	}
-	return t, nil
-}
-
-// countTry keeps what e means for the tries at its task.
-func countTry(ctx context.Context, tx *tx, e claim.Event) error {
-	switch e.Tried {
-	case claim.TriedOver:
-		return forgetTries(ctx, tx, e.Task)
-	case claim.TriedAgain:
-		body, err := json.Marshal(e.Try())
-		if err != nil {
-			return err
+	tries, err := collect(ctx, j.readers, func(row scanner) (claim.Try, error) {
+		var body []byte
+		if err := row.Scan(&body); err != nil {
+			return claim.Try{}, err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO tries (task_id, at, body) VALUES (?, ?, ?)", e.Task, millis(e.At), string(body))
-		return err
-	}
-	return nil
+		e, err := decodeEvent(body)
+		return e.Try(), err
+	}, "SELECT body FROM events WHERE task_id = ? AND tried IS NOT NULL ORDER BY seq", id)
+	return tries, j.failed(err, "reading the tries at task %s", id)
 }
 
 // reopenedSince forgets the tries at a task that somebody has opened again, as the news say.
@@ -55,6 +32,6 @@ func reopenedSince(ctx context.Context, tx *tx, id task.ID, news []feed.Event) e
 }
 
 func forgetTries(ctx context.Context, tx *tx, id task.ID) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM tries WHERE task_id = ?", id)
+	_, err := tx.ExecContext(ctx, "UPDATE events SET tried = NULL WHERE task_id = ? AND tried IS NOT NULL", id)
 	return err
 }

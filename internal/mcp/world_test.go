@@ -21,13 +21,13 @@ import (
 	"dibs/internal/daemon"
 	"dibs/internal/emulator"
 	"dibs/internal/mcp"
-	"dibs/internal/ramdisk"
 	"dibs/internal/server"
+	"dibs/internal/testkit"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func TestMain(m *testing.M) { os.Exit(ramdisk.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunInMemory(m)) }
 
 // world is a board, a daemon that works on it, and bridges that ask it, in a bubble of
 // virtual time.

@@ -93,6 +93,6 @@ func (m *Mirror) isAbsent(id task.ID) bool {
 
 // isKind reports whether err is of that kind.
 func isKind(err error, kind claim.StoreErrorKind) bool {
-	var failed *claim.StoreError
-	return errors.As(err, &failed) && failed.Kind == kind
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
+	return isFailed && failed.Kind == kind
 }

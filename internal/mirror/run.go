@@ -76,8 +76,7 @@ func (m *Mirror) Run(ctx context.Context) {
 // daemon finds out that Notion is back.
 func (m *Mirror) nextSync(err error) time.Duration {
 	interval := time.Duration(m.interval.Load())
-	var failed *claim.StoreError
-	if errors.As(err, &failed) && failed.RetryAfter > 0 {
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.RetryAfter > 0 {
 		return min(max(failed.RetryAfter, time.Second), interval)
 	}
 	return interval

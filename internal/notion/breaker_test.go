@@ -17,8 +17,8 @@ import (
 // refused returns when to try again, if err says that nothing was sent because
 // Notion is down.
 func refused(err error) (time.Duration, bool) {
-	var held *claim.StoreError
-	ok := errors.As(err, &held) && held.Kind == claim.Unavailable && held.Landed == claim.LandedNo &&
+	held, isHeld := errors.AsType[*claim.StoreError](err)
+	ok := isHeld && held.Kind == claim.Unavailable && held.Landed == claim.LandedNo &&
 		strings.Contains(err.Error(), "Notion has been down")
 	if !ok {
 		return 0, false

@@ -172,8 +172,8 @@ func TestPermitDuringAPause(t *testing.T) {
 		_, permitErr := tasks.Permit(ctx, 2)
 		_, getErr := tasks.Get(ctx, id)
 		for _, err := range []error{err, permitErr, getErr} {
-			var held *claim.StoreError
-			if !errors.As(err, &held) || held.Kind != claim.Unavailable || held.Landed != claim.LandedNo ||
+			held, isHeld := errors.AsType[*claim.StoreError](err)
+			if !isHeld || held.Kind != claim.Unavailable || held.Landed != claim.LandedNo ||
 				held.RetryAfter < time.Minute || held.RetryAfter > 66*time.Second {
 				w.Errorf("err = %#v", err)
 			}

@@ -48,8 +48,8 @@ func TestOtherNamesAndTypes(t *testing.T) {
 			w.Errorf("Wer is %v after clearing", got)
 		}
 		_, err = tasks.Write(w.Context(), id, claimed("Me, myself", dawn))
-		var refused *claim.StoreError
-		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "comma") {
+		refused, isRefused := errors.AsType[*claim.StoreError](err)
+		if !isRefused || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "comma") {
 			w.Errorf("a name with a comma: %v", err)
 		}
 		// Notion makes the option now, too late for the filter to name it.

@@ -183,8 +183,8 @@ func (c *CommentLog) author(ctx context.Context) (string, error) {
 // failed says what the error of a request means for a comment. One that Notion would
 // refuse however often it is sent is given up, and so is one whose page is gone.
 func (c *CommentLog) failed(ctx context.Context, e worklog.Entry, err error, capability string) error {
-	var answered *APIError
-	if errors.As(err, &answered) && forbidden(answered) {
+	answered, isAnswered := errors.AsType[*APIError](err)
+	if isAnswered && forbidden(answered) {
 		return &claim.StoreError{Kind: claim.Refused, Landed: answered.Landed, Err: needs(capability, answered)}
 	}
 	failed := storeError(err)

@@ -51,8 +51,7 @@ func (c *Client) Comments(ctx context.Context, id task.ID) ([]Comment, error) {
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := c.get(ctx, "/v1/comments", query, &answer); err != nil {
-			var answered *APIError
-			if errors.As(err, &answered) && forbidden(answered) {
+			if answered, ok := errors.AsType[*APIError](err); ok && forbidden(answered) {
 				err = fmt.Errorf("to read comments the connection needs a capability that is off by default: switch it on at the connection's page in Notion: %w", answered)
 				return nil, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 			}

@@ -42,8 +42,7 @@ func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	}
 	if err != nil {
 		failed := t.noted(err)
-		var answered *APIError
-		if errors.As(err, &answered) {
+		if answered, ok := errors.AsType[*APIError](err); ok {
 			if made, perr := task.ParseID(answered.Data("committed_resource_id")); perr == nil {
 				if read, rerr := t.Get(context.WithoutCancel(ctx), made); rerr == nil {
 					return read, nil
@@ -76,8 +75,7 @@ func (p *Plan) createWithBody(ctx context.Context) (*notionapi.Page, error) {
 		"properties": p.props,
 		"markdown":   p.body,
 	}, page)
-	var failed *claim.StoreError
-	if errors.As(err, &failed) && failed.Kind == claim.NotFound {
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.NotFound {
 		t.setSource("") // the database may have another one by now
 	}
 	return page, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"dibs/internal/creation"
-	"dibs/internal/notion"
 	"dibs/internal/task"
 )
 
@@ -14,15 +13,11 @@ var createScenes = []scene{{
 	name: "create",
 	play: func(s *stage) {
 		tasks := s.opened()
-		nobody := notion.Lookup{
-			Person: func(context.Context, string) (string, error) { return "", errors.New("nobody") },
-			Task:   func(context.Context, string) (task.ID, error) { return "", errors.New("nothing") },
-		}
 		for _, draft := range []task.Draft{
 			{Title: "Plain", Priority: "high", For: "Oracle"},
 			{Title: "With content", Body: "# Plan\n- one\n", Fields: []task.Field{{Name: "claim_timeout_minutes", Values: []string{"45"}}}},
 		} {
-			plan, err := tasks.Plan(s.Context(), draft, nobody)
+			plan, err := tasks.Plan(s.Context(), draft, nobody{})
 			if err != nil {
 				s.Fatal(err)
 			}
@@ -41,3 +36,10 @@ var createScenes = []scene{{
 		}
 	},
 }}
+
+// nobody finds nothing that a draft names.
+type nobody struct{}
+
+func (nobody) Person(context.Context, string) (string, error) { return "", errors.New("nobody") }
+
+func (nobody) Named(context.Context, string) (task.ID, error) { return "", errors.New("nothing") }

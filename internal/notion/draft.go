@@ -11,18 +11,11 @@ import (
 	"strings"
 
 	"dibs/internal/claim"
+	"dibs/internal/creation"
 	"dibs/internal/task"
 
 	"github.com/jomei/notionapi"
 )
-
-// Lookup finds what a draft names.
-type Lookup struct {
-	// Person finds the Notion user whom a name, an e-mail address or an id means.
-	Person func(ctx context.Context, who string) (id string, err error)
-	// Task finds the task that a key, an id or a URL means.
-	Task func(ctx context.Context, name string) (task.ID, error)
-}
 
 // Plan is a draft in the terms of the database, see Tasks.Plan.
 type Plan struct {
@@ -37,10 +30,9 @@ type Plan struct {
 
 // Plan says how a draft is written into the database, by its schema as it is known. If
 // that has not what the draft names, the schema is read again first, with one request;
-// what Lookup asks for may take others. The error is a *task.DraftError if the database
-// has not what the draft names, or cannot hold it; else a *claim.StoreError, or the
-// Lookup's own.
-func (t *Tasks) Plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error) {
+// what l is asked for may take others. The error is a *task.DraftError if the database
+// has not what the draft names, or cannot hold it; else a *claim.StoreError, or l's own.
+func (t *Tasks) Plan(ctx context.Context, d task.Draft, l creation.Lookup) (creation.Plan, error) {
 	fresh := false
 	if t.all.Load() == nil || t.doubtful.Load() || t.Broken() != nil {
 		if err := t.Check(ctx); err != nil {
@@ -53,8 +45,8 @@ func (t *Tasks) Plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error)
 			return nil, storeError(err)
 		}
 		p, err := t.plan(ctx, d, l)
-		var wrong *task.DraftError
-		if fresh || !errors.As(err, &wrong) {
+		_, isWrong := errors.AsType[*task.DraftError](err)
+		if fresh || !isWrong {
 			return p, err
 		}
 		// Somebody may have added what is missing.
@@ -68,12 +60,12 @@ func (t *Tasks) Plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error)
 // drafting is the making of one plan.
 type drafting struct {
 	*Plan
-	Lookup
+	creation.Lookup
 	columns map[string]Column
 	texts   spanWriter
 }
 
-func (t *Tasks) plan(ctx context.Context, d task.Draft, l Lookup) (*Plan, error) {
+func (t *Tasks) plan(ctx context.Context, d task.Draft, l creation.Lookup) (*Plan, error) {
 	c := t.codec.Load()
 	p := &drafting{Plan: &Plan{tasks: t, codec: c, title: d.Title, body: d.Body, dependsOn: d.DependsOn}, Lookup: l, columns: *t.all.Load()}
 	props, err := c.properties(claim.Write{Status: new(task.Open), ClaimedBy: &d.For}, stranger{})

@@ -208,7 +208,7 @@ func (p *drafting) related(ctx context.Context, col Column, values []string) (an
 	for _, name := range parts(values) {
 		database, err := task.ParseID(col.Database)
 		if err == nil && database == p.codec.database {
-			id, err := p.Task(ctx, name)
+			id, err := p.Named(ctx, name)
 			if err != nil {
 				return nil, err
 			}

@@ -43,8 +43,8 @@ func TestFailedAnswers(t *testing.T) {
 				w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: tc.kind, RetryAfter: 30 * time.Second})
 				w.emulator.ResetRequests()
 				_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-				var failed *claim.StoreError
-				if !errors.As(err, &failed) {
+				failed, isFailed := errors.AsType[*claim.StoreError](err)
+				if !isFailed {
 					w.Fatalf("err = %v, want a *claim.StoreError", err)
 				}
 				if failed.Kind != tc.want || failed.Landed != tc.landed || !strings.Contains(err.Error(), tc.says) {
@@ -84,8 +84,8 @@ func TestTimeLimit(t *testing.T) {
 		w.emulator.Inject(emulator.Fault{Method: http.MethodPatch, Kind: emulator.DelayAnswer, Delay: time.Hour})
 		start := time.Now()
 		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown || !strings.Contains(err.Error(), "no answer within 10s") {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Landed != claim.LandedUnknown || !strings.Contains(err.Error(), "no answer within 10s") {
 			w.Errorf("err = %v", err)
 		}
 		if took := time.Since(start); took != 10*time.Second {
@@ -102,8 +102,8 @@ func TestWritesThatCannotBe(t *testing.T) {
 		w.emulator.ResetRequests()
 		for _, s := range []task.Status{"", task.Unknown} {
 			_, err := tasks.Write(w.Context(), id, claim.Write{Status: &s})
-			var refused *claim.StoreError
-			if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
+			refused, isRefused := errors.AsType[*claim.StoreError](err)
+			if !isRefused || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo {
 				w.Errorf("status %q: %v", s, err)
 			}
 		}
@@ -126,8 +126,8 @@ func TestDependenciesThatCannotBeRead(t *testing.T) {
 		_, err := tasks.Get(w.Context(), id)
 		_, _, queryErr := tasks.Query(w.Context(), notion.Query{})
 		for _, err := range []error{err, queryErr} {
-			var failed *claim.StoreError
-			if !errors.As(err, &failed) || failed.Kind != claim.Unavailable || !strings.Contains(err.Error(), "/properties/") {
+			failed, isFailed := errors.AsType[*claim.StoreError](err)
+			if !isFailed || failed.Kind != claim.Unavailable || !strings.Contains(err.Error(), "/properties/") {
 				w.Errorf("err = %v", err)
 			}
 		}
@@ -142,8 +142,8 @@ func TestDatabaseNoLongerShared(t *testing.T) {
 		_, _, err := tasks.Query(w.Context(), notion.Query{})
 		_, findErr := log.Find(w.Context(), worklog.Entry{ID: entryID})
 		for _, err := range []error{err, findErr} {
-			var failed *claim.StoreError
-			if !errors.As(err, &failed) || failed.Kind != claim.NotFound {
+			failed, isFailed := errors.AsType[*claim.StoreError](err)
+			if !isFailed || failed.Kind != claim.NotFound {
 				w.Errorf("err = %v, want that there is none", err)
 			}
 		}

@@ -441,8 +441,8 @@ func wrong(name string, kind emulator.FaultKind, landed claim.Landed, says strin
 // failed checks how something failed.
 func (s *stage) failed(err error, kind claim.StoreErrorKind, landed claim.Landed, says string) {
 	s.Helper()
-	var failed *claim.StoreError
-	if !errors.As(err, &failed) || failed.Kind != kind || failed.Landed != landed || !strings.Contains(err.Error(), says) {
+	failed, isFailed := errors.AsType[*claim.StoreError](err)
+	if !isFailed || failed.Kind != kind || failed.Landed != landed || !strings.Contains(err.Error(), says) {
 		s.Errorf("err = %v, want kind %d, landed %s, %q", err, kind, landed, says)
 	}
 }

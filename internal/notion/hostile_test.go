@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/notion"
+	"dibs/internal/testkit"
 	"dibs/internal/worklog"
 )
 
@@ -81,7 +81,7 @@ func (endless) Close() error { return nil }
 // must fail in one line of reasonable length, in reasonable time, without the
 // token, as an error that the protocol can judge.
 func TestHostileAnswers(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	for name, serve := range map[string]func(req *http.Request) *http.Response{
 		"endless": func(req *http.Request) *http.Response {
 			r := answer(200, "application/json", "")
@@ -120,8 +120,8 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.hostile(serve, func(call string, err error, took time.Duration) {
-					var failed *claim.StoreError
-					if !errors.As(err, &failed) {
+					_, isFailed := errors.AsType[*claim.StoreError](err)
+					if !isFailed {
 						w.Fatalf("%s: err = %v, want a *claim.StoreError", call, err)
 					}
 					text := err.Error()
@@ -178,8 +178,8 @@ func TestRedirects(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.Me(t.Context())
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.Refused || !strings.Contains(err.Error(), "sends requests elsewhere") {
 			t.Errorf("%d: err = %v", status, err)
 		}
 	}
@@ -190,7 +190,7 @@ func TestRedirects(t *testing.T) {
 
 // TestEndlessLists has a server whose lists always go on.
 func TestEndlessLists(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		w.page(props{})
 		next, n := w.transport, 0
@@ -220,8 +220,8 @@ func TestAnotherPage(t *testing.T) {
 			w.Errorf("read: err = %v", err)
 		}
 		_, err = tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Landed != claim.LandedUnknown {
 			w.Errorf("write: err = %v, want one that leaves open whether it landed", err)
 		}
 	})
@@ -231,7 +231,7 @@ func TestAnotherPage(t *testing.T) {
 // type. Nothing may panic, no page may be taken for another or for a free one, and
 // no row may go missing unnoticed.
 func TestWrongTypes(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
 		dependency := w.page(props{})
@@ -340,7 +340,7 @@ func mutate(document any, f func(path string, whole any)) {
 
 // TestHugeTexts reads what nobody writes by hand.
 func TestHugeTexts(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		id := w.page(props{"claimed_by": richText("Oracle")})
 		huge := strings.Repeat("🙂", 1<<18) // a megabyte

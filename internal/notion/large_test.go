@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"dibs/internal/detector"
 	"dibs/internal/notion"
+	"dibs/internal/testkit"
 )
 
 // Answers with more in them than Notion sends are refused before they cost much
 // memory, whatever they are made of.
 func TestLargeAnswers(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	const most = 62 << 20
 	list := func(rows string) string {
 		return `{"object":"list","type":"page_or_database","has_more":false,"next_cursor":null,"results":[` + strings.TrimSuffix(rows, ",") + `]}`

@@ -111,8 +111,8 @@ func (l *Log) noted(err error) *claim.StoreError {
 // invalid reports whether Notion refused a request for what it says, so that somebody
 // may have changed the database.
 func invalid(err error) bool {
-	var answered *APIError
-	return errors.As(err, &answered) && answered.Code == codeValidation
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.Code == codeValidation
 }
 
 // current returns the database's layout, read again if it may have changed.

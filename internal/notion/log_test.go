@@ -242,8 +242,8 @@ func TestCreateIsSentOnce(t *testing.T) {
 				w.emulator.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/pages", Times: 1, Kind: tc.kind, RetryAfter: time.Minute})
 				entry := worklog.NewEntry(event("11111111-2222-3333-4444-555555555555"), claim.MeshLog)
 				err := log.Create(w.Context(), entry)
-				var failed *claim.StoreError
-				if !errors.As(err, &failed) || failed.Landed != tc.landed {
+				failed, isFailed := errors.AsType[*claim.StoreError](err)
+				if !isFailed || failed.Landed != tc.landed {
 					w.Fatalf("err = %v, want landed %s", err, tc.landed)
 				}
 				if got := len(w.emulator.Pages(w.databases.MeshLog)); got != tc.there {
@@ -268,8 +268,8 @@ func TestNoBlocksLeft(t *testing.T) {
 		log := w.log(w.databases.MeshLog)
 		w.emulator.SetBlockLimit(0)
 		err := log.Create(w.Context(), worklog.Entry{ID: entryID, Title: "T"})
-		var refused *claim.StoreError
-		if !errors.As(err, &refused) || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "no blocks left") {
+		refused, isRefused := errors.AsType[*claim.StoreError](err)
+		if !isRefused || refused.Kind != claim.Refused || refused.Landed != claim.LandedNo || !strings.Contains(err.Error(), "no blocks left") {
 			w.Errorf("err = %v", err)
 		}
 	})

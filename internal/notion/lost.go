@@ -19,8 +19,8 @@ func (e *lostError) Error() string {
 
 // lost reports whether an error says that a property is lost.
 func lost(err error) bool {
-	var gone *lostError
-	return errors.As(err, &gone)
+	_, isGone := errors.AsType[*lostError](err)
+	return isGone
 }
 
 // elsewhereError says that a page is none of the tasks database.
@@ -36,8 +36,8 @@ func (e *elsewhereError) Error() string {
 // elsewhere reports whether an error says that a page lies somewhere else, rather than that
 // its answer does not say where.
 func elsewhere(err error) bool {
-	var of *elsewhereError
-	return errors.As(err, &of) && of.told
+	of, isOf := errors.AsType[*elsewhereError](err)
+	return isOf && of.told
 }
 
 // lies reports whether a parent is one that there may be.

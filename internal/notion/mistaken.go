@@ -13,8 +13,8 @@ import (
 
 // gone reports whether Notion knows of no such object.
 func gone(err error) bool {
-	var answered *APIError
-	return errors.As(err, &answered) && answered.Status == http.StatusNotFound
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.Status == http.StatusNotFound
 }
 
 // mistaken says what an id is that Notion knows as none of a database, with two more

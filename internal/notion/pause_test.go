@@ -51,8 +51,8 @@ func TestNobodyIsKeptWaitingByPauses(t *testing.T) {
 							start := time.Now()
 							err := ask(ctx)
 							cancel()
-							var failed *claim.StoreError
-							if !errors.As(err, &failed) || failed.Kind != claim.Unavailable || failed.RetryAfter <= 0 {
+							failed, isFailed := errors.AsType[*claim.StoreError](err)
+							if !isFailed || failed.Kind != claim.Unavailable || failed.RetryAfter <= 0 {
 								w.Fatalf("%s: %v, want an error that says when to try again", who, err)
 							}
 							if took := time.Since(start); took > promised {

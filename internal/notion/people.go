@@ -77,8 +77,7 @@ func (c *Client) people(ctx context.Context) ([]Person, error) {
 			NextCursor string `json:"next_cursor"`
 		}
 		if err := c.get(ctx, "/v1/users", query, &listed); err != nil {
-			var answered *APIError
-			if errors.As(err, &answered) && forbidden(answered) {
+			if answered, ok := errors.AsType[*APIError](err); ok && forbidden(answered) {
 				err = fmt.Errorf("to mention somebody needs the capability to read user information: switch it on at the connection's page in Notion: %w", answered)
 				return nil, &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: err}
 			}

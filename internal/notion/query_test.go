@@ -135,8 +135,8 @@ func TestQueryIsNeverShort(t *testing.T) {
 				w.answering("/query", tc.change)
 				w.page(props{})
 				rows, _, err := w.tasks(notion.TaskSchema{}).Query(w.Context(), notion.Query{})
-				var failed *claim.StoreError
-				if !errors.As(err, &failed) || !strings.Contains(err.Error(), tc.says) || rows != nil {
+				_, isFailed := errors.AsType[*claim.StoreError](err)
+				if !isFailed || !strings.Contains(err.Error(), tc.says) || rows != nil {
 					w.Errorf("%d rows, err = %v, want none and %q", len(rows), err, tc.says)
 				}
 			})

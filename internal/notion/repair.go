@@ -131,8 +131,8 @@ func (r *repair) answer(req *http.Request, body []byte, x *exchange) ([]byte, er
 // Any other answer, taken for an empty list, would empty the mirror.
 func read(body []byte, kind string, into any, said *string) error {
 	err := json.Unmarshal(body, into)
-	var syntax *json.SyntaxError
-	if *said != kind && !errors.As(err, &syntax) {
+	_, isSyntax := errors.AsType[*json.SyntaxError](err)
+	if *said != kind && !isSyntax {
 		return fmt.Errorf("want a %s, got %q", kind, transport.OneLine(*said))
 	}
 	return err

@@ -214,8 +214,8 @@ func TestWhatTheLibraryHasNoFieldFor(t *testing.T) {
 func TestAnswersOfAnotherForm(t *testing.T) {
 	for _, answer := range []string{`[]`, `{"object":"page","id":7}`, `{"object":"list","results":[7]}`, `{"object":"database","properties":[]}`} {
 		_, _, _, err := repaired(t, t.Context(), "PATCH", transporttest.PagePath, `{}`, answer)
-		var failed *transport.SendError
-		if !errors.As(err, &failed) || failed.Landed != claim.LandedUnknown {
+		failed, isFailed := errors.AsType[*transport.SendError](err)
+		if !isFailed || failed.Landed != claim.LandedUnknown {
 			t.Errorf("%s: err = %v, want one that leaves open whether the write landed", answer, err)
 		}
 	}

@@ -58,8 +58,8 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 				maps.Copy(columns, tc.change)
 				maps.DeleteFunc(columns, func(_ string, v any) bool { return v == nil })
 				_, err := w.client.Tasks(w.Context(), w.database(columns), tc.schema)
-				var refused *claim.StoreError
-				if !errors.As(err, &refused) || refused.Kind != claim.Refused {
+				refused, isRefused := errors.AsType[*claim.StoreError](err)
+				if !isRefused || refused.Kind != claim.Refused {
 					w.Fatalf("err = %v, want a refusal", err)
 				}
 				for _, says := range tc.says {
@@ -171,8 +171,8 @@ func TestDatabasesThatCannotBeOpened(t *testing.T) {
 				_, err := w.client.Tasks(w.Context(), id, notion.TaskSchema{})
 				_, logErr := w.client.Log(w.Context(), id)
 				for _, err := range []error{err, logErr} {
-					var failed *claim.StoreError
-					if !errors.As(err, &failed) || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
+					failed, isFailed := errors.AsType[*claim.StoreError](err)
+					if !isFailed || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
 						w.Errorf("err = %v, want kind %d and %q", err, tc.kind, tc.says)
 					}
 				}

@@ -152,8 +152,8 @@ func TestIDsOfOtherThings(t *testing.T) {
 				}
 				client.Choose(task.ID(id), "databases.x_source", "")
 				_, err = client.Database(w.Context(), id)
-				var failed *claim.StoreError
-				if !errors.As(err, &failed) || failed.Kind == claim.Unavailable || slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(err.Error(), s) }) {
+				failed, isFailed := errors.AsType[*claim.StoreError](err)
+				if !isFailed || failed.Kind == claim.Unavailable || slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(err.Error(), s) }) {
 					w.Errorf("%s, %s: err = %v, want %q", version, id, err, says)
 				}
 			}

@@ -49,8 +49,8 @@ func (s *source) RoundTrip(req *http.Request) (*http.Response, error) {
 		tried[sent] = true
 		resp, err := s.in(req, version)
 		if !errors.Is(err, errNewer) && !refusesVersion(req, err) {
-			var answered *APIError
-			if i > 0 && (err == nil || errors.As(err, &answered)) {
+			_, isAnswered := errors.AsType[*APIError](err)
+			if i > 0 && (err == nil || isAnswered) {
 				s.sources.speak(version)
 				if s.heard != nil {
 					s.heard(version)

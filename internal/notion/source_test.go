@@ -174,8 +174,8 @@ func TestAnswersOfADataSource(t *testing.T) {
 
 	// An answer about something else is still none of Notion's form.
 	_, _, err = exchanged(t, chosen(), new(exchange), "GET", "/v1/databases/"+databaseID, "", `{"object":"page"}`)
-	var failed *transport.SendError
-	if !errors.As(err, &failed) {
+	_, isFailed := errors.AsType[*transport.SendError](err)
+	if !isFailed {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -209,8 +209,8 @@ func TestADataSourceIsAskedAgain(t *testing.T) {
 		req = transporttest.Request(t, t.Context(), "POST", "/v1/pages", `{"parent":{"database_id":"`+databaseID+`"}}`)
 		req.Header.Set("Notion-Version", apiVersion)
 		_, err := chain.RoundTrip(req)
-		var answered *APIError
-		if !errors.As(err, &answered) || !answered.RateLimited() || answered.Landed != claim.LandedNo || len(got) != 1 {
+		answered, isAnswered := errors.AsType[*APIError](err)
+		if !isAnswered || !answered.RateLimited() || answered.Landed != claim.LandedNo || len(got) != 1 {
 			t.Errorf("err = %v after %d requests, want the 429 of one", err, len(got))
 		}
 	})

@@ -358,13 +358,13 @@ const multipleSources = "multiple_data_sources_for_database"
 // severalSources reports whether a request failed because a database has several
 // data sources.
 func severalSources(err error) bool {
-	var answered *APIError
-	return errors.As(err, &answered) && answered.Data("error_type") == multipleSources
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.Data("error_type") == multipleSources
 }
 
 // unclear reports whether an error says that a database has several data sources, and
 // that it is not known which one is meant.
 func unclear(err error) bool {
-	var which *SourceError
-	return errors.As(err, &which)
+	_, isWhich := errors.AsType[*SourceError](err)
+	return isWhich
 }

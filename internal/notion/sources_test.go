@@ -65,8 +65,8 @@ func TestTasksOfADataSource(t *testing.T) {
 			w.Errorf("the task shows %+v", got)
 		}
 		_, err = tasks.Get(w.Context(), other)
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.NotFound || !strings.Contains(err.Error(), "another data source") {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.NotFound || !strings.Contains(err.Error(), "another data source") {
 			w.Errorf("a page of the other data source: %v", err)
 		}
 		for page, want := range map[task.ID]string{id: sprint, task.ID(w.pageIn(w.databases.MeshLog, props{})): ""} {
@@ -250,8 +250,8 @@ func TestRecallTasksOfADataSource(t *testing.T) {
 		}
 		other := w.page(props{"Name": title("other")})
 		_, err = tasks.Get(w.Context(), other)
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.NotFound || tasks.Broken() != nil {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.NotFound || tasks.Broken() != nil {
 			w.Errorf("a page of the other data source: %v, broken: %v", err, tasks.Broken())
 		}
 	})

@@ -16,12 +16,10 @@ const codeValidation = "validation_error"
 // storeError sorts the error of a request by what can be done about it, however the
 // library wrapped it. If a person has to do something, the error says what.
 func storeError(err error) *claim.StoreError {
-	var already *claim.StoreError
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[*claim.StoreError](err); ok {
 		return already
 	}
-	var answered *APIError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*APIError](err); ok {
 		kind, advice := sorted(answered)
 		err := error(answered)
 		if advice != "" {
@@ -29,8 +27,7 @@ func storeError(err error) *claim.StoreError {
 		}
 		return &claim.StoreError{Kind: kind, Landed: answered.Landed, RetryAfter: answered.RetryAfter, Err: err}
 	}
-	var failed *transport.SendError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*transport.SendError](err); ok {
 		return &claim.StoreError{Kind: claim.Unavailable, Landed: failed.Landed, RetryAfter: failed.RetryAfter, Err: failed}
 	}
 	// The answer was good, but not what the library expects.

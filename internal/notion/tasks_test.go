@@ -166,8 +166,8 @@ func TestTrashedTaskStaysTrashed(t *testing.T) {
 			w.Error("a trashed task does not look it")
 		}
 		_, err := tasks.Write(w.Context(), id, claimed("Sandman", dawn))
-		var refused *claim.StoreError
-		if !errors.As(err, &refused) || refused.Kind != claim.Trashed || refused.Landed != claim.LandedNo {
+		refused, isRefused := errors.AsType[*claim.StoreError](err)
+		if !isRefused || refused.Kind != claim.Trashed || refused.Landed != claim.LandedNo {
 			w.Errorf("a write to it: %v, want a refusal", err)
 		}
 		if page := w.look(id); !page.Trashed || page.Text("claimed_by") != "" {
@@ -229,8 +229,8 @@ func TestPagesThatAreNoTasks(t *testing.T) {
 			"unknown":             {"11111111-2222-3333-8444-555555555555", claim.NotFound, "share the database with the connection"},
 		} {
 			_, err := tasks.Get(w.Context(), tc.id)
-			var failed *claim.StoreError
-			if !errors.As(err, &failed) || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
+			failed, isFailed := errors.AsType[*claim.StoreError](err)
+			if !isFailed || failed.Kind != tc.kind || !strings.Contains(err.Error(), tc.says) {
 				w.Errorf("%s: %v, want kind %d and %q", name, err, tc.kind, tc.says)
 			}
 		}
@@ -241,8 +241,8 @@ func TestPagesThatAreNoTasks(t *testing.T) {
 			w.Fatal(err)
 		}
 		_, err := tasks.Get(w.Context(), id)
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.Refused || !strings.Contains(err.Error(), `"claimed_by"`) {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.Refused || !strings.Contains(err.Error(), `"claimed_by"`) {
 			w.Errorf("without claimed_by: %v", err)
 		}
 	})

@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/detector"
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // A query goes on where Notion cuts it off, as often as it takes.
 func TestQueryOfMoreThanNotionShows(t *testing.T) {
-	detector.Skip(t)
+	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		var want []string
 		for i := range 1000 {
@@ -165,8 +165,8 @@ func TestBrokenSchema(t *testing.T) {
 		}
 		check := func(err error, says string) {
 			w.Helper()
-			var refused *claim.StoreError
-			if says == "" && err != nil || says != "" && (!errors.As(err, &refused) || refused.Kind != claim.Refused || !strings.Contains(err.Error(), says)) {
+			refused, isRefused := errors.AsType[*claim.StoreError](err)
+			if says == "" && err != nil || says != "" && (!isRefused || refused.Kind != claim.Refused || !strings.Contains(err.Error(), says)) {
 				w.Errorf("err = %v, want %q", err, says)
 			}
 		}
@@ -219,8 +219,8 @@ func TestLostProperties(t *testing.T) {
 		}
 		refused := func(err error, says string) {
 			w.Helper()
-			var failed *claim.StoreError
-			if !errors.As(err, &failed) || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), says) {
+			failed, isFailed := errors.AsType[*claim.StoreError](err)
+			if !isFailed || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), says) {
 				w.Errorf("err = %v, want it refused for want of %s", err, says)
 			}
 		}

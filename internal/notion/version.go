@@ -50,8 +50,8 @@ var aboutVersion = regexp.MustCompile(`(?i)\bnotion-version\b|\bAPI version\b`)
 // refusesVersion reports whether a request failed because of its version. It has not
 // landed then.
 func refusesVersion(req *http.Request, err error) bool {
-	var answered *APIError
-	if !errors.As(err, &answered) || answered.Status != http.StatusBadRequest || severalSources(err) {
+	answered, isAnswered := errors.AsType[*APIError](err)
+	if !isAnswered || answered.Status != http.StatusBadRequest || severalSources(err) {
 		return false
 	}
 	if answered.Code == "invalid_request_url" { // there were queries of databases once

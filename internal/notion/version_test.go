@@ -211,8 +211,8 @@ func TestServerOfNoVersion(t *testing.T) {
 		w.through(func(req *http.Request) { req.Header.Set("Notion-Version", "2019-01-01") })
 		w.emulator.ResetRequests()
 		_, err := w.client.Me(w.Context())
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), "use a newer dibs, or check notion.base_url") {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.Kind != claim.Refused || failed.Landed != claim.LandedNo || !strings.Contains(err.Error(), "use a newer dibs, or check notion.base_url") {
 			w.Errorf("err = %v", err)
 		}
 		if n := len(w.emulator.Requests()); n != 3 {

@@ -57,8 +57,7 @@ func (d *Doubts) Now() time.Time { return d.began.Add(time.Since(d.began)) }
 // Sent says what became of the one request by which something was sent, which ended so. That counts
 // as when it was sent: it may have waited long for its turn.
 func (d *Doubts) Sent(id string, err error) Fate {
-	var failed *claim.StoreError
-	known := errors.As(err, &failed)
+	failed, known := errors.AsType[*claim.StoreError](err)
 	fate := InDoubt
 	switch {
 	case err == nil, known && failed.Landed == claim.LandedYes:

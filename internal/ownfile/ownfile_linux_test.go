@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"dibs/internal/ownfile"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,7 +87,7 @@ func TestDirectories(t *testing.T) {
 			path := filepath.Join(above, "dir")
 			put(t, above, tt.above.mode|fs.ModeDir, tt.above.uid, tt.above.gid)
 			put(t, path, tt.dir.mode|fs.ModeDir, tt.dir.uid, tt.dir.gid)
-			usertest.As(t, me, me, func() {
+			testkit.AsUser(t, me, me, func() {
 				says(t, "MakeDirectory", ownfile.MakeDirectory(path), tt.want)
 				says(t, "MakeShared", ownfile.MakeShared(path), tt.shared)
 			})
@@ -100,7 +100,7 @@ func TestMissingDirectories(t *testing.T) {
 	own, foreign := filepath.Join(dir, "own"), filepath.Join(dir, "foreign")
 	put(t, own, fs.ModeDir|0o755, me, me)
 	put(t, foreign, fs.ModeDir|0o777, mallory, mallory)
-	usertest.As(t, me, me, func() {
+	testkit.AsUser(t, me, me, func() {
 		made := filepath.Join(own, "a", "b")
 		says(t, "below one's own", ownfile.MakeDirectory(made), "")
 		if info, err := os.Stat(made); err != nil || info.Mode() != fs.ModeDir|0o700 {
@@ -128,7 +128,7 @@ func TestLinkedDirectories(t *testing.T) {
 		if uid == mallory {
 			want = "user 64002"
 		}
-		usertest.As(t, me, me, func() { says(t, name, ownfile.MakeDirectory(link), want) })
+		testkit.AsUser(t, me, me, func() { says(t, name, ownfile.MakeDirectory(link), want) })
 	}
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			usertest.As(t, me, me, func() {
+			testkit.AsUser(t, me, me, func() {
 				f, err := ownfile.Open(path, os.O_RDWR, 0)
 				if err == nil {
 					f.Close()
@@ -213,7 +213,7 @@ func TestNamedFiles(t *testing.T) {
 		"ann/none":        "no such file",
 		"tmp":             "is not a file",
 	} {
-		usertest.As(t, me, me, func() {
+		testkit.AsUser(t, me, me, func() {
 			f, err := ownfile.OpenNamed(filepath.Join(dir, path))
 			if err == nil {
 				f.Close()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"dibs/internal/agenda"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 
 	"github.com/tidwall/btree"
@@ -48,7 +48,7 @@ type View struct {
 	ready map[string]*btree.BTreeG[*task.Task]
 	// waiting has the tasks that are kept by what they depend on.
 	waiting map[task.ID]map[task.ID]struct{}
-	again   *agenda.Agenda[task.ID] // of tasks that are to be judged again at some time
+	again   *clock.Agenda[task.ID] // of tasks that are to be judged again at some time
 }
 
 // row is a task that may be ready, as it was judged last.
@@ -62,7 +62,7 @@ func New(c Config) *View {
 	return &View{
 		config: c, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
 		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
-		again: agenda.New[task.ID](),
+		again: clock.NewAgenda[task.ID](),
 	}
 }
 

@@ -19,12 +19,12 @@ import (
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/owed"
 	"dibs/internal/pgtest"
-	"dibs/internal/ramdisk"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Both(m, ramdisk.Run)) }
+func TestMain(m *testing.M) { os.Exit(pgtest.Both(m, testkit.RunInMemory)) }
 
 // world is a book, its storage, and the claims and processes that there are.
 type world struct {

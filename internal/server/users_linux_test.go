@@ -12,7 +12,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,7 +46,7 @@ func connect(path string) error {
 func TestOtherUsersCannotConnect(t *testing.T) {
 	path := open(t)
 	listen(t, path)
-	usertest.As(t, hostile, group, func() {
+	testkit.AsUser(t, hostile, group, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("another user: %v, want permission denied", err)
 		}
@@ -55,7 +55,7 @@ func TestOtherUsersCannotConnect(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	usertest.As(t, hostile, group, func() {
+	testkit.AsUser(t, hostile, group, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("another user, in an open directory: %v, want permission denied", err)
 		}
@@ -83,14 +83,14 @@ func TestSocketGroup(t *testing.T) {
 			t.Errorf("%s has mode %v and group %d, want %v and %d", name, info.Mode(), stat.Gid, want, gid)
 		}
 	}
-	usertest.As(t, hostile, 64999, func() {
+	testkit.AsUser(t, hostile, 64999, func() {
 		if err := connect(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a user who is not in the group: %v, want permission denied", err)
 		}
 	})
 	// The kernel says who calls; what the caller says does not matter.
 	f.broker.SetAgents([]broker.Agent{{Name: "Sandman", UIDs: []int{os.Getuid()}}})
-	usertest.As(t, member, group, func() {
+	testkit.AsUser(t, member, group, func() {
 		got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims", claimBody)
 		if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
 			t.Errorf("answered %d %s, %v; want forbidden_agent", got.status, got.body, err)
@@ -111,7 +111,7 @@ func TestClaimOfAnotherUser(t *testing.T) {
 	for _, verb := range []string{"renew", "complete", "release", "block", "fail", "review"} {
 		// The agent that the caller says it is does not help.
 		for _, body := range []string{"", `{"agent":"Oracle"}`} {
-			usertest.As(t, member, group, func() {
+			testkit.AsUser(t, member, group, func() {
 				got, err := exchange(t.Context(), dialer(path), "POST", "/v1/claims/"+string(claimID)+"/"+verb, body)
 				if err != nil || problemIn(t, got).Code != api.CodeForbiddenAgent {
 					t.Errorf("%s %s: answered %d %s, %v; want forbidden_agent", verb, body, got.status, got.body, err)
@@ -139,7 +139,7 @@ func TestOneUserOwesForItself(t *testing.T) {
 		}
 		return got.status
 	}
-	usertest.As(t, member, group, func() {
+	testkit.AsUser(t, member, group, func() {
 		status := 0
 		for range 300 {
 			if status = send(); status != 201 {
@@ -161,7 +161,7 @@ func TestOneUserCannotKeepOthersOut(t *testing.T) {
 	f := start(t)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	var busy api.Code
-	usertest.As(t, member, group, func() {
+	testkit.AsUser(t, member, group, func() {
 		for range 128 {
 			conn, err := net.Dial("unix", path)
 			if err != nil {
@@ -198,7 +198,7 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 	f := start(t, member)
 	f.serve(listenFor(t, path, strconv.Itoa(group)))
 	for uid := hostile + 100; uid < hostile+104; uid++ {
-		usertest.As(t, uid, group, func() {
+		testkit.AsUser(t, uid, group, func() {
 			for range 128 {
 				conn, err := net.Dial("unix", path)
 				if err != nil {
@@ -219,7 +219,7 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 	// And they keep what they got. That is half of their share: the daemon may notice
 	// later than the next one comes that a connection was closed.
 	for range 8 {
-		usertest.As(t, member, group, func() {
+		testkit.AsUser(t, member, group, func() {
 			ask("a user who is listed")
 			conn, err := net.Dial("unix", path)
 			if err != nil {
@@ -228,7 +228,7 @@ func TestManyUsersCannotKeepOthersOut(t *testing.T) {
 			t.Cleanup(func() { conn.Close() })
 		})
 	}
-	usertest.As(t, hostile, group, func() {
+	testkit.AsUser(t, hostile, group, func() {
 		if got, err := exchange(t.Context(), dialer(path), "GET", "/v1/status", ""); err == nil && got.status != 503 {
 			t.Errorf("one who is not was answered %d %s", got.status, got.body)
 		}

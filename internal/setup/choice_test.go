@@ -138,8 +138,8 @@ func TestPausedPlan(t *testing.T) {
 		w.options.Client = w.client()
 		start := time.Now()
 		_, err := setup.New(w.Context(), w.options)
-		var failed *claim.StoreError
-		if !errors.As(err, &failed) || failed.RetryAfter < 10*time.Minute || time.Since(start) > 5*time.Second {
+		failed, isFailed := errors.AsType[*claim.StoreError](err)
+		if !isFailed || failed.RetryAfter < 10*time.Minute || time.Since(start) > 5*time.Second {
 			w.Errorf("err = %v, after %v", err, time.Since(start))
 		}
 	})

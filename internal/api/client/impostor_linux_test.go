@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"dibs/internal/api/client"
-	"dibs/internal/usertest"
+	"dibs/internal/testkit"
 )
 
 // The users of these tests exist by their numbers only.
@@ -53,7 +53,7 @@ func TestImpostor(t *testing.T) {
 			}
 			socket := filepath.Join(dir, "s")
 			var l net.Listener
-			usertest.As(t, mallory, mallory, func() { l, err = net.Listen("unix", socket) })
+			testkit.AsUser(t, mallory, mallory, func() { l, err = net.Listen("unix", socket) })
 			if err != nil {
 				t.Fatal(err)
 			}

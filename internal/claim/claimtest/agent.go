@@ -135,8 +135,8 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Claim, error)
 		c, err = d.Claim(patient, r)
 		heard := patient.Err() == nil
 		cancel()
-		var denied *claim.Denied
-		if heard && (err == nil || errors.As(err, &denied) && denied.Code != claim.CodeNotionUnavailable) {
+		denied, isDenied := errors.AsType[*claim.Denied](err)
+		if heard && (err == nil || isDenied && denied.Code != claim.CodeNotionUnavailable) {
 			return c, err
 		}
 		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 5*time.Second))
@@ -160,8 +160,7 @@ func (a *agent) work(ctx context.Context, c claim.Claim) bool {
 		for range a.rand.IntN(10) {
 			_ = claimsim.Sleep(ctx, 5*time.Second+claimsim.UpTo(a.rand, 25*time.Second))
 			renewed, err := a.daemon.Load().Renew(ctx, c.ID)
-			var lost *claim.Lost
-			if errors.As(err, &lost) {
+			if _, ok := errors.AsType[*claim.Lost](err); ok {
 				return false
 			}
 			if err == nil {

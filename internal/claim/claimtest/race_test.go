@@ -9,7 +9,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimtest"
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 var seed = flag.Uint64("seed", 0, "run only the race of this seed, and tell what happened in it")
@@ -55,7 +55,7 @@ func TestRaces(t *testing.T) {
 		n = 100_000
 	case testing.Short():
 		n = 300
-	case detector.On:
+	case testkit.Race:
 		n = 500
 	}
 	var mu sync.Mutex

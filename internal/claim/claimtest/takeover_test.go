@@ -12,7 +12,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/claim/claimsim"
 	"dibs/internal/claim/claimtest"
-	"dibs/internal/detector"
+	"dibs/internal/testkit"
 )
 
 // leading is the policy of a leader, which is the only claimer.
@@ -67,7 +67,7 @@ func TestTakeovers(t *testing.T) {
 			t.Parallel()
 			walks := 0
 			for i, o := range takeovers(deed) {
-				if i >= 4 && !*long || i >= 2 && (testing.Short() || detector.On) {
+				if i >= 4 && !*long || i >= 2 && (testing.Short() || testkit.Race) {
 					break
 				}
 				points, wrong := takenOver(t, o)

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"dibs/internal/ramdisk"
+	"dibs/internal/testkit"
 )
 
 var long = flag.Bool("long", false, "let chaos go on for a quarter of an hour")
@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(chaosDaemon) != "" {
 		os.Exit(serveChaos())
 	}
-	os.Exit(ramdisk.Run(m))
+	os.Exit(testkit.RunInMemory(m))
 }

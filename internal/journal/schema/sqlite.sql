@@ -48,23 +48,16 @@ CREATE INDEX reservations_agent ON reservations (agent);
 CREATE TABLE fence (last INTEGER NOT NULL) STRICT;
 INSERT INTO fence (last) VALUES (0);
 
--- Who keeps a claim alive: processes and connections, as JSON.
-CREATE TABLE keepers (
-    claim_id TEXT PRIMARY KEY,
-    body     TEXT NOT NULL
+-- Few things that are there for a while, by kind and key, as JSON: who keeps a claim alive, what
+-- is offered to an agent, what agents have asked people, and what files they have reserved. (The
+-- table reservations is of tasks.)
+CREATE TABLE kept (
+    kind  TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    agent TEXT NOT NULL, -- whose it is, where that is asked for
+    body  TEXT NOT NULL,
+    PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
-
--- The tries at tasks that came to nothing, until the task is done, waits for a person, or
--- is opened again: what claim.max_attempts counts.
-CREATE TABLE tries (
-    seq     INTEGER PRIMARY KEY,
-    task_id TEXT NOT NULL,
-    at      INTEGER NOT NULL,
-    body    TEXT NOT NULL
-) STRICT;
-
-CREATE INDEX tries_task ON tries (task_id, seq);
-CREATE INDEX tries_at ON tries (at);
 
 CREATE TABLE events (
     -- The order of storing.
@@ -78,12 +71,19 @@ CREATE TABLE events (
     against  TEXT,
     -- How many denials the row stands for: those of one agent against one claim are counted.
     count    INTEGER NOT NULL DEFAULT 1,
+    -- 1 of a try that came to nothing, until the task is done, waits for a person, or is opened
+    -- again: what claim.max_attempts counts.
+    tried    INTEGER,
+    -- Of a completion, for how many milliseconds the agent had the task.
+    took     INTEGER,
     body     TEXT NOT NULL
 ) STRICT;
 
 CREATE INDEX events_task ON events (task_id, seq);
 CREATE INDEX events_agent ON events (agent, seq);
 CREATE INDEX events_claim ON events (claim_id, seq);
+CREATE INDEX events_tried ON events (task_id, seq) WHERE tried IS NOT NULL;
+CREATE INDEX events_took ON events (agent, at, seq) WHERE took IS NOT NULL;
 CREATE INDEX events_denials ON events (against, agent) WHERE against IS NOT NULL;
 
 -- What Notion is owed: entries of the logs and comments, one row for each that an event is
@@ -143,20 +143,18 @@ CREATE INDEX feed_task ON feed (task_id, id);
 CREATE INDEX feed_claim ON feed (claim_id, id) WHERE claim_id <> '';
 CREATE INDEX feed_at ON feed (at);
 
--- The tasks of which there may be something to tell: whoever changes the mirror notes it here.
-CREATE TABLE untold (
-    task_id TEXT PRIMARY KEY
-) STRICT, WITHOUT ROWID;
-
--- The state of each task that was told last, also of tasks that have left the mirror.
+-- The state of each task that was told last, also of tasks that have left the mirror, and whether
+-- there may be something to tell of it: whoever changes the mirror notes that here.
 CREATE TABLE told (
     task_id TEXT PRIMARY KEY,
     at      INTEGER NOT NULL,
     ready   INTEGER NOT NULL CHECK (ready IN (0, 1)),
     since   INTEGER NOT NULL, -- when it became ready, if it is
-    body    TEXT NOT NULL
+    body    TEXT NOT NULL, -- empty if nothing was told yet
+    due     INTEGER NOT NULL CHECK (due IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX told_due ON told (task_id) WHERE due = 1;
 CREATE INDEX told_ready ON told (task_id) WHERE ready = 1;
 
 -- Which unfinished task depends on which, as told.
@@ -200,27 +198,6 @@ CREATE TABLE pollers (
     polled   INTEGER NOT NULL DEFAULT 0,
     lead     INTEGER NOT NULL DEFAULT 0 CHECK (lead IN (0, 1)),
     finished INTEGER NOT NULL DEFAULT 0 CHECK (finished IN (0, 1))
-) STRICT, WITHOUT ROWID;
-
--- The tasks that are offered to an agent, which has yet to answer.
-CREATE TABLE offers (
-    task_id TEXT PRIMARY KEY,
-    body    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- The questions that agents asked people, and whose answers they wait for.
-CREATE TABLE questions (
-    task_id TEXT PRIMARY KEY,
-    id      TEXT NOT NULL,
-    agent   TEXT NOT NULL,
-    body    TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- Files, by pattern, and other things that agents have reserved. (The table reservations
--- is of tasks.) A row is there for as long as the reservation is.
-CREATE TABLE reserved (
-    id   TEXT PRIMARY KEY,
-    body TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Idempotency keys, and the answers that their requests got. A key belongs to the user who
@@ -274,13 +251,3 @@ CREATE TABLE seen (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX seen_at ON seen (at);
-
--- What each agent completed, and how many milliseconds it had the task.
-CREATE TABLE completions (
-    event INTEGER PRIMARY KEY, -- its number
-    agent TEXT NOT NULL,
-    at    INTEGER NOT NULL,
-    took  INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX completions_agent ON completions (agent, at);

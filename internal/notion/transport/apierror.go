@@ -71,8 +71,8 @@ func (e *APIError) Blocked() bool { return e.Data("rate_limit_reason") == reason
 
 // rateLimited reports whether a request failed because Notion asked for a pause.
 func rateLimited(err error) bool {
-	var answered *APIError
-	return errors.As(err, &answered) && answered.RateLimited()
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.RateLimited()
 }
 
 func (e *APIError) retryAfter() time.Duration { return e.RetryAfter }

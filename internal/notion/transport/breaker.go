@@ -152,8 +152,7 @@ func (b *breaker) fall(now time.Time) {
 // works reports whether a request that ended so was answered by a Notion that works,
 // whatever the answer said.
 func works(err error) bool {
-	var said *APIError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*APIError](err); ok {
 		return said.RateLimited() || said.Status < 500 && said.Code != ""
 	}
 	return err == nil

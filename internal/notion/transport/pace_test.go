@@ -63,8 +63,8 @@ func TestRetryAfterPausesEverything(t *testing.T) {
 					transporttest.Request(t, granted, http.MethodGet, transporttest.PagePath, ""),
 				} {
 					_, err := p.RoundTrip(req)
-					var failed *SendError
-					if !errors.As(err, &failed) || failed.Landed != claim.LandedNo ||
+					failed, isFailed := errors.AsType[*SendError](err)
+					if !isFailed || failed.Landed != claim.LandedNo ||
 						failed.RetryAfter < 90*time.Second || failed.RetryAfter > 99*time.Second {
 						t.Errorf("%s: %v, want that it was not sent, and when to try again", req.Method, err)
 					}

@@ -233,8 +233,8 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		for range 50 {
 			group.Go(func() {
 				_, err := p.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}"))
-				var failed *SendError
-				if !errors.As(err, &failed) || failed.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
+				failed, isFailed := errors.AsType[*SendError](err)
+				if !isFailed || failed.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
 					t.Errorf("err = %v, want one that says that it did not land", err)
 				}
 			})

@@ -76,8 +76,8 @@ func again(req *http.Request, err error) bool {
 
 // refusedForNow reports whether it was Notion itself that would not take a request for now.
 func refusedForNow(err error) bool {
-	var answered *APIError
-	return errors.As(err, &answered) && answered.RateLimited() && answered.Code != "" && !answered.Blocked()
+	answered, isAnswered := errors.AsType[*APIError](err)
+	return isAnswered && answered.RateLimited() && answered.Code != "" && !answered.Blocked()
 }
 
 // isRead reports whether a request changes nothing. Queries are sent by POST.
@@ -88,8 +88,7 @@ func isRead(req *http.Request) bool {
 
 // temporary reports whether a read that failed like this may succeed in a moment.
 func temporary(err error) bool {
-	var answered *APIError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*APIError](err); ok {
 		switch answered.Status {
 		case http.StatusInternalServerError, http.StatusBadGateway,
 			http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -97,8 +96,8 @@ func temporary(err error) bool {
 		}
 		return answered.RateLimited() && !answered.Blocked()
 	}
-	var failed *SendError
-	return errors.As(err, &failed) && !errors.Is(err, errHeldBack) &&
+	_, isFailed := errors.AsType[*SendError](err)
+	return isFailed && !errors.Is(err, errHeldBack) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -73,8 +73,7 @@ func TestRetry(t *testing.T) {
 				start := time.Now()
 				_, err := chain.RoundTrip(transporttest.Request(t, t.Context(), tc.method, tc.path, sends))
 				status := 0
-				var answered *APIError
-				if errors.As(err, &answered) {
+				if answered, ok := errors.AsType[*APIError](err); ok {
 					status = answered.Status
 				} else if err != nil {
 					t.Fatal(err)
@@ -106,8 +105,8 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		defer cancel()
 		_, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodGet, transporttest.PagePath, ""))
-		var answered *APIError
-		if !errors.As(err, &answered) || answered.Status != 502 {
+		answered, isAnswered := errors.AsType[*APIError](err)
+		if !isAnswered || answered.Status != 502 {
 			t.Errorf("err = %v, want the 502", err)
 		}
 		if len(server.bodies) != 1 {

@@ -139,8 +139,8 @@ func TestAnswersBecomeTypedErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			chain := &typed{next: transporttest.Server(func(*http.Request) (*http.Response, error) { return tc.answer, nil })}
 			_, err := (&http.Client{Transport: chain}).Do(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
-			var got *APIError
-			if !errors.As(err, &got) {
+			got, isGot := errors.AsType[*APIError](err)
+			if !isGot {
 				t.Fatalf("err = %v, want an *APIError", err)
 			}
 			tc.want.Method, tc.want.Path = http.MethodPatch, transporttest.PagePath
@@ -187,8 +187,8 @@ func TestFateOfRequestsWithoutAnswer(t *testing.T) {
 			}
 			chain := &typed{next: &baseURL{next: tc.next, base: base}}
 			_, err = chain.RoundTrip(transporttest.Request(t, t.Context(), http.MethodPatch, transporttest.PagePath, "{}"))
-			var got *SendError
-			if !errors.As(err, &got) || got.Landed != tc.want {
+			got, isGot := errors.AsType[*SendError](err)
+			if !isGot || got.Landed != tc.want {
 				t.Errorf("err = %#v, want a *SendError with landed %s", err, tc.want)
 			}
 		})
@@ -202,8 +202,8 @@ func TestFateOfRequestsWithoutAnswer(t *testing.T) {
 			return transporttest.Reply(200, "{}"), nil
 		})}
 		_, err := chain.RoundTrip(transporttest.Request(t, ctx, http.MethodPatch, transporttest.PagePath, "{}"))
-		var got *SendError
-		if !errors.As(err, &got) || got.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
+		got, isGot := errors.AsType[*SendError](err)
+		if !isGot || got.Landed != claim.LandedNo || !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %#v, want a *SendError with landed no", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package ramdisk
+package testkit
 
 import (
 	"bytes"
@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Small is a file system in memory that a test can fill up.
-type Small struct {
+// SmallDisk is a file system in memory that a test can fill up.
+type SmallDisk struct {
 	t    testing.TB
 	Path string
 }
 
-// NewSmall mounts a file system of that many bytes at a directory of the test's own. It
+// NewSmallDisk mounts a file system of that many bytes at a directory of the test's own. It
 // goes with the test. Where this user may not mount anything, the test is skipped.
-func NewSmall(t testing.TB, bytes int) *Small {
+func NewSmallDisk(t testing.TB, bytes int) *SmallDisk {
 	t.Helper()
-	s := &Small{t, t.TempDir()}
+	s := &SmallDisk{t, t.TempDir()}
 	if err := unix.Mount("dibs-test", s.Path, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", bytes)); err != nil {
 		t.Skipf("a small disk cannot be mounted: %v", err)
 	}
@@ -32,10 +32,10 @@ func NewSmall(t testing.TB, bytes int) *Small {
 	return s
 }
 
-func (s *Small) ballast() string { return filepath.Join(s.Path, "ballast") }
+func (s *SmallDisk) ballast() string { return filepath.Join(s.Path, "ballast") }
 
 // Fill takes all the room that is left.
-func (s *Small) Fill() {
+func (s *SmallDisk) Fill() {
 	s.t.Helper()
 	f, err := os.OpenFile(s.ballast(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Small) Fill() {
 }
 
 // Free gives back what Fill took.
-func (s *Small) Free() {
+func (s *SmallDisk) Free() {
 	s.t.Helper()
 	if err := os.Remove(s.ballast()); err != nil {
 		s.t.Fatal(err)

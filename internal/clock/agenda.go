@@ -1,6 +1,4 @@
-// Package agenda orders things by the moments at which something is to be done about
-// them.
-package agenda
+package clock
 
 import (
 	"cmp"
@@ -10,7 +8,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Agenda has at most one moment for each key. Its zero value is not usable, see New.
+// Agenda orders things by the moments at which something is to be done about them. It has at most
+// one moment for each key. Its zero value is not usable, see NewAgenda.
 // It is not safe for concurrent use.
 type Agenda[K cmp.Ordered] struct {
 	moments map[K]time.Time
@@ -22,8 +21,8 @@ type entry[K cmp.Ordered] struct {
 	key K
 }
 
-// New returns an empty agenda.
-func New[K cmp.Ordered]() *Agenda[K] {
+// NewAgenda returns an empty agenda.
+func NewAgenda[K cmp.Ordered]() *Agenda[K] {
 	earlier := func(a, b entry[K]) bool { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key, b.key)) < 0 }
 	return &Agenda[K]{
 		moments: make(map[K]time.Time),

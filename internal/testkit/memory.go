@@ -1,10 +1,4 @@
-// Package ramdisk has tests keep their files in memory.
-//
-// The journal waits for the disk at each commit, and a test that works for hours
-// of virtual time commits thousands of times: on a disk that others use, too,
-// most of the time of such tests is that wait. What they check does not depend on
-// it.
-package ramdisk
+package testkit
 
 import (
 	"flag"
@@ -20,11 +14,15 @@ const (
 	enough = 256 << 20
 )
 
-// Run runs the tests of a package, with the directories that [testing.T.TempDir]
+// RunInMemory runs the tests of a package, with the directories that [testing.T.TempDir]
 // makes in memory if the machine has a file system there, and returns the exit
 // code. A TMPDIR that is set is respected, and benchmarks stay on the disk, which
 // is part of what they measure.
-func Run(m *testing.M) int {
+//
+// The journal waits for the disk at each commit, and a test that works for hours of virtual time
+// commits thousands of times: on a disk that others use, too, most of the time of such tests is
+// that wait. What they check does not depend on it.
+func RunInMemory(m *testing.M) int {
 	flag.Parse()
 	if os.Getenv("TMPDIR") == "" && flag.Lookup("test.bench").Value.String() == "" && usable() {
 		if dir, err := os.MkdirTemp(place, "dibs"); err == nil {

@@ -1,4 +1,4 @@
-package agenda_test
+package clock_test
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dibs/internal/agenda"
+	"dibs/internal/clock"
 
 	"pgregory.net/rapid"
 )
@@ -15,7 +15,7 @@ import (
 // Whatever is set and removed, the agenda has it in order.
 func TestAgenda(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, want := agenda.New[string](), make(map[string]time.Time)
+		a, want := clock.NewAgenda[string](), make(map[string]time.Time)
 		key := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		moment := rapid.Custom(func(t *rapid.T) time.Time { return time.Unix(int64(rapid.IntRange(0, 3).Draw(t, "second")), 0) })
 		t.Repeat(map[string]func(*rapid.T){
@@ -57,7 +57,7 @@ func TestAgenda(t *testing.T) {
 
 // Reading may end early.
 func TestStopping(t *testing.T) {
-	a := agenda.New[int]()
+	a := clock.NewAgenda[int]()
 	a.Set(1, time.Unix(1, 0))
 	a.Set(2, time.Unix(2, 0))
 	for k := range a.From(time.Time{}) {

@@ -1,5 +1,4 @@
-// Package usertest lets tests do something as another user of the machine.
-package usertest
+package testkit
 
 import (
 	"os"
@@ -9,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As runs do as another user, who is in a group, and may exist by the numbers only.
+// AsUser runs do as another user, who is in a group, and may exist by the numbers only.
 // Only root can do so: for anybody else the test is skipped.
-func As(t *testing.T, uid, gid int, do func()) {
+func AsUser(t *testing.T, uid, gid int, do func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")

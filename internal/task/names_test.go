@@ -1,18 +1,18 @@
-package names_test
+package task_test
 
 import (
 	"regexp"
 	"testing"
 
-	"dibs/internal/names"
+	"dibs/internal/task"
 )
 
-func TestSuffix(t *testing.T) {
+func TestNameSuffix(t *testing.T) {
 	form := regexp.MustCompile(`^[A-Z0-9]{4}$`)
 	seen, letters := make(map[string]bool), make(map[rune]int)
 	const draws = 9000
 	for range draws {
-		suffix := names.Suffix()
+		suffix := task.NameSuffix()
 		if !form.MatchString(suffix) {
 			t.Fatalf("suffix %q", suffix)
 		}
@@ -35,8 +35,8 @@ func TestSuffix(t *testing.T) {
 	}
 }
 
-func TestNext(t *testing.T) {
-	m := names.Mint{Prefix: "claude-chat", Suffix: func() string { return "7K9X" }}
+func TestNextName(t *testing.T) {
+	m := task.Mint{Prefix: "claude-chat", Suffix: func() string { return "7K9X" }}
 	if got := m.Next(); got != "claude-chat-7K9X" {
 		t.Errorf("name %q", got)
 	}

@@ -1,6 +1,4 @@
-// Package names makes the names of agents that bring none: a prefix and four letters or
-// digits, such as agent-7K9X.
-package names
+package task
 
 import (
 	"crypto/rand"
@@ -8,14 +6,15 @@ import (
 	"time"
 )
 
-// TakenError says that no name was minted, since somebody has those that were tried.
-type TakenError struct{ Tried int }
+// NamesTakenError says that no name was minted, since somebody has those that were tried.
+type NamesTakenError struct{ Tried int }
 
-func (e *TakenError) Error() string {
+func (e *NamesTakenError) Error() string {
 	return fmt.Sprintf("the %d names tried are all taken: set another names.prefix", e.Tried)
 }
 
-// Mint is what a name is minted for, and how.
+// Mint is what a name is minted for, and how: for an agent that brings none, a prefix and four
+// letters or digits, such as agent-7K9X.
 type Mint struct {
 	Prefix string
 	// UID is the user whose name it is to be, -1 for an unknown one. Session, if it is not
@@ -30,7 +29,7 @@ type Mint struct {
 	Free func(name string) bool
 	// Usable reports whether the session may go on with the name that it has.
 	Usable func(name string) bool
-	// Suffix makes what follows the prefix and a dash; nil for Suffix.
+	// Suffix makes what follows the prefix and a dash; nil for NameSuffix.
 	Suffix func() string
 }
 
@@ -40,8 +39,8 @@ const suffixLength = 4
 // letters are those of a suffix.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// Suffix returns four letters or digits by chance, each as likely as any other.
-func Suffix() string {
+// NameSuffix returns four letters or digits by chance, each as likely as any other.
+func NameSuffix() string {
 	suffix := make([]byte, 0, suffixLength)
 	for draw := make([]byte, 1); len(suffix) < suffixLength; {
 		rand.Read(draw) // never fails
@@ -56,7 +55,7 @@ func Suffix() string {
 func (m Mint) Next() string {
 	suffix := m.Suffix
 	if suffix == nil {
-		suffix = Suffix
+		suffix = NameSuffix
 	}
 	return m.Prefix + "-" + suffix()
 }

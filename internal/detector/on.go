@@ -1,6 +1,0 @@
-//go:build race
-
-package detector
-
-// On says that the race detector watches.
-const On = true
