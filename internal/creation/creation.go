@@ -1,10 +1,10 @@
 // Package creation makes tasks, each once.
 //
-// Each is something that is owed to Notion, see package owed: it has an id, which is kept with the
-// request's idempotency key before anything is sent, and which the new page bears in its claim
-// token until somebody claims it. A creation in doubt (no answer, a 409, a 5xx, a daemon that was
-// killed) is looked up by that id, at once and whenever the request is repeated. It is sent again
-// only for a request that is repeated.
+// Each is an intent, see package owed: it has an id, which is kept with the request's idempotency
+// key before anything is sent, and which the new page bears in its claim token until somebody
+// claims it. A creation in doubt (no answer, a 409, a 5xx, a daemon that was killed) is looked up
+// by that id, at once and whenever the request is repeated. It is sent again only for a request
+// that is repeated.
 //
 // Nothing is made behind the caller's back: what has not been made when the caller is
 // answered is made when the caller asks again, or never.
@@ -23,46 +23,13 @@ import (
 	"dibs/internal/task"
 )
 
-// Creation is a task that is being made, or was.
-type Creation struct {
-	ID string    // a ULID, by which the page is found
-	At time.Time // when it was first sent, in Notion's time
-	// Page is the task, once it is known to be there.
-	Page task.ID
-}
-
-// Storage keeps creations. Each method is one transaction, on the disk when it returns.
-type Storage interface {
-	// Creation returns the creation of the request of that user and key; ok is false for none.
-	Creation(ctx context.Context, uid int, key string) (c Creation, ok bool, err error)
-	// BeginCreation stores a creation that is about to be sent for the request of that user and
-	// key, if it has one, also if that is not the first time: it fails where the journal is
-	// somebody else's by now, who may be sending it.
-	BeginCreation(ctx context.Context, c Creation, uid int, key string) error
-	// Created notes which page a creation has become. ok is false, and nothing is
-	// stored, if that page is another one's.
-	Created(ctx context.Context, id string, page task.ID) (ok bool, err error)
-	// DropCreation forgets a creation that came to nothing, of the request of that user and key.
-	DropCreation(ctx context.Context, id string, uid int, key string) error
-}
-
 // Plan is a draft in the terms of the database, ready to be sent.
 type Plan interface {
 	// Create makes the page, in one request, which is sent again only if it is certain that
 	// nothing was made. If ctx ends before it is sent, nothing is. The error is a
-	// *claim.StoreError; a *SavedError if Notion says which page it has made all the same.
+	// *claim.StoreError.
 	Create(ctx context.Context, id string) (claim.Reading, error)
 }
-
-// SavedError says that a page was made and could not be shown.
-type SavedError struct {
-	Page task.ID
-	Err  error
-}
-
-func (e *SavedError) Error() string { return e.Err.Error() }
-
-func (e *SavedError) Unwrap() error { return e.Err }
 
 // UnknownError says that it is not known whether a task was made. The same request, with
 // its key, finds out.

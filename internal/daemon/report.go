@@ -31,8 +31,8 @@ func (d *works) report(ctx context.Context, s *api.Status) error {
 			}
 		}
 	}
-	for _, drain := range d.drains {
-		s.Warnings = append(s.Warnings, drain.Troubles()...)
+	for _, q := range d.queues {
+		s.Warnings = append(s.Warnings, q.Troubles()...)
 	}
 	s.ReadToWrite = d.overwrites.report()
 	s.Policy.Others = d.otherLines()

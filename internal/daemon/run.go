@@ -39,11 +39,8 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 	}
 	drain, stopDraining := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDraining()
-	for _, log := range d.drains {
-		loops.Go(func() {
-			log.until(drain, work.Done())
-			d.deliver(drain, log.Drainer, true) // for the last time, as the rest has stopped
-		})
+	for _, q := range d.queues {
+		loops.Go(func() { q.Run(drain, work.Done()) })
 	}
 	schedule.Start()
 	// A daemon that is always stopped before the schedule has it prune prunes, too.

@@ -50,7 +50,7 @@ func TestJournalRefusedWhileTheLeadIsTaken(t *testing.T) {
 		for _, statement := range []string{
 			// As for a user who may not: the one of this server may do everything.
 			"CREATE FUNCTION " + space + ".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$",
-			"CREATE TRIGGER refuse BEFORE UPDATE ON " + space + ".outbox FOR EACH STATEMENT EXECUTE FUNCTION " + space + ".refuse()",
+			"CREATE TRIGGER refuse BEFORE UPDATE ON " + space + ".owed FOR EACH STATEMENT EXECUTE FUNCTION " + space + ".refuse()",
 		} {
 			if err := s.Exec(statement); err != nil {
 				t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/others"
+	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
 	"dibs/internal/task"
@@ -38,7 +39,7 @@ type works struct {
 	journal *journal.Journal
 	claimer *claim.Claimer
 	mirror  *mirror.Mirror
-	drains  []drain
+	queues  []*owed.Queue   // of the logs and of comments: none waits for another
 	others  *others.Lookout // nil if the mesh log cannot be asked
 	doubt   *others.Doubt   // nil with a journal of its own
 	me      atomic.Value    // a string, see bot
@@ -191,8 +192,8 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	})
 	d.tally = &tally{journal: d.journal, sent: d.requests, now: d.notion.Now}
 	led := ledger{Journal: d.journal, metrics: d.metrics, tally: d.tally, stored: func() {
-		for _, log := range d.drains {
-			log.wake()
+		for _, q := range d.queues {
+			q.Wake()
 		}
 		d.news.wake() // of the tasks that waited for this one
 	}}
@@ -221,8 +222,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	said := d.newComments()
 	logs[claim.Comments] = said
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
-		drainer := worklog.NewDrainer(deliveries{d.journal, func() { d.broker.Delivered() }}, log, logs[log], d.log)
-		d.drains = append(d.drains, drain{drainer, newLoop(func(ctx context.Context) time.Duration { return d.deliver(ctx, drainer, false) })})
+		d.queues = append(d.queues, owed.New(owed.Config{
+			Kind: owed.Kind(log), Ledger: d.journal, Entries: worklog.Entries{Log: log, Writer: logs[log]},
+			Notion: d.notion, Changed: func() { d.broker.Delivered() }, Log: d.log,
+		}))
 	}
 	d.lookOut(logs[claim.MeshLog])
 	d.ears.daemon = d

@@ -13,7 +13,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/clock"
 	"dibs/internal/emulator"
-	"dibs/internal/worklog"
+	"dibs/internal/owed"
 )
 
 // settleTime is how long the log entries may take to arrive.
@@ -99,7 +99,7 @@ func (d *demo) delivered(ctx context.Context, c *client.Client) (owed int, err e
 
 // inDoubt reports whether an entry waits because it is not known whether it has arrived.
 func inDoubt(why string) bool {
-	return strings.Contains(why, worklog.ErrCutOff.Error()) || strings.Contains(why, worklog.ErrNotFound.Error())
+	return strings.Contains(why, owed.ErrCutOff.Error()) || strings.Contains(why, owed.ErrNotFound.Error())
 }
 
 // compare checks that a log has each entry once, and nothing else. As many may be missing as

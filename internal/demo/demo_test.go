@@ -15,9 +15,9 @@ import (
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/owed"
 	"dibs/internal/server"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -117,16 +117,16 @@ func TestOwedAfterAKill(t *testing.T) {
 		want   string
 	}{
 		{name: "nothing", killed: 1},
-		{name: "one that was cut off", killed: 1, outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + worklog.ErrCutOff.Error()}, owed: 1},
-		{name: "two that are not found yet", killed: 1, outbox: api.OutboxStatus{Depth: 2, LastError: "task log: " + worklog.ErrNotFound.Error()}, owed: 2},
+		{name: "one that was cut off", killed: 1, outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + owed.ErrCutOff.Error()}, owed: 1},
+		{name: "two that are not found yet", killed: 1, outbox: api.OutboxStatus{Depth: 2, LastError: "task log: " + owed.ErrNotFound.Error()}, owed: 2},
 		{
 			name: "one that Notion refuses", killed: 1, outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: entry_id is no property"},
 			want: "1 log entries did not arrive: mesh log: entry_id is no property",
 		},
 		{name: "one that was never sent", killed: 1, outbox: api.OutboxStatus{Depth: 1}, want: "1 log entries did not arrive: "},
 		{
-			name: "one that is not found, and nobody was killed", outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + worklog.ErrNotFound.Error()},
-			want: "1 log entries did not arrive: mesh log: " + worklog.ErrNotFound.Error(),
+			name: "one that is not found, and nobody was killed", outbox: api.OutboxStatus{Depth: 1, LastError: "mesh log: " + owed.ErrNotFound.Error()},
+			want: "1 log entries did not arrive: mesh log: " + owed.ErrNotFound.Error(),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

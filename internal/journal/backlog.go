@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/owed"
 )
 
 // Finishes stands among the logs for the tasks themselves, which are owed what
@@ -32,16 +33,16 @@ func (j *Journal) Backlog(ctx context.Context, live []claim.Claim) ([]Backlog, e
 }
 
 // OutboxStats returns the backlogs of the logs that are owed something, in the
-// order of the logs' names.
+// order of the logs' names. Tasks that are made are none: who asked for them was told.
 func (j *Journal) OutboxStats(ctx context.Context) ([]Backlog, error) {
 	stats, err := collect(ctx, j.readers, scanBacklog, `
-		SELECT log, depth, in_doubt, oldest, coalesce((
-		         SELECT last_error FROM outbox
-		          WHERE outbox.log = backlog.log AND `+undelivered+` AND outbox.last_error <> ''
-		          ORDER BY sent_at DESC, event DESC LIMIT 1), '')
-		  FROM (SELECT log, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
-		          FROM outbox WHERE `+undelivered+` GROUP BY log) AS backlog
-		 ORDER BY log`)
+		SELECT kind, depth, in_doubt, oldest, coalesce((
+		         SELECT last_error FROM owed
+		          WHERE owed.kind = backlog.kind AND `+undelivered+` AND owed.last_error <> ''
+		          ORDER BY sent_at DESC, seq DESC LIMIT 1), '')
+		  FROM (SELECT kind, count(*) AS depth, count(*) FILTER (WHERE state = 'in_doubt') AS in_doubt, min(at) AS oldest
+		          FROM owed WHERE `+undelivered+` GROUP BY kind) AS backlog
+		 WHERE kind <> ? ORDER BY kind`, owed.Creation)
 	return stats, j.failed(err, "reading the outbox")
 }
 

@@ -15,7 +15,6 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/owed"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // Each benchmark works on a journal that has been in use: with benchTasks tasks,
@@ -288,8 +287,7 @@ func BenchmarkTell(b *testing.B) {
 // An entry taken from the outbox, sent, and delivered.
 func BenchmarkOutbox(b *testing.B) {
 	j, live := usedJournal(b)
-	logs := []claim.Log{claim.MeshLog, claim.TaskLog}
-	var items []worklog.Item
+	var items []owed.Intent
 	run(b, 1, func(i int) error {
 		if len(items) == 0 {
 			e := event(live[i%len(live)], claim.KindGranted, t0)
@@ -297,7 +295,7 @@ func BenchmarkOutbox(b *testing.B) {
 				return err
 			}
 			var err error
-			if items, err = j.NextOutbox(b.Context(), t0, 32, logs...); err != nil {
+			if items, err = j.NextOwed(b.Context(), owed.MeshEntry, t0, 32); err != nil {
 				return err
 			}
 		}
@@ -306,7 +304,7 @@ func BenchmarkOutbox(b *testing.B) {
 		if err := j.MarkSending(b.Context(), item, t0); err != nil {
 			return err
 		}
-		return j.Delivered(b.Context(), item, t0)
+		return j.Delivered(b.Context(), item, "", t0)
 	})
 }
 
@@ -331,8 +329,8 @@ func BenchmarkRead(b *testing.B) {
 		{"FeedBounds", func(i int) error { _, _, err := j.FeedBounds(b.Context()); return err }},
 		{"Untold", func(i int) error { _, err := j.Untold(b.Context(), "", 200); return err }},
 		{"Backlog", func(i int) error { _, err := j.Backlog(b.Context(), nil); return err }},
-		{"NextOutboxAt", func(i int) error {
-			_, _, err := j.NextOutboxAt(b.Context(), claim.MeshLog, claim.TaskLog)
+		{"NextOwedAt", func(i int) error {
+			_, _, err := j.NextOwedAt(b.Context(), owed.MeshEntry)
 			return err
 		}},
 	} {

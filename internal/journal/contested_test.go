@@ -9,7 +9,7 @@ import (
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
-	"dibs/internal/worklog"
+	"dibs/internal/owed"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -86,12 +86,8 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 
 	contested := event(c, claim.KindContested, end)
 	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
-	want := []worklog.Item{
-		{Entry: remote, Log: claim.MeshLog},
-		{Entry: done, Log: claim.TaskLog},
-		{Entry: contested, Log: claim.MeshLog},
-	}
-	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Event{}, "ID")); diff != "" {
+	want := []owed.Intent{due(remote, owed.MeshEntry), due(done, owed.TaskEntry), due(contested, owed.MeshEntry)}
+	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Event{}, "ID"), cmpopts.IgnoreFields(owed.Intent{}, "ID", "Seq")); diff != "" {
 		t.Errorf("outbox (-want +got):\n%s", diff)
 	}
 }

@@ -65,7 +65,7 @@ func victim(path string) {
 		c = held(c, now)
 		check(j.Save(ctx, c, event(c, claim.KindGranted, now)))
 		fmt.Println("held", c.ID)
-		items, err := j.NextOutbox(ctx, now, 1, claim.MeshLog)
+		items, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
 		check(err)
 		check(j.MarkSending(ctx, items[0], now))
 		if i%2 == 1 {
@@ -73,7 +73,7 @@ func victim(path string) {
 			continue
 		}
 		fmt.Println("sending", c.ID)
-		check(j.Delivered(ctx, items[0], now))
+		check(j.Delivered(ctx, items[0], "", now))
 		fmt.Println("delivered", c.ID)
 	}
 }
@@ -183,9 +183,9 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 			}
 			entries := map[claim.ID]string{}
 			for _, item := range next(t, j, t0.Add(time.Hour), 0) {
-				entries[item.Entry.Claim] = "due"
-				if item.InDoubt {
-					entries[item.Entry.Claim] = "in doubt"
+				entries[item.Event.Claim] = "due"
+				if item.State == owed.Doubted {
+					entries[item.Event.Claim] = "in doubt"
 				}
 			}
 			for about, what := range said {

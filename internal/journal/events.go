@@ -84,7 +84,7 @@ func insertEvents(ctx context.Context, tx *tx, events ...claim.Event) error {
 			return err
 		}
 		for _, log := range e.Logs() {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO outbox (event, log, at) VALUES (?, ?, ?)", seq, log, millis(e.At)); err != nil {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (event, kind, at) VALUES (?, ?, ?)", seq, log, millis(e.At)); err != nil {
 				return err
 			}
 		}

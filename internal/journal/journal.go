@@ -1,6 +1,6 @@
 // Package journal is the daemon's durable state, in one SQLite file or in a
 // PostgreSQL database that several machines share: claims and who has which
-// task, events, the outbox of log entries owed to Notion, the mirror of the
+// task, events, what is owed to Notion, the mirror of the
 // tasks database, and the answers given to requests that carry an idempotency
 // key.
 //
@@ -112,7 +112,7 @@ func (j *Journal) recover(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := recoverOutbox(ctx, tx); err != nil {
+		if err := recoverOwed(ctx, tx); err != nil {
 			return err
 		}
 		return recoverRequests(ctx, tx)

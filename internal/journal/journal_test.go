@@ -333,12 +333,12 @@ func TestCheck(t *testing.T) {
 	if err := j.Check(t.Context()); err != nil {
 		t.Errorf("Check of a sound journal: %v", err)
 	}
-	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO outbox (event, log, at, state) VALUES (7, 'mesh', 0, 'lost')")
+	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO owed (event, kind, at, state) VALUES (7, 'mesh', 0, 'lost')")
 	err := j.Check(t.Context())
 	if err == nil {
 		t.Fatal("Check of a damaged journal succeeded")
 	}
-	for _, part := range []string{j.Path(), "damaged", "outbox", "move it"} {
+	for _, part := range []string{j.Path(), "damaged", "owed", "move it"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not say %q", err, part)
 		}

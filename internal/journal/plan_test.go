@@ -15,12 +15,10 @@ import (
 
 	"dibs/internal/alive"
 	"dibs/internal/claim"
-	"dibs/internal/creation"
 	"dibs/internal/history"
 	"dibs/internal/inbox"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // What is called for a request or at a tick takes no longer because much has
@@ -63,7 +61,7 @@ func TestNothingScansHistory(t *testing.T) {
 				continue
 			}
 			switch {
-			case slices.Contains([]string{"claims_live", "outbox_owed", "outbox_log", "outbox_failed", "told_ready"}, m[2]):
+			case slices.Contains([]string{"claims_live", "owed_next", "owed_due", "owed_failed", "told_ready"}, m[2]):
 			case m[1] == "pollers": // those who poll
 			case slices.Contains([]string{"backlog", "CONSTANT", "fence"}, m[1]): // which has one row
 			case m[1] == "feed" && strings.Contains(query, "min(id)"): // which is the first row
@@ -116,8 +114,7 @@ func callAll(t *testing.T, j *Journal) {
 			return claim.Event{ID: claim.NewEventID(now), At: now, Kind: kind, Agent: agent, Claim: c.ID, Task: "a", Remote: true}
 		}
 		c.State = claim.Held
-		granted := event(claim.KindGranted)
-		note(j.Save(ctx, c, granted))
+		note(j.Save(ctx, c, event(claim.KindGranted)))
 		_, _, err = j.Reserve(ctx, claim.Claim{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
 		note(err)
 		note(j.Record(ctx, event(claim.KindDenied)))
@@ -129,13 +126,13 @@ func callAll(t *testing.T, j *Journal) {
 			note(err)
 		}
 		check(j.Claim(ctx, c.ID))
-		item := worklog.Item{Entry: granted, Log: claim.MeshLog}
-		check(j.NextOutbox(ctx, now, 1, claim.MeshLog))
-		note(j.Hurry(ctx, now, claim.MeshLog))
-		note(j.MarkSending(ctx, item, now))
-		note(j.MarkInDoubt(ctx, item, now, nil))
-		note(j.Retry(ctx, item, now, nil))
-		note(j.Delivered(ctx, item, now))
+		list, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
+		check(list, err)
+		note(j.Hurry(ctx, owed.MeshEntry, now))
+		note(j.MarkSending(ctx, list[0], now))
+		note(j.MarkInDoubt(ctx, list[0], now, nil))
+		note(j.Retry(ctx, list[0], now, nil))
+		note(j.Delivered(ctx, list[0], "", now))
 	}
 	note(j.Record(ctx, claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindCompleted, Agent: "Sandman", Task: "a"}))
 	note(j.CountRequests(ctx, now, 3))
@@ -156,11 +153,12 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Offers(ctx))
 	note(j.EndOffer(ctx, "a"))
 	check(j.BeginRequest(ctx, 1000, "k", "f", now))
-	note(j.BeginCreation(ctx, creation.Creation{ID: "c", At: now}, 1000, "k"))
-	check(j.Created(ctx, "c", "a"))
-	_, _, err = j.Creation(ctx, 1000, "k")
+	made, err := j.Owe(ctx, owed.Intent{ID: "c", Kind: owed.Creation, At: now, UID: 1000, Key: "k"})
+	check(made, err)
+	note(j.Delivered(ctx, made, "a", now))
+	_, _, err = j.OwedFor(ctx, 1000, "k")
 	note(err)
-	note(j.DropCreation(ctx, "c", 1000, "k"))
+	note(j.Drop(ctx, made))
 	question := claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindBlocked, Task: "a", Agent: "Sandman", Asked: true, Comment: true}
 	note(j.Record(ctx, question))
 	_, _, err = j.Delivery(ctx, question.ID, claim.Comments)
@@ -177,7 +175,7 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Losses(ctx, "Oracle"))
 	check(nil, j.Told(ctx, claim.NewID(now)))
 	check(j.Backlog(ctx, nil))
-	_, _, err = j.NextOutboxAt(ctx, claim.MeshLog, claim.TaskLog)
+	_, _, err = j.NextOwedAt(ctx, owed.MeshEntry)
 	note(err)
 	for _, f := range []FeedFilter{{}, {Task: "a"}, {Agent: "Sandman"}, {Claim: "c"}} {
 		check(j.Feed(ctx, f))

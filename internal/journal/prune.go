@@ -24,14 +24,14 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 		{"requests", "seq", `
 			created < ?1
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')`},
-		{"creations", "id", "at < ?1"},
+		{"owed", "seq", "id IS NOT NULL AND at < ?1"},
 		{"claims", "id", `
 			ended < ?1 AND state = 'ended'
-			AND NOT EXISTS (SELECT 1 FROM events JOIN outbox ON outbox.event = events.seq
-			                 WHERE events.claim_id = claims.id AND outbox.state <> 'delivered')`},
+			AND NOT EXISTS (SELECT 1 FROM events JOIN owed ON owed.event = events.seq
+			                 WHERE events.claim_id = claims.id AND owed.state <> 'delivered')`},
 		{"events", "seq", `
 			at < ?1
-			AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.event = events.seq AND outbox.state <> 'delivered')
+			AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.event = events.seq AND owed.state <> 'delivered')
 			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = events.against AND claims.state <> 'ended')`},
 	} {
 		n, err := j.prune(ctx, q.from, q.id, q.old, before.UnixMilli())

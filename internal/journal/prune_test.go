@@ -2,13 +2,13 @@ package journal_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/owed"
-	"dibs/internal/worklog"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -16,8 +16,8 @@ import (
 // deliverAll empties the outbox.
 func deliverAll(t testing.TB, j *journal.Journal) {
 	t.Helper()
-	for _, item := range next(t, j, t0.Add(1000*time.Hour), 0) {
-		do(t, j.Delivered(t.Context(), item, t0))
+	for _, in := range next(t, j, t0.Add(1000*time.Hour), 0) {
+		do(t, j.Delivered(t.Context(), in, "", t0))
 	}
 }
 
@@ -50,8 +50,8 @@ func TestPruneEvents(t *testing.T) {
 
 	prune(t, j, cut, 1) // only what no log wants
 	wantEvents(t, j, both, young)
-	do(t, j.Delivered(t.Context(), worklog.Item{Entry: both, Log: claim.TaskLog}, t0))
-	item := worklog.Item{Entry: both, Log: claim.MeshLog}
+	do(t, j.Delivered(t.Context(), entry(t, j, both, owed.TaskEntry), "", t0))
+	item := entry(t, j, both, owed.MeshEntry)
 	for _, change := range []func() error{
 		func() error { return nil }, // due
 		func() error { return j.MarkSending(t.Context(), item, t0) },
@@ -61,7 +61,7 @@ func TestPruneEvents(t *testing.T) {
 		prune(t, j, cut, 0)
 		wantEvents(t, j, both, young)
 	}
-	do(t, j.Delivered(t.Context(), item, t0))
+	do(t, j.Delivered(t.Context(), item, "", t0))
 	prune(t, j, cut, 1)
 	wantEvents(t, j, young)
 	deliverAll(t, j)
@@ -173,6 +173,24 @@ func TestPruneRequests(t *testing.T) {
 	}
 	save(t, j, ended(c, claim.EndReleased, cut))
 	prune(t, j, cut, 1)
+}
+
+// Tasks that were made are forgotten with their time, whatever became of them, and not before.
+func TestPruneCreations(t *testing.T) {
+	j := newJournal(t)
+	for id, at := range map[string]time.Time{"old": t0, "young": t0.Add(time.Hour)} {
+		wantBegin(t, j, id, "f", nil, nil)
+		_, err := j.Owe(t.Context(), owed.Intent{ID: id, Kind: owed.Creation, At: at, UID: 1000, Key: id})
+		do(t, err)
+	}
+	prune(t, j, t0.Add(time.Millisecond), 3) // with both requests
+	for id, want := range map[string]bool{"old": false, "young": true} {
+		list, err := j.NextOwed(t.Context(), owed.Creation, t0, 0)
+		do(t, err)
+		if got := slices.ContainsFunc(list, func(in owed.Intent) bool { return in.ID == id }); got != want {
+			t.Errorf("%s is there: %v, want %v", id, got, want)
+		}
+	}
 }
 
 func TestPruneMuch(t *testing.T) {

@@ -111,7 +111,7 @@ func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 // madeAndKept is the condition on a request that it has made something which lives on: a claim, or
 // a task.
 const madeAndKept = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
-	OR EXISTS (SELECT 1 FROM creations WHERE creations.id = requests.made))`
+	OR EXISTS (SELECT 1 FROM owed WHERE owed.id = requests.made))`
 
 // recoverRequests forgets the requests that the last process was working on, but those that have
 // made something.

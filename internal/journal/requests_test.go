@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"dibs/internal/claim"
-	"dibs/internal/creation"
 	"dibs/internal/journal"
 	"dibs/internal/owed"
 
@@ -128,17 +127,15 @@ func TestKeysOfTasksThatAreMade(t *testing.T) {
 	ctx := t.Context()
 	j := newJournal(t)
 	wantBegin(t, j, "k", "f", nil, nil)
-	do(t, j.BeginCreation(ctx, creation.Creation{ID: "c", At: t0}, 1000, "k"))
+	in, err := j.Owe(ctx, owed.Intent{ID: "c", Kind: owed.Creation, At: t0, UID: 1000, Key: "k"})
+	do(t, err)
 	j = reopen(t, j)
 	wantBegin(t, j, "k", "f", nil, owed.ErrUnanswered)
 	wantBegin(t, j, "k", "g", nil, owed.ErrReused)
-	if c, ok, err := j.Creation(ctx, 1000, "k"); c.ID != "c" || !c.At.Equal(t0) || !ok || err != nil {
-		t.Errorf("Creation = %+v, %v, %v", c, ok, err)
+	if id, err := j.RequestMade(ctx, 1000, "k"); id != "c" || err != nil {
+		t.Errorf("RequestMade = %q, %v", id, err)
 	}
-	if _, ok, err := j.Creation(ctx, 0, "k"); ok || err != nil {
-		t.Errorf("another user's creation: %v, %v", ok, err)
-	}
-	do(t, j.DropCreation(ctx, "c", 1000, "k")) // it came to nothing
+	do(t, j.Drop(ctx, in)) // it came to nothing
 	if id, err := j.RequestMade(ctx, 1000, "k"); id != "" || err != nil {
 		t.Errorf("RequestMade = %q, %v", id, err)
 	}

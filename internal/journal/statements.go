@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"math"
-	"strings"
 	"sync"
 	"time"
 )
@@ -227,9 +226,6 @@ func atMost(limit int) int64 {
 	}
 	return int64(limit)
 }
-
-// marks is n parameters as a list has them.
-func marks(n int) string { return strings.Repeat(", ?", n)[len(", "):] }
 
 // flag is a truth as the tables hold it.
 func flag(is bool) int {

@@ -9,7 +9,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
-	"dibs/internal/worklog"
 )
 
 // Only what was changed in the mirror may be news.
@@ -90,19 +89,4 @@ func TestPollsGoOnAskingForWhatIsFinished(t *testing.T) {
 	if err != nil || w.Count != 1 {
 		t.Errorf("Waiting = %+v, %v; want that the task is finished", w, err)
 	}
-}
-
-// Of several logs the one that is due first counts.
-func TestTheFirstOfTheLogsIsNext(t *testing.T) {
-	j := newJournal(t)
-	completed := event(attempt("Sandman", "a", t0), claim.KindCompleted, t0) // for the task log
-	granted := event(attempt("Sandman", "b", t0), claim.KindGranted, t0)     // for the mesh log
-	record(t, j, completed, granted)
-	for i, log := range []struct {
-		of  claim.Event
-		log claim.Log
-	}{{granted, claim.MeshLog}, {completed, claim.TaskLog}} {
-		do(t, j.Retry(t.Context(), worklog.Item{Entry: log.of, Log: log.log}, t0.Add(time.Duration(2-i)*time.Minute), nil))
-	}
-	wantNextAt(t, j, new(t0.Add(time.Minute)))
 }

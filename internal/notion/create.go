@@ -21,30 +21,32 @@ const newPrefix = "new "
 // Create makes the page of a plan, in one request that is sent again only if Notion would not
 // take it for now: after the pause that Notion asked for, if that is over in a few seconds. If
 // ctx ends before it is sent, nothing is made. The first one with a body takes another request
-// before it, which reads the data source. id is what
-// Find finds the page by. The error is a *claim.StoreError, or a *creation.SavedError.
+// before it, which reads the data source, and a page that Notion has made and could not show is
+// read. id is what Find finds the page by. The error is a *claim.StoreError.
 func (p *Plan) Create(ctx context.Context, id string) (claim.Reading, error) {
 	t := p.tasks
 	if col := p.codec.columns.token; col.ID != "" {
 		p.props[col.ID] = text(newPrefix + id)
 	}
 	x := exchange{fields: p.codec.fieldIDs()}
-	ctx = transport.Making(Impatient(x.in(ctx)))
+	making := transport.Making(Impatient(x.in(ctx)))
 	var page *notionapi.Page
 	var err error
 	if p.body == "" {
-		page, err = t.client.api.Page.Create(ctx, &notionapi.PageCreateRequest{
+		page, err = t.client.api.Page.Create(making, &notionapi.PageCreateRequest{
 			Parent:     notionapi.Parent{Type: notionapi.ParentTypeDatabaseID, DatabaseID: notionapi.DatabaseID(p.codec.database)},
 			Properties: p.props,
 		})
 	} else {
-		page, err = p.createWithBody(ctx)
+		page, err = p.createWithBody(making)
 	}
 	if err != nil {
 		failed := t.noted(err)
 		if answered, ok := errors.AsType[*APIError](err); ok {
 			if made, perr := task.ParseID(answered.Data("committed_resource_id")); perr == nil {
-				return claim.Reading{}, &creation.SavedError{Page: made, Err: failed}
+				if read, rerr := t.Get(context.WithoutCancel(ctx), made); rerr == nil {
+					return read, nil
+				}
 			}
 		}
 		return claim.Reading{}, failed

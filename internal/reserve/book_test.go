@@ -17,6 +17,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
+	"dibs/internal/owed"
 	"dibs/internal/pgtest"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
@@ -314,21 +315,21 @@ func TestTold(t *testing.T) {
 		if _, err := w.Unreserve(t.Context(), made.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		owed := func(want ...string) {
+		wantOwed := func(want ...string) {
 			t.Helper()
-			items, err := w.journal.NextOutbox(t.Context(), time.Now(), 0, claim.MeshLog, claim.TaskLog)
+			items, err := w.journal.NextOwed(t.Context(), owed.MeshEntry, time.Now(), 0)
 			var got []string
 			for _, item := range items {
-				got = append(got, item.Entry.Detail)
+				got = append(got, item.Event.Detail)
 			}
 			if err != nil || strings.Join(got, "|") != strings.Join(want, "|") {
 				t.Errorf("owed to Notion: %q, %v, want %q", got, err, want)
 			}
 		}
-		owed("a in /work")
+		wantOwed("a in /work")
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		owed("a in /work", "b9: the last of 10")
+		wantOwed("a in /work", "b9: the last of 10")
 		told, err := w.journal.Feed(t.Context(), journal.FeedFilter{})
 		if err != nil || len(told) != 12 || told[0].Kind != "reserved" || told[11].Kind != "unreserved" || told[11].Detail != "a in /work: given back" || told[11].Reservation != made.ID {
 			t.Errorf("told: %+v, %v", told, err)

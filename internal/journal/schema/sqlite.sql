@@ -86,27 +86,40 @@ CREATE INDEX events_tried ON events (task_id, seq) WHERE tried IS NOT NULL;
 CREATE INDEX events_took ON events (agent, at, seq) WHERE took IS NOT NULL;
 CREATE INDEX events_denials ON events (against, agent) WHERE against IS NOT NULL;
 
--- One row per event and log that the event is to become an entry of: due to be
--- sent, being sent, sent and perhaps in Notion (in doubt), or delivered.
-CREATE TABLE outbox (
-    event        INTEGER NOT NULL REFERENCES events (seq) ON DELETE CASCADE,
-    log          TEXT NOT NULL,
-    at           INTEGER NOT NULL, -- when the event happened
+-- What Notion is owed: entries of the logs and comments, one row for each that an event is
+-- to become, and tasks that are made here. Each is due to be sent, being sent, sent and perhaps in
+-- Notion (in doubt), or delivered.
+CREATE TABLE owed (
+    -- The order of storing.
+    seq          INTEGER PRIMARY KEY,
+    kind         TEXT NOT NULL,
+    -- What an entry tells of. A task tells of none: it has an id, which its page bears until
+    -- somebody claims it.
+    event        INTEGER REFERENCES events (seq) ON DELETE CASCADE,
+    id           TEXT,
+    at           INTEGER NOT NULL, -- when the event happened, or the task was asked for
     state        TEXT NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'sending', 'in_doubt', 'delivered')),
     tries        INTEGER NOT NULL DEFAULT 0,
     not_before   INTEGER NOT NULL DEFAULT 0,
     sent_at      INTEGER NOT NULL DEFAULT 0,
     delivered_at INTEGER NOT NULL DEFAULT 0,
+    -- The page that a task has become, once it is known to be there.
+    ref          TEXT NOT NULL DEFAULT '',
     last_error   TEXT NOT NULL DEFAULT '',
-    PRIMARY KEY (event, log)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (event, kind),
+    CHECK ((event IS NULL) <> (id IS NULL))
+) STRICT;
 
 -- What is owed grows for as long as Notion takes less than happens here. The indices say
 -- how much it is, since when, when the next is due, and what failed last, without a look
 -- at each entry and its event.
-CREATE INDEX outbox_owed ON outbox (event, log) WHERE state <> 'delivered';
-CREATE INDEX outbox_log ON outbox (log, not_before, state, at) WHERE state <> 'delivered';
-CREATE INDEX outbox_failed ON outbox (log, sent_at, event) WHERE state <> 'delivered' AND last_error <> '';
+CREATE INDEX owed_next ON owed (kind, seq) WHERE state <> 'delivered';
+CREATE INDEX owed_due ON owed (kind, not_before, state, at) WHERE state <> 'delivered';
+CREATE INDEX owed_failed ON owed (kind, sent_at, seq) WHERE state <> 'delivered' AND last_error <> '';
+
+CREATE UNIQUE INDEX owed_id ON owed (id) WHERE id IS NOT NULL;
+CREATE UNIQUE INDEX owed_ref ON owed (ref) WHERE ref <> '';
+CREATE INDEX owed_at ON owed (at) WHERE id IS NOT NULL;
 
 -- The mirror of the tasks database.
 CREATE TABLE tasks (
@@ -196,7 +209,7 @@ CREATE TABLE requests (
     key         TEXT NOT NULL,
     nth         INTEGER NOT NULL,
     fingerprint TEXT NOT NULL,
-    -- The claim or the creation made for the request, if it makes one.
+    -- The claim, or what Notion is owed, that was made for the request, if it makes one.
     made        TEXT,
     -- Of the answer; zero while there is none.
     status      INTEGER NOT NULL DEFAULT 0,
@@ -206,18 +219,6 @@ CREATE TABLE requests (
 ) STRICT;
 
 CREATE INDEX requests_nth ON requests (uid, nth);
-
--- The tasks that are made here, each stored before it is sent.
-CREATE TABLE creations (
-    -- The page bears it until somebody claims the task.
-    id   TEXT PRIMARY KEY,
-    at   INTEGER NOT NULL,
-    -- Empty until the page is known to be there.
-    page TEXT NOT NULL DEFAULT ''
-) STRICT, WITHOUT ROWID;
-
-CREATE UNIQUE INDEX creations_page ON creations (page) WHERE page <> '';
-CREATE INDEX creations_at ON creations (at);
 
 -- The names that were minted for agents, and for which user's session; of a name that
 -- was minted for no session, that is empty.

@@ -1,10 +1,3 @@
-// Package owed knows what became of what was sent to Notion, and what a request was answered.
-//
-// Notion has no way to ask for a page to be made only if it was not made before, and a request
-// can end without an answer. So whatever is to be in Notion once (an entry of a log, a comment,
-// a task) has an id of its own, is saved before it is sent, and is sent in one request. Its fate
-// is known then, or it is in doubt: it is looked for by its id, and sent again only once it is
-// certain that it is not there and that no request for it is under way any more.
 package owed
 
 import (
@@ -43,13 +36,6 @@ const (
 	Late = time.Minute
 )
 
-// GoneError is the error of what cannot be in Notion any more, whenever it is tried.
-type GoneError struct{ Err error }
-
-func (e *GoneError) Error() string { return e.Err.Error() }
-
-func (e *GoneError) Unwrap() error { return e.Err }
-
 // Doubts tells what became of what this process sends, and of what an earlier one may have sent.
 // It is safe for concurrent use.
 //
@@ -71,8 +57,7 @@ func (d *Doubts) Now() time.Time { return d.began.Add(time.Since(d.began)) }
 // Sent says what became of the one request by which something was sent, which ended so. That counts
 // as when it was sent: it may have waited long for its turn.
 func (d *Doubts) Sent(id string, err error) Fate {
-	failed, isFailed := errors.AsType[*claim.StoreError](err)
-	known := isFailed
+	failed, known := errors.AsType[*claim.StoreError](err)
 	fate := InDoubt
 	switch {
 	case err == nil, known && failed.Landed == claim.LandedYes:
@@ -84,17 +69,10 @@ func (d *Doubts) Sent(id string, err error) Fate {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.sent[id] = d.Now(); fate == Absent || fate == Gone || err == nil {
+	if d.sent[id] = d.Now(); fate != InDoubt {
 		delete(d.sent, id)
-	} // else it may be looked for, also if it has arrived: where it is was not said
+	}
 	return fate
-}
-
-// Settled forgets something that nobody will look for.
-func (d *Doubts) Settled(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.sent, id)
 }
 
 // Sought says what became of something that was looked for, and for how long it stays in doubt if

@@ -1,4 +1,4 @@
-package worklog_test
+package owed_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/owed"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -50,13 +51,13 @@ func TestExactlyOnce(t *testing.T) {
 					}
 					return fate{}
 				}
-				w.outbox.owe(claim.MeshLog, "e")
+				w.owe(owed.MeshEntry, "e")
 				w.pass(time.Hour)
 				w.wantOnce(w.mesh, "e")
 				if diff := cmp.Diff(tt.sent, w.since(w.mesh.sent["e"])); diff != "" {
 					t.Errorf("sent (-want +got):\n%s", diff)
 				}
-				if got := w.item("e").delivered.Sub(w.began); got != tt.delivered {
+				if got := w.row("e").DeliveredAt.Sub(w.began); got != tt.delivered {
 					t.Errorf("known to be delivered after %v, want %v", got, tt.delivered)
 				}
 			})
@@ -75,7 +76,7 @@ func TestLookups(t *testing.T) {
 			}
 			return fate{}
 		}
-		w.outbox.owe(claim.MeshLog, "e")
+		w.owe(owed.MeshEntry, "e")
 		w.pass(time.Hour)
 		var want []time.Duration
 		for at := 5 * time.Second; at <= 185*time.Second; at += 30 * time.Second {
@@ -103,8 +104,8 @@ func TestRefusedLog(t *testing.T) {
 		for i := range 40 {
 			mesh, work = append(mesh, fmt.Sprintf("m%02d", i)), append(work, fmt.Sprintf("w%02d", i))
 		}
-		w.outbox.owe(claim.MeshLog, mesh...)
-		w.outbox.owe(claim.TaskLog, work...)
+		w.owe(owed.MeshEntry, mesh...)
+		w.owe(owed.TaskEntry, work...)
 		w.pass(0)
 		w.wantOnce(w.work, work...)
 		first := w.mesh.requests()
@@ -116,7 +117,7 @@ func TestRefusedLog(t *testing.T) {
 		if n := w.mesh.requests(); n < 4 || n > 32 {
 			t.Errorf("the log that refuses was asked %d times in an hour, want a few times", n)
 		}
-		w.outbox.owe(claim.TaskLog, "later")
+		w.owe(owed.TaskEntry, "later")
 		w.pass(0)
 		w.wantOnce(w.work, "later")
 		mended = true
@@ -137,7 +138,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 			return fate{}
 		}
-		w.outbox.owe(claim.MeshLog, "e")
+		w.owe(owed.MeshEntry, "e")
 		w.pass(time.Hour)
 		if diff := cmp.Diff([]time.Duration{0, 20 * time.Minute}, w.since(w.mesh.sent["e"])); diff != "" {
 			t.Errorf("sent (-want +got):\n%s", diff)
@@ -156,12 +157,12 @@ func TestPoison(t *testing.T) {
 			}
 			return fate{}
 		}
-		w.outbox.owe(claim.MeshLog, "poison")
+		w.owe(owed.MeshEntry, "poison")
 		var others []string
 		for i := range 60 { // what is delivered in between does not count in its favour
 			id := fmt.Sprintf("e%02d", i)
 			others = append(others, id)
-			w.outbox.owe(claim.MeshLog, id)
+			w.owe(owed.MeshEntry, id)
 			w.pass(0)
 			w.wantOnce(w.mesh, id)
 			w.pass(time.Minute)
@@ -201,13 +202,13 @@ func TestStopped(t *testing.T) {
 					<-ctx.Done()
 					return tt.first
 				}
-				w.outbox.owe(claim.MeshLog, "e")
+				w.owe(owed.MeshEntry, "e")
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, stop)
-				if _, err := w.drainers[claim.MeshLog].RunOnce(ctx); err != nil {
+				if _, err := w.queues[owed.MeshEntry].RunOnce(ctx); err != nil {
 					t.Errorf("the run that was stopped: %v", err)
 				}
-				if state := w.item("e").state; state == "sending" {
+				if state := w.row("e").State; state == "sending" {
 					t.Error("what became of the entry was not noted")
 				}
 				w.start()
@@ -217,7 +218,7 @@ func TestStopped(t *testing.T) {
 				if n := w.mesh.requests(); n != tt.sent {
 					t.Errorf("sent %d times, want %d", n, tt.sent)
 				}
-				if got := max(0, w.item("e").delivered.Sub(again)); got != tt.delivered {
+				if got := max(0, w.row("e").DeliveredAt.Sub(again)); got != tt.delivered {
 					t.Errorf("known to be delivered %v after the next start, want %v", got, tt.delivered)
 				}
 			})

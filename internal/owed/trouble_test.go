@@ -1,4 +1,4 @@
-package worklog_test
+package owed_test
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/owed"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // wantTroubles fails the test unless the log's drainer tells of as many troubles, each
 // with these words in it.
-func (w *world) wantTroubles(log claim.Log, want ...[]string) {
+func (w *world) wantTroubles(log owed.Kind, want ...[]string) {
 	w.Helper()
-	got := w.drainers[log].Troubles()
+	got := w.queues[log].Troubles()
 	if len(got) != len(want) {
 		w.Errorf("troubles of the %s log: %q, want %d", log, got, len(want))
 		return
@@ -51,26 +52,26 @@ func TestUnansweredLog(t *testing.T) {
 				for i := range 40 {
 					mesh, work = append(mesh, fmt.Sprintf("m%02d", i)), append(work, fmt.Sprintf("w%02d", i))
 				}
-				w.outbox.owe(claim.MeshLog, mesh...)
-				w.outbox.owe(claim.TaskLog, work...)
+				w.owe(owed.MeshEntry, mesh...)
+				w.owe(owed.TaskEntry, work...)
 				w.pass(0)
 				w.wantOnce(w.work, work...)
 				if lost {
 					w.pass(time.Minute)
-					w.wantTroubles(claim.MeshLog, []string{"the mesh log takes no entries", "503", "tried again in"})
+					w.wantTroubles(owed.MeshEntry, []string{"the mesh log takes no entries", "503", "tried again in"})
 				}
-				w.wantTroubles(claim.TaskLog)
+				w.wantTroubles(owed.TaskEntry)
 				w.pass(time.Hour)
 				if n := w.mesh.requests(); lost && n > 60 {
 					t.Errorf("the log that does not answer was asked %d times in an hour, want a few times", n)
 				}
-				w.outbox.owe(claim.TaskLog, "later")
+				w.owe(owed.TaskEntry, "later")
 				w.pass(0)
 				w.wantOnce(w.work, "later")
 				mended = true
 				w.pass(20 * time.Minute)
 				w.wantOnce(w.mesh, mesh...)
-				w.wantTroubles(claim.MeshLog)
+				w.wantTroubles(owed.MeshEntry)
 			})
 		})
 	}
@@ -87,12 +88,12 @@ func TestUnansweredEntry(t *testing.T) {
 			}
 			return fate{}
 		}
-		w.outbox.owe(claim.MeshLog, "poison")
+		w.owe(owed.MeshEntry, "poison")
 		w.pass(time.Second)
-		w.wantTroubles(claim.MeshLog) // it may be there
+		w.wantTroubles(owed.MeshEntry) // it may be there
 		for i := range 120 {
 			id := fmt.Sprintf("e%03d", i)
-			w.outbox.owe(claim.MeshLog, id)
+			w.owe(owed.MeshEntry, id)
 			w.pass(time.Minute)
 			w.wantOnce(w.mesh, id)
 		}
@@ -109,7 +110,7 @@ func TestUnansweredEntry(t *testing.T) {
 		if n := len(sent); n < 5 || n > 15 {
 			t.Errorf("sent %d times in two hours, want a few times", n)
 		}
-		w.wantTroubles(claim.MeshLog, []string{"entry poison of the mesh log", "Sandman claimed “poison”", "503", "kept"})
+		w.wantTroubles(owed.MeshEntry, []string{"entry poison of the mesh log", "Sandman claimed “poison”", "503", "kept"})
 	})
 }
 
@@ -124,12 +125,12 @@ func TestRefusedEntriesAreNamed(t *testing.T) {
 			return fate{}
 		}
 		for i := range 5 {
-			w.outbox.owe(claim.MeshLog, fmt.Sprintf("p%d", i))
+			w.owe(owed.MeshEntry, fmt.Sprintf("p%d", i))
 			w.pass(0)
-			w.outbox.owe(claim.MeshLog, fmt.Sprintf("e%d", i))
+			w.owe(owed.MeshEntry, fmt.Sprintf("e%d", i))
 			w.pass(0)
 		}
-		w.wantTroubles(claim.MeshLog, []string{"entry p0", "400"}, []string{"entry p1"}, []string{"entry p2"}, []string{"2 more"})
+		w.wantTroubles(owed.MeshEntry, []string{"entry p0", "400"}, []string{"entry p1"}, []string{"entry p2"}, []string{"2 more"})
 	})
 }
 
@@ -150,17 +151,17 @@ func TestNotionIsDown(t *testing.T) {
 		for i := range 10 {
 			mesh = append(mesh, fmt.Sprintf("m%02d", i))
 		}
-		w.outbox.owe(claim.MeshLog, mesh...)
+		w.owe(owed.MeshEntry, mesh...)
 		w.pass(time.Hour - time.Second)
-		w.wantTroubles(claim.MeshLog)
+		w.wantTroubles(owed.MeshEntry)
 		w.pass(6 * time.Second)
 		w.wantOnce(w.mesh, mesh...)
 		for _, id := range mesh {
-			if at := w.item(id).delivered.Sub(w.began); at > time.Hour+5*time.Second {
+			if at := w.row(id).DeliveredAt.Sub(w.began); at > time.Hour+5*time.Second {
 				t.Errorf("%s was delivered after %v", id, at)
 			}
 		}
-		if diff := cmp.Diff([]string(nil), w.drainers[claim.MeshLog].Troubles()); diff != "" {
+		if diff := cmp.Diff([]string(nil), w.queues[owed.MeshEntry].Troubles()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -179,9 +180,9 @@ func TestOneRefusedEntryInAQuietLog(t *testing.T) {
 					}
 					return fate{}
 				}
-				w.outbox.owe(claim.MeshLog, "poison")
+				w.owe(owed.MeshEntry, "poison")
 				w.pass(3 * time.Hour)
-				w.outbox.owe(claim.MeshLog, "next")
+				w.owe(owed.MeshEntry, "next")
 				w.pass(0)
 				w.wantOnce(w.mesh, "next")
 			})

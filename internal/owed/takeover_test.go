@@ -1,4 +1,4 @@
-package worklog_test
+package owed_test
 
 import (
 	"context"
@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/claim"
-	"dibs/internal/worklog"
+	"dibs/internal/owed"
+	"dibs/internal/owed/owedtest"
 )
 
-// term is an outbox as the leader of one epoch has it: once it is over, nothing that it
-// changes is kept. It is struck at one of the points that its drainer passes.
+// term is a ledger as the leader of one epoch has it: once it is over, nothing that it
+// changes is kept. It is struck at one of the points that its queue passes.
 type term struct {
-	*outbox
+	*owedtest.Memory
 	*strike
-	over *bool // guarded by the outbox
+	over *atomic.Bool
 }
 
 var errDeposed = errors.New("another daemon leads now")
@@ -61,33 +62,30 @@ func (t term) transact(do func() error) error {
 	if err := t.pass(); err != nil {
 		return err
 	}
-	t.outbox.mu.Lock()
-	over := *t.over
-	t.outbox.mu.Unlock()
-	if over {
+	if t.over.Load() {
 		return errDeposed
 	}
 	return errors.Join(do(), t.pass())
 }
 
-func (t term) Hurry(ctx context.Context, latest time.Time, log claim.Log) error {
-	return t.transact(func() error { return t.outbox.Hurry(ctx, latest, log) })
+func (t term) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) error {
+	return t.transact(func() error { return t.Memory.Hurry(ctx, kind, latest) })
 }
 
-func (t term) MarkSending(ctx context.Context, item worklog.Item, at time.Time) error {
-	return t.transact(func() error { return t.outbox.MarkSending(ctx, item, at) })
+func (t term) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	return t.transact(func() error { return t.Memory.MarkSending(ctx, in, at) })
 }
 
-func (t term) MarkInDoubt(ctx context.Context, item worklog.Item, notBefore time.Time, why error) error {
-	return t.transact(func() error { return t.outbox.MarkInDoubt(ctx, item, notBefore, why) })
+func (t term) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return t.transact(func() error { return t.Memory.MarkInDoubt(ctx, in, notBefore, why) })
 }
 
-func (t term) Retry(ctx context.Context, item worklog.Item, notBefore time.Time, why error) error {
-	return t.transact(func() error { return t.outbox.Retry(ctx, item, notBefore, why) })
+func (t term) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return t.transact(func() error { return t.Memory.Retry(ctx, in, notBefore, why) })
 }
 
-func (t term) Delivered(ctx context.Context, item worklog.Item, at time.Time) error {
-	return t.transact(func() error { return t.outbox.Delivered(ctx, item, at) })
+func (t term) Delivered(ctx context.Context, in owed.Intent, ref string, at time.Time) error {
+	return t.transact(func() error { return t.Memory.Delivered(ctx, in, ref, at) })
 }
 
 // door is a log as the leader has it.
@@ -96,18 +94,19 @@ type door struct {
 	*strike
 }
 
-func (d door) Create(ctx context.Context, e worklog.Entry) error {
+func (d door) Send(ctx context.Context, in owed.Intent) (string, error) {
 	if err := d.pass(); err != nil {
-		return err
+		return "", err
 	}
-	return errors.Join(d.database.Create(ctx, e), d.pass())
+	ref, err := d.database.Send(ctx, in)
+	return ref, errors.Join(err, d.pass())
 }
 
-func (d door) Find(ctx context.Context, e worklog.Entry) (bool, error) {
+func (d door) Find(ctx context.Context, in owed.Intent) ([]string, error) {
 	if err := d.pass(); err != nil {
-		return false, err
+		return nil, err
 	}
-	found, err := d.database.Find(ctx, e)
+	found, err := d.database.Find(ctx, in)
 	return found, errors.Join(err, d.pass())
 }
 
@@ -119,7 +118,7 @@ type lasting struct {
 
 // walk has a leader be struck, in every way and at every point, while it delivers an entry or
 // looks one up, and returns how many points there were, and what went wrong.
-func walk(t *testing.T, former func(term, door) worklog.Outbox) (points int, wrong []string) {
+func walk(t *testing.T, former func(term, door) owed.Ledger) (points int, wrong []string) {
 	for name, blow := range map[string]blow{
 		"killed": {killed: true}, "at work": {},
 		"frozen": {lasts: 12 * time.Second}, "frozen for long": {lasts: 100 * time.Second},
@@ -143,7 +142,7 @@ func walk(t *testing.T, former func(term, door) worklog.Outbox) (points int, wro
 
 // takenOver has a leader be struck while it delivers an entry, and another one take over. It
 // returns how often the entry is there, and whether the leader was struck.
-func takenOver(t *testing.T, s *strike, l lasting, outbox func(term, door) worklog.Outbox) (there int, struck bool) {
+func takenOver(t *testing.T, s *strike, l lasting, ledger func(term, door) owed.Ledger) (there int, struck bool) {
 	w := newWorld(t)
 	w.mesh.lag = 2 * time.Second
 	w.mesh.create = func(_ context.Context, _ string, n int) fate {
@@ -153,9 +152,10 @@ func takenOver(t *testing.T, s *strike, l lasting, outbox func(term, door) workl
 		}
 		return f
 	}
-	w.outbox.owe(claim.MeshLog, "one")
-	over, log := false, door{w.mesh, s}
-	former := worklog.NewDrainer(outbox(term{w.outbox, s, &over}, log), claim.MeshLog, log, slog.New(slog.DiscardHandler))
+	w.owe(owed.MeshEntry, "one")
+	var over atomic.Bool
+	log := door{w.mesh, s}
+	former := newQueue(ledger(term{w.ledger, s, &over}, log), owed.MeshEntry, log, slog.New(slog.DiscardHandler))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -168,9 +168,7 @@ func takenOver(t *testing.T, s *strike, l lasting, outbox func(term, door) workl
 	case <-s.struck:
 		struck = true
 		time.Sleep(8 * time.Second)
-		w.outbox.mu.Lock()
-		over = true
-		w.outbox.mu.Unlock()
+		over.Store(true)
 		w.start()
 	case <-done:
 	}
@@ -182,25 +180,25 @@ func takenOver(t *testing.T, s *strike, l lasting, outbox func(term, door) workl
 // Wherever a leader is deposed while it delivers an entry, the next one sees to it that the
 // entry is there once.
 func TestTakeover(t *testing.T) {
-	points, wrong := walk(t, func(of term, _ door) worklog.Outbox { return of })
+	points, wrong := walk(t, func(of term, _ door) owed.Ledger { return of })
 	for _, w := range wrong {
 		t.Error(w)
 	}
 	t.Logf("%d points", points)
 }
 
-// noEpoch lets a former leader change the outbox.
+// noEpoch lets a former leader change the ledger.
 type noEpoch struct{ term }
 
-func (o noEpoch) MarkSending(ctx context.Context, item worklog.Item, at time.Time) error {
+func (o noEpoch) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
 	if err := o.pass(); err != nil {
 		return err
 	}
-	return errors.Join(o.outbox.MarkSending(ctx, item, at), o.pass())
+	return errors.Join(o.Memory.MarkSending(ctx, in, at), o.pass())
 }
 
-func (o noEpoch) Retry(ctx context.Context, item worklog.Item, notBefore time.Time, why error) error {
-	return o.outbox.Retry(ctx, item, notBefore, why)
+func (o noEpoch) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return o.Memory.Retry(ctx, in, notBefore, why)
 }
 
 // sendsFirst notes that an entry is being sent only once it was.
@@ -209,17 +207,17 @@ type sendsFirst struct {
 	door
 }
 
-func (o sendsFirst) MarkSending(ctx context.Context, item worklog.Item, at time.Time) error {
-	time.AfterFunc(0, func() { _ = o.term.MarkSending(context.WithoutCancel(ctx), item, at) })
+func (o sendsFirst) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	time.AfterFunc(0, func() { _ = o.term.MarkSending(context.WithoutCancel(ctx), in, at) })
 	return nil
 }
 
-// The walk finds out an outbox that does not assert the epoch, and one into which is written
+// The walk finds out a ledger that does not assert the epoch, and one into which is written
 // only after an entry was sent.
 func TestTakeoverMutants(t *testing.T) {
-	for name, mutant := range map[string]func(term, door) worklog.Outbox{
-		"no epoch":                func(of term, _ door) worklog.Outbox { return noEpoch{of} },
-		"sent before it is saved": func(of term, log door) worklog.Outbox { return sendsFirst{of, log} },
+	for name, mutant := range map[string]func(term, door) owed.Ledger{
+		"no epoch":                func(of term, _ door) owed.Ledger { return noEpoch{of} },
+		"sent before it is saved": func(of term, log door) owed.Ledger { return sendsFirst{of, log} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, wrong := walk(t, mutant)

@@ -1,4 +1,4 @@
-package worklog_test
+package owed_test
 
 import (
 	"context"
@@ -6,18 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dibs/internal/claim"
+	"dibs/internal/owed"
 )
-
-// shift moves every time that is stored into the past, as they seem to be once the
-// machine's clock was set forward by as much.
-func (o *outbox) shift(by time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, item := range o.items {
-		item.SentAt, item.notBefore = item.SentAt.Add(-by), item.notBefore.Add(-by)
-	}
-}
 
 // TestClockJumpsWhileInDoubt sets the machine's clock while an entry is there that
 // queries do not show yet. However long the clock says that ago is, it is not sent
@@ -30,9 +20,9 @@ func TestClockJumpsWhileInDoubt(t *testing.T) {
 					w := newWorld(t)
 					w.mesh.lag = 100 * time.Second
 					w.mesh.create = func(_ context.Context, _ string, _ int) fate { return fate{err: unknown} }
-					w.outbox.owe(claim.MeshLog, "e")
+					w.owe(owed.MeshEntry, "e")
 					w.pass(time.Second)
-					if w.outbox.shift(jump); restart {
+					if w.ledger.Shift(jump); restart {
 						w.start()
 					}
 					w.pass(15 * time.Minute)
@@ -55,14 +45,14 @@ func TestClockSetBackWhileWaiting(t *testing.T) {
 			}
 			return fate{}
 		}
-		w.outbox.owe(claim.MeshLog, "e")
+		w.owe(owed.MeshEntry, "e")
 		w.pass(time.Second)
-		w.outbox.shift(-time.Hour)
+		w.ledger.Shift(-time.Hour)
 		w.start()
 		again := time.Now()
 		w.pass(2 * time.Hour)
 		w.wantOnce(w.mesh, "e")
-		if took := w.item("e").delivered.Sub(again); took > 10*time.Minute {
+		if took := w.row("e").DeliveredAt.Sub(again); took > 10*time.Minute {
 			t.Errorf("delivered %v after the next start, want it within ten minutes", took)
 		}
 	})

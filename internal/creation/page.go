@@ -1,0 +1,69 @@
+package creation
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"dibs/internal/claim"
+	"dibs/internal/owed"
+	"dibs/internal/task"
+)
+
+// page is the page that a task is to become.
+type page struct {
+	*Maker
+	title string
+	plan  Plan
+	// found are those that it may be, and behind is set if that is as a query shows them.
+	found  []claim.Reading
+	behind bool
+}
+
+var _ owed.Effect = (*page)(nil)
+
+// Send implements owed.Effect: it makes the page. One of which Notion says that it is there, and
+// not what it is, counts as in doubt, until it is found.
+func (p *page) Send(ctx context.Context, in owed.Intent) (ref string, err error) {
+	read, err := p.plan.Create(ctx, in.ID)
+	if err == nil {
+		p.found = []claim.Reading{read}
+		return string(read.Task.ID), nil
+	}
+	failed, ok := errors.AsType[*claim.StoreError](err)
+	if ok && failed.Landed == claim.LandedNo {
+		return "", err
+	}
+	p.log.Info("the fate of a task that was to be made is unknown; it is looked up", "title", p.title, "entry", in.ID, "error", err)
+	if ok {
+		unknown := *failed
+		unknown.Landed = claim.LandedUnknown
+		err = &unknown
+	}
+	return "", err
+}
+
+// Find implements owed.Effect.
+func (p *page) Find(ctx context.Context, in owed.Intent) (refs []string, err error) {
+	p.found, err = p.tasks.Find(ctx, Sought{ID: in.ID, Title: p.title, Since: in.At})
+	p.behind = true
+	for _, read := range p.found {
+		refs = append(refs, string(read.Task.ID))
+	}
+	return refs, err
+}
+
+// show returns the task that the page is.
+func (p *page) show(ctx context.Context, ref string) task.Task {
+	i := slices.IndexFunc(p.found, func(r claim.Reading) bool { return r.Task.ID == task.ID(ref) })
+	read := p.found[i]
+	if p.behind { // somebody may have claimed the task since
+		now, err := p.tasks.Get(context.WithoutCancel(ctx), read.Task.ID)
+		if err != nil {
+			return read.Task
+		}
+		read = now
+	}
+	p.observe(read)
+	return read.Task
+}

@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/owed"
+)
+
+var _ owed.Ledger = (*Journal)(nil)
+
+// Conditions on rows of what is owed. The first is also that of its indices, so every
+// statement about intents that are not delivered spells it this way.
+const (
+	undelivered = "owed.state <> 'delivered'"
+	waiting     = undelivered + " AND owed.state <> 'sending'"
+)
+
+// Owe adds an intent that tells of no event, and is due, for its request if that has a key.
+func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
+	in.State = owed.Due
+	err := j.write(ctx, func(tx *tx) (err error) {
+		in.Seq, err = tx.insert(ctx, "INSERT INTO owed (kind, id, at) VALUES (?, ?, ?) RETURNING seq", in.Kind, in.ID, millis(in.At))
+		if err != nil || in.Key == "" {
+			return err
+		}
+		return changeRequest(ctx, tx, in.UID, in.Key, "made = ?", in.ID)
+	})
+	return in, j.failedOwed(err, in)
+}
+
+// intents reads them; what follows says which.
+const intents = `
+	SELECT owed.seq, owed.kind, coalesce(owed.id, events.id), owed.at, owed.state, tries, sent_at, ref, events.body
+	  FROM owed LEFT JOIN events ON events.seq = owed.event `
+
+func scanIntent(row scanner) (in owed.Intent, err error) {
+	var at, sent int64
+	var body []byte
+	if err := row.Scan(&in.Seq, &in.Kind, &in.ID, &at, &in.State, &in.Tries, &sent, &in.Ref, &body); err != nil {
+		return owed.Intent{}, err
+	}
+	in.At, in.Sent = moment(at), moment(sent)
+	if body != nil {
+		in.Event, err = decodeEvent(body)
+	}
+	return in, err
+}
+
+// OwedFor returns the intent that was added for the request of that user and key; ok is
+// false for none.
+func (j *Journal) OwedFor(ctx context.Context, uid int, key string) (in owed.Intent, ok bool, err error) {
+	in, err = scanIntent(j.readers.QueryRowContext(ctx, intents+"WHERE owed.id = (SELECT made FROM requests WHERE uid = ? AND key = ?)", uid, key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return owed.Intent{}, false, nil
+	}
+	in.UID, in.Key = uid, key
+	return in, err == nil, j.failed(err, "reading what was made for request %q", key)
+}
+
+// NextOwed returns the intents of a kind that are due or in doubt and may be worked on now,
+// oldest first, and at most limit of them if that is not 0.
+func (j *Journal) NextOwed(ctx context.Context, kind owed.Kind, now time.Time, limit int) ([]owed.Intent, error) {
+	// The time is that of an expression, so that owed_next is gone through, in the order
+	// that is wanted, and not all intents of the kind are looked at.
+	list, err := collect(ctx, j.readers, scanIntent, intents+`
+		 WHERE `+waiting+` AND owed.kind = ? AND not_before + 0 <= ?
+		 ORDER BY owed.seq LIMIT ?`, kind, now.UnixMilli(), atMost(limit))
+	return list, j.failed(err, "reading the outbox")
+}
+
+// NextOwedAt returns when the first of the intents of a kind that are due or in doubt may be
+// worked on, and false if there is none. The time is zero, or past, if one may be already.
+func (j *Journal) NextOwedAt(ctx context.Context, kind owed.Kind) (time.Time, bool, error) {
+	var at sql.NullInt64
+	err := j.readers.QueryRowContext(ctx, "SELECT min(not_before) FROM owed WHERE "+waiting+" AND kind = ?", kind).Scan(&at)
+	return moment(at.Int64), at.Valid, j.failed(err, "reading the outbox")
+}
+
+// Hurry has no intent of the kind that is due or in doubt wait beyond that time.
+func (j *Journal) Hurry(ctx context.Context, kind owed.Kind, latest time.Time) error {
+	err := j.write(ctx, func(tx *tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE owed SET not_before = ?1 WHERE "+waiting+" AND kind = ?2 AND not_before > ?1",
+			latest.UnixMilli(), kind)
+		return err
+	})
+	return j.failed(err, "hurrying the outbox")
+}
+
+// MarkSending notes, before an intent is sent, that it is being sent. It fails if
+// it is being sent already, or was delivered.
+func (j *Journal) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	return j.changeOwed(ctx, in, waiting, "state = 'sending', tries = tries + 1, sent_at = ?", millis(at))
+}
+
+// MarkInDoubt notes that an intent was sent and that it is not known whether it is
+// in Notion, why, and when to look it up.
+func (j *Journal) MarkInDoubt(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return j.changeOwed(ctx, in, undelivered, "state = 'in_doubt', not_before = ?, last_error = ?", millis(notBefore), text(why))
+}
+
+// Retry notes that an intent is known not to be in Notion, why, and when to send it.
+func (j *Journal) Retry(ctx context.Context, in owed.Intent, notBefore time.Time, why error) error {
+	return j.changeOwed(ctx, in, undelivered, "state = 'due', not_before = ?, last_error = ?", millis(notBefore), text(why))
+}
+
+// Delivered notes that an intent is in Notion, as ref if that is not empty. Nothing moves it from
+// there any more. The error is owed.ErrTaken if another one is there as ref.
+func (j *Journal) Delivered(ctx context.Context, in owed.Intent, ref string, at time.Time) error {
+	err := j.write(ctx, func(tx *tx) error {
+		if ref != "" {
+			var taken bool
+			err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM owed WHERE ref = ?1 AND ref <> '' AND seq <> ?2)", ref, in.Seq).Scan(&taken)
+			if err == nil && taken {
+				err = owed.ErrTaken
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return changeOwed(ctx, tx, in, undelivered, "state = 'delivered', delivered_at = ?, ref = ?", millis(at), ref)
+	})
+	return j.failedOwed(err, in)
+}
+
+// Drop forgets an intent, and that its request has made it.
+func (j *Journal) Drop(ctx context.Context, in owed.Intent) error {
+	err := j.write(ctx, func(tx *tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM owed WHERE seq = ?", in.Seq); err != nil || in.Key == "" {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE requests SET made = NULL WHERE uid = ? AND key = ? AND made = ?", in.UID, in.Key, in.ID)
+		return err
+	})
+	return j.failed(err, "forgetting creation %s", in.ID)
+}
+
+// Delivery tells whether the entry of an event is in a log, and if not, why the last try
+// to put it there came to nothing.
+func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error) {
+	err = j.readers.QueryRowContext(ctx, `
+		SELECT owed.state = 'delivered', last_error FROM owed
+		 WHERE event = (SELECT seq FROM events WHERE id = ?) AND kind = ?`, event, log).Scan(&delivered, &why)
+	return delivered, why, j.failed(err, "entry %s of the %s log", event, log)
+}
+
+var errNotOwed = errors.New("it is not owed, or is being sent already")
+
+// changeOwed changes the row of an intent as set says, if the condition holds.
+func (j *Journal) changeOwed(ctx context.Context, in owed.Intent, condition, set string, args ...any) error {
+	err := j.write(ctx, func(tx *tx) error { return changeOwed(ctx, tx, in, condition, set, args...) })
+	return j.failedOwed(err, in)
+}
+
+func changeOwed(ctx context.Context, tx *tx, in owed.Intent, condition, set string, args ...any) error {
+	n, err := affect(ctx, tx, "UPDATE owed SET "+set+" WHERE seq = ? AND "+condition, append(args, in.Seq)...)
+	if err == nil && n == 0 {
+		err = errNotOwed
+	}
+	return err
+}
+
+// failedOwed says which intent an error is about.
+func (j *Journal) failedOwed(err error, in owed.Intent) error {
+	if in.Kind == owed.Creation {
+		return j.failed(err, "storing that a task is made for request %q", in.Key)
+	}
+	return j.failed(err, "entry %s of the %s log", in.ID, in.Kind)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// recoverOwed puts into doubt what the last process was sending when it stopped.
+func recoverOwed(ctx context.Context, tx *tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE owed SET state = 'in_doubt', last_error = ? WHERE "+undelivered+" AND state = 'sending'",
+		owed.ErrCutOff.Error())
+	return err
+}

@@ -1,0 +1,73 @@
+package owed_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/owed"
+	"dibs/internal/owed/owedtest"
+)
+
+// frozen is a ledger whose daemon stands still once it has noted that something is being sent.
+type frozen struct {
+	*owedtest.Memory
+	lasts time.Duration
+	notes int
+	then  func() // what happens meanwhile
+}
+
+func (f *frozen) MarkSending(ctx context.Context, in owed.Intent, at time.Time) error {
+	f.notes++
+	err := f.Memory.MarkSending(ctx, in, at)
+	time.Sleep(f.lasts)
+	if f.lasts = 0; f.then != nil {
+		f.then()
+	}
+	return err
+}
+
+// Who stood still for long sends nothing on the strength of what it noted before, which is for
+// others to have looked up and sent by then: it notes it anew, if it may still.
+func TestLateIsNotSent(t *testing.T) {
+	for name, test := range map[string]struct {
+		lasts       time.Duration
+		over        error
+		sent, notes int
+	}{
+		"not for long":          {lasts: 30 * time.Second, sent: 1, notes: 1},
+		"for long":              {lasts: 5 * time.Minute, sent: 1, notes: 2},
+		"for long, and deposed": {lasts: 5 * time.Minute, over: errDeposed, notes: 1},
+	} {
+		for who, deliver := range map[string]func(*testing.T, *frozen, *database){
+			"the queue": func(t *testing.T, f *frozen, mesh *database) {
+				owe(f.Memory, owed.MeshEntry, "a")
+				if _, err := newQueue(f, owed.MeshEntry, mesh, slog.New(slog.DiscardHandler)).RunOnce(t.Context()); err != test.over {
+					t.Errorf("the run: %v, want %v", err, test.over)
+				}
+			},
+			"who waits": func(t *testing.T, f *frozen, mesh *database) {
+				in, err := f.Owe(t.Context(), owed.Intent{ID: "a", Kind: owed.Creation})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := owed.NewSender(f).Deliver(t.Context(), in, mesh); err != test.over {
+					t.Errorf("delivered: %v, want %v", err, test.over)
+				}
+			},
+		} {
+			t.Run(name+", "+who, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f, mesh := &frozen{Memory: owedtest.NewMemory(), lasts: test.lasts}, newDatabase()
+					f.then = func() { f.Depose(test.over) }
+					deliver(t, f, mesh)
+					if got := mesh.requests(); got != test.sent || f.notes != test.notes {
+						t.Errorf("sent %d times and noted %d times, want %d and %d", got, f.notes, test.sent, test.notes)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package owed
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dibs/internal/claim"
+)
+
+// An intent that was not taken, or a kind of which none is, is tried again after these, doubling.
+const (
+	minBackoff = 15 * time.Second
+	maxBackoff = 10 * time.Minute
+)
+
+// trouble is what befell an intent that has not arrived.
+type trouble struct {
+	Intent
+	failed int       // how often it was not taken, or did not arrive
+	why    error     // the last time
+	until  time.Time // when it is tried again, if it waits; zero while it is looked for
+}
+
+// troubles is what keeps the intents of one queue from arriving.
+type troubles struct {
+	mu      sync.Mutex
+	intents map[string]*trouble // by their ids
+
+	failing map[string]bool // those that failed since one was taken
+	pauses  int             // how often all have waited since then
+	until   time.Time       // until when they do
+	why     error           // and why; nil if it is not for their own sake
+}
+
+// backoff is the wait after that many earlier failures.
+func backoff(earlier int) time.Duration {
+	return min(minBackoff<<min(max(earlier, 0), 10), maxBackoff)
+}
+
+// waits reports whether all intents wait.
+func (t *troubles) waits(now time.Time) bool { return now.Before(t.waitsUntil()) }
+
+func (t *troubles) waitsUntil() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.until
+}
+
+// goOn has all intents wait no longer.
+func (t *troubles) goOn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.until, t.why = time.Time{}, nil
+}
+
+// taken notes that an intent is in Notion.
+func (t *troubles) taken(in Intent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.intents, in.ID)
+	clear(t.failing)
+	t.pauses, t.until, t.why = 0, time.Time{}, nil
+}
+
+// fails notes that an intent was not taken, and returns what is known of it.
+func (t *troubles) fails(in Intent, why error) *trouble {
+	known := t.intents[in.ID]
+	if known == nil {
+		known = &trouble{Intent: in}
+		t.intents[in.ID] = known
+	}
+	known.failed++
+	known.why = why
+	t.failing[in.ID] = true
+	return known
+}
+
+// refused notes that an intent was not taken, or could not be looked for, and returns when to try
+// again. One that fails alone waits alone, however often it fails; when several fail and none is
+// taken in between, all wait.
+func (q *Queue) refused(in Intent, why error) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	if asked := claim.RetryAfter(why); asked > 0 {
+		// It is Notion as a whole that is not to be asked, and who says so knows best
+		// when it will be there. The intent has no part in it.
+		q.until, q.why = later(q.until, now.Add(asked)), nil
+		return now
+	}
+	known := q.fails(in, why)
+	known.until = now.Add(backoff(max(len(q.failing), known.failed) - 1))
+	q.heed(in, why, parallel-1)
+	return known.until
+}
+
+// unanswered notes that what became of an intent is not known. It is looked for in any case; but
+// when that happens to several and none is taken, all wait.
+func (q *Queue) unanswered(in Intent, why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fails(in, why).until = time.Time{}
+	q.heed(in, why, 0)
+}
+
+// missing notes that an intent of unknown fate did not arrive, and returns when to send it again:
+// at once the first time, for the connection may have been cut by chance.
+func (q *Queue) missing(in Intent) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.intents[in.ID]
+	if known == nil || known.failed < 2 {
+		return q.now()
+	}
+	known.until = q.now().Add(backoff(known.failed - 2))
+	return known.until
+}
+
+// heed has all intents wait if so many have failed: longer each time, and the first time as after
+// that many earlier failures.
+func (q *Queue) heed(in Intent, why error, earlier int) {
+	if n := len(q.failing); n == 1 || n%10 == 0 {
+		id, _ := q.config.Entries.Name(in)
+		q.config.Log.Warn("a log entry waits in the outbox", "log", q.config.Kind, "entry", id, "error", why)
+	}
+	if len(q.failing) < parallel {
+		return
+	}
+	now := q.now()
+	if !now.Before(q.until) { // else it is one more of those that were on their way
+		q.pauses++
+	}
+	q.until, q.why = later(q.until, now.Add(backoff(earlier+q.pauses-1))), why
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// named is how many entries Troubles names.
+const named = 3
+
+// Troubles says in a line each what keeps intents from arriving, and when they are tried again:
+// all of them, if they wait, else one by one. That Notion as a whole cannot be reached is not said
+// here.
+func (q *Queue) Troubles() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	in := func(until time.Time) string {
+		if left := until.Sub(now).Round(time.Second); left > 0 {
+			return "in " + left.String()
+		}
+		return "now"
+	}
+	if q.why != nil {
+		what := fmt.Sprintf("the %s log takes no entries", q.config.Kind)
+		if q.config.Kind == Comment {
+			what = "no comments can be made"
+		}
+		return []string{fmt.Sprintf("%s: %v: they are kept, and tried again %s", what, q.why, in(q.until))}
+	}
+	var lines []string
+	more := 0
+	for _, key := range slices.Sorted(maps.Keys(q.intents)) {
+		t := q.intents[key]
+		switch {
+		case t.until.IsZero() && t.failed < 2:
+			// being sent, or looked for after it was sent once, as any may be
+		case len(lines) == named:
+			more++
+		default:
+			id, title := q.config.Entries.Name(t.Intent)
+			what := fmt.Sprintf("entry %s of the %s log", id, q.config.Kind)
+			if q.config.Kind == Comment {
+				what = "the comment for"
+			}
+			lines = append(lines, fmt.Sprintf("%s, %q, is not taken: %v: it is kept, and tried again %s",
+				what, title, t.why, in(cmp.Or(t.until, now))))
+		}
+	}
+	if more > 0 {
+		what := fmt.Sprintf("entries of the %s log", q.config.Kind)
+		if q.config.Kind == Comment {
+			what = "comments"
+		}
+		lines = append(lines, fmt.Sprintf("%d more %s are not taken either", more, what))
+	}
+	return lines
+}

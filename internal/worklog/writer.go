@@ -1,0 +1,43 @@
+package worklog
+
+import (
+	"context"
+
+	"dibs/internal/claim"
+	"dibs/internal/owed"
+)
+
+// Writer is one log. Its errors are *claim.StoreError, or a *owed.GoneError around one.
+type Writer interface {
+	// Create adds the entry, in one request that is sent at most once.
+	Create(ctx context.Context, e Entry) error
+	// Find reports whether the log has that entry, in whichever form it was made.
+	Find(ctx context.Context, e Entry) (bool, error)
+}
+
+// Entries are what a log is owed, worded for it.
+type Entries struct {
+	Log    claim.Log
+	Writer Writer
+}
+
+var _ owed.Entries = Entries{}
+
+// Send implements owed.Effect.
+func (e Entries) Send(ctx context.Context, in owed.Intent) (ref string, err error) {
+	return "", e.Writer.Create(ctx, NewEntry(in.Event, e.Log))
+}
+
+// Find implements owed.Effect. Which page an entry has become is of no interest.
+func (e Entries) Find(ctx context.Context, in owed.Intent) (refs []string, err error) {
+	found, err := e.Writer.Find(ctx, NewEntry(in.Event, e.Log))
+	if found {
+		refs = []string{""}
+	}
+	return refs, err
+}
+
+// Name implements owed.Entries.
+func (e Entries) Name(in owed.Intent) (entry, said string) {
+	return entryID(in.Event), title(in.Event)
+}
