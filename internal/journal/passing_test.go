@@ -35,7 +35,7 @@ func TestPassing(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			exec("CREATE OR REPLACE FUNCTION %s.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '" + code + "'; END $$")
-			exec("CREATE TRIGGER fail BEFORE UPDATE ON %s.outbox FOR EACH STATEMENT EXECUTE FUNCTION %[1]s.fail()")
+			exec("CREATE TRIGGER fail BEFORE UPDATE ON %s.owed FOR EACH STATEMENT EXECUTE FUNCTION %[1]s.fail()")
 			j, err := d.Open(t.Context(), epoch)
 			if err == nil {
 				j.Close()
@@ -44,7 +44,7 @@ func TestPassing(t *testing.T) {
 			if Passing(fmt.Errorf("it cannot lead: %w", err)) != passes {
 				t.Errorf("%v passes: %v, want %v", err, !passes, passes)
 			}
-			exec("DROP TRIGGER fail ON %s.outbox")
+			exec("DROP TRIGGER fail ON %s.owed")
 		})
 	}
 }
