@@ -2,15 +2,14 @@ package api
 
 import (
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 )
 
 // Event is one thing that happened to a task, a claim or a reservation.
 type Event struct {
-	ID   int64     `json:"id" doc:"Later events have higher ids; no id is used twice"`
-	At   Time      `json:"at" doc:"When the daemon found out"`
-	Kind feed.Kind `json:"kind"`
-	Task *TaskRef  `json:"task,omitempty" doc:"The task, as it was then"`
+	ID   int64      `json:"id" doc:"Later events have higher ids; no id is used twice"`
+	At   Time       `json:"at" doc:"When the daemon found out"`
+	Kind claim.Kind `json:"kind"`
+	Task *TaskRef   `json:"task,omitempty" doc:"The task, as it was then"`
 
 	Agent     string   `json:"agent,omitempty" doc:"Whom it concerns first: who has the task, or had it"`
 	By        string   `json:"by,omitempty" doc:"The user who asked for it in no agent's name, such as user ada"`
@@ -25,6 +24,24 @@ type Event struct {
 	Reservation string   `json:"reservation,omitempty" doc:"The id of a reservation that was made, or is over"`
 	Patterns    []string `json:"patterns,omitempty" doc:"What is reserved by it"`
 	Shared      bool     `json:"shared,omitempty" doc:"Whether others may share that"`
+}
+
+// What events of these kinds are called, beside the kinds of [claim.Fact].
+const (
+	ClaimLost     claim.Kind = "claim_lost"     // is claim.KindLost
+	LeaseExpiring claim.Kind = "lease_expiring" // is claim.KindExpiring
+	Gap           claim.Kind = "gap"            // a reader asked for events that are no longer kept
+)
+
+// EventKind is what an event that tells of such a fact is called.
+func EventKind(of claim.Kind) claim.Kind {
+	switch of {
+	case claim.KindLost:
+		return ClaimLost
+	case claim.KindExpiring:
+		return LeaseExpiring
+	}
+	return of
 }
 
 // The media type of GET /v1/events, and the header by which a reader goes on

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"dibs/internal/api"
-	"dibs/internal/feed"
+	"dibs/internal/claim"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/performance"
@@ -98,7 +98,7 @@ func TestManyTasks(t *testing.T) {
 	agents.Wait()
 	claimed := 0
 	if _, err := m.client.Events(t.Context(), api.EventFilter{}, false, func(e api.Event) error {
-		if e.Kind == feed.Claimed {
+		if e.Kind == claim.KindClaimed {
 			claimed++
 		}
 		return nil

@@ -11,7 +11,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 
 	"golang.org/x/sync/errgroup"
@@ -116,7 +115,7 @@ func (f *follower) listen(ctx context.Context) error {
 
 func (f *follower) take(e api.Event) error {
 	f.board.state.note(eventOf(e))
-	if e.Kind == feed.Gap {
+	if e.Kind == api.Gap {
 		f.mu.Lock()
 		f.all = true
 		f.mu.Unlock()

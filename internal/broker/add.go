@@ -76,7 +76,7 @@ func (b *Broker) add(ctx context.Context, a Addition) (task.Task, error) {
 	}
 	if fresh {
 		at := b.now()
-		e := claim.Event{ID: claim.NewEventID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
+		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindAdded, Task: made.ID, Title: made.Title, URL: made.URL, Agent: a.Agent, By: a.By, Holder: a.Draft.For}
 		if err := b.journal.Record(context.WithoutCancel(ctx), e); err != nil {
 			b.log.Error("that a task was made could not be journalled", "task", made.ID, "error", err)
 		}

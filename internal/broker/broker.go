@@ -44,7 +44,7 @@ type Journal interface {
 	// claim, nothing.
 	Told(ctx context.Context, id claim.ID) error
 	// Log returns the events that f selects, oldest first.
-	Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error)
+	Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error)
 	// Delivery tells whether an event's entry is in the log, and if not, why, as far as
 	// that is known.
 	Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error)
@@ -223,7 +223,7 @@ func (b *Broker) Log(ctx context.Context, f api.LogFilter) (api.Log, error) {
 	return api.Log{Entries: each(events, b.logEntry)}, nil
 }
 
-func (b *Broker) logEntry(e claim.Event) api.LogEntry {
+func (b *Broker) logEntry(e claim.Fact) api.LogEntry {
 	return api.LogEntry{
 		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
 		Task: e.Task, Title: e.Title, URL: e.URL,

@@ -53,8 +53,8 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 	if t.Trashed {
 		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
-	e := claim.Event{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
-	e.ID = claim.NewEventID(e.At)
+	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
+	e.ID = claim.NewFactID(e.At)
 	if r.Key != "" {
 		e.ID = keyedID(r.UID, r.Key, r.Agent, string(r.Task), r.Mention, r.Text)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 )
 
 // batch is how many events are read at a time.
@@ -17,16 +16,15 @@ const batch = 100
 
 // FeedFilter selects events of the feed.
 type FeedFilter struct {
-	api.EventFilter // After is never api.EventsFuture
-	Claim           claim.ID
+	api.EventFilter     // After is never api.EventsFuture
 	Limit           int // zero: all
 }
 
-// Feed is what agents are told: events whose ids increase.
+// Feed is what agents are told: facts as agents see them, whose numbers increase.
 type Feed interface {
-	// Feed returns the events that f selects, in the order of their ids.
-	Feed(ctx context.Context, f FeedFilter) ([]feed.Event, error)
-	// FeedBounds returns the id of the last event, and of the last one that is
+	// Feed returns the facts that f selects, in the order of their numbers.
+	Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error)
+	// FeedBounds returns the number of the last fact, and of the last one that is
 	// no longer kept; 0 for none.
 	FeedBounds(ctx context.Context) (last, pruned int64, err error)
 }
@@ -41,7 +39,7 @@ func (b *Broker) Told() {
 
 // Events returns the first events that f selects, in the order of their ids. If there is
 // none, it waits for one, for at most that long. If f.After is an event that is no longer
-// kept, or that never was, the first event is one of kind feed.Gap, which says so. next is the
+// kept, or that never was, the first event is one of kind api.Gap, which says so. next is the
 // id after which to read on. The error is ErrStopping if the daemon stops meanwhile.
 func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Duration) (events []api.Event, next int64, err error) {
 	err = b.await(ctx, wait, func() (done bool, err error) {
@@ -54,11 +52,11 @@ func (b *Broker) Events(ctx context.Context, f api.EventFilter, wait time.Durati
 	return events, f.After, err
 }
 
-func (b *Broker) event(e feed.Event) api.Event {
+func (b *Broker) event(e claim.Fact) api.Event {
 	out := api.Event{
-		ID: e.ID, At: b.time(e.At), Kind: e.Kind,
+		ID: e.Told, At: b.time(e.At), Kind: api.EventKind(e.Kind),
 		Agent: e.Agent, By: e.By, Holder: e.Holder, ClaimID: e.Claim, Claim: e.Claim, Changed: e.Changed,
-		ExpiresAt: b.time(e.ExpiresAt), Detail: api.OneLine(e.Detail), Summary: e.Summary,
+		ExpiresAt: b.time(e.Expires), Detail: api.OneLine(e.Detail), Summary: e.Summary,
 		Reservation: e.Reservation, Patterns: e.Patterns, Shared: e.Shared,
 	}
 	if e.Task != "" {
@@ -100,7 +98,7 @@ func (b *Broker) await(ctx context.Context, wait time.Duration, look func() (don
 }
 
 // read returns the first events that f selects, and the id after which to read on.
-func (b *Broker) read(ctx context.Context, f FeedFilter) (events []feed.Event, next int64, err error) {
+func (b *Broker) read(ctx context.Context, f FeedFilter) (events []claim.Fact, next int64, err error) {
 	if f.After == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
 		return nil, bounds.last, err
@@ -118,15 +116,15 @@ func (b *Broker) read(ctx context.Context, f FeedFilter) (events []feed.Event, n
 		return nil, 0, err
 	}
 	next = last
-	if n := len(more); n > 0 && (n == f.Limit || more[n-1].ID > last) {
-		next = more[n-1].ID
+	if n := len(more); n > 0 && (n == f.Limit || more[n-1].Told > last) {
+		next = more[n-1].Told
 	}
 	return append(events, more...), next, nil
 }
 
 // gap returns an event that says which ones a reader has missed.
-func (b *Broker) gap(after, last, pruned int64) feed.Event {
-	e := feed.Event{ID: pruned, At: b.now(), Kind: feed.Gap}
+func (b *Broker) gap(after, last, pruned int64) claim.Fact {
+	e := claim.Fact{Told: pruned, At: b.now(), Kind: api.Gap}
 	if after > last {
 		e.Detail = fmt.Sprintf("there is no event %d: the daemon's state was made anew; look at the tasks themselves", after)
 	} else {
@@ -151,7 +149,7 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	return out, nil
 }
 
-func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *feed.Event, error) {
+func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *claim.Fact, error) {
 	if after == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
 		if err != nil {
@@ -163,10 +161,10 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	if err != nil {
 		return claim.Claim{}, nil, err
 	}
-	var event *feed.Event
+	var event *claim.Fact
 	err = b.await(ctx, wait, func() (done bool, err error) {
 		// A copy of the task's page shows the claim, too, and is another task.
-		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}, Claim: cl.ID})
+		news, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{After: after, Task: cl.Task.ID}})
 		if err != nil {
 			return false, err
 		}
@@ -177,7 +175,7 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 			event, err = b.lastOf(ctx, cl)
 			return true, err
 		}
-		if i := slices.IndexFunc(news, func(e feed.Event) bool { return e.Kind != feed.Claimed }); i >= 0 {
+		if i := slices.IndexFunc(news, func(e claim.Fact) bool { return e.Claim == cl.ID && e.Kind != claim.KindClaimed }); i >= 0 {
 			event = &news[i]
 		}
 		return event != nil, nil
@@ -190,12 +188,12 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 
 // lastOf returns the event that tells best how a claim ended: the protocol's own, if there
 // is one, else the last event of the claim. It is nil if neither is kept any longer.
-func (b *Broker) lastOf(ctx context.Context, cl claim.Claim) (*feed.Event, error) {
-	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}, Claim: cl.ID})
-	var end *feed.Event
+func (b *Broker) lastOf(ctx context.Context, cl claim.Claim) (*claim.Fact, error) {
+	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}})
+	var end *claim.Fact
 	for i, e := range events {
-		said := end != nil && (end.Kind == feed.ClaimLost || end.Kind == feed.Swept || end.Kind == feed.Overridden)
-		if e.Kind != feed.Claimed && !said {
+		said := end != nil && (end.Kind == claim.KindLost || end.Kind == claim.KindSwept || end.Kind == claim.KindOverridden)
+		if e.Claim == cl.ID && e.Kind != claim.KindClaimed && !said {
 			end = &events[i]
 		}
 	}

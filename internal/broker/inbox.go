@@ -30,7 +30,7 @@ type Inbox interface {
 	AckTriggers(ctx context.Context, agent string, ids []string) (unknown []string, err error)
 	AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (added int, err error)
 	// Send stores a message that is owed to the mesh log, and its triggers.
-	Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error
+	Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error
 	// Known returns the agents that poll or have a claim; some more than once.
 	Known(context.Context) ([]string, error)
 	Offers(context.Context) ([]inbox.Offer, error)
@@ -258,7 +258,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 		}
 	}
 	at := b.now()
-	id := claim.NewEventID(at)
+	id := claim.NewFactID(at)
 	if m.Key != "" {
 		id = keyedID(m.UID, m.Key, "message", m.From, m.To, m.Text)
 	}
@@ -267,7 +267,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 	for _, name := range agents {
 		triggers = append(triggers, inbox.Trigger{Type: inbox.Message, Agent: name, At: at, From: from, Text: m.Text})
 	}
-	event := claim.Event{ID: id, At: at, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
+	event := claim.Fact{ID: id, At: at, Kind: claim.KindMessage, Agent: m.From, By: m.By, Holder: m.To, Detail: m.Text}
 	if err := b.inbox.Inbox.Send(ctx, event, triggers...); err != nil {
 		return api.Message{}, err
 	}

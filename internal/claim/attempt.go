@@ -52,7 +52,7 @@ type attempt struct {
 	stale    bool // whether the claim that is overridden had gone stale on its agent, see Try
 }
 
-// Claim tries to get the task for the agent: one attempt, and one event,
+// Claim tries to get the task for the agent: one attempt, and one fact,
 // whatever comes of it. The error is a *Denied unless the ledger failed. A claim
 // that is granted takes at least Policy.Settle. If ctx ends after the claim was
 // written, the attempt is finished all the same, and a granted claim is given back
@@ -269,24 +269,24 @@ func (a *attempt) overruling(t task.Task) *Denied {
 // grant makes the claim the agent's.
 func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
-	granted := a.cl.event(KindGranted, a.store.Now())
+	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
-	events := []Event{granted}
+	facts := []Fact{granted}
 	if a.cl.Former != "" {
-		events[0].Holder = a.cl.Former
-		events[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
+		facts[0].Holder = a.cl.Former
+		facts[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
 		if a.note != "" {
-			events[0].Detail += "; " + a.note
+			facts[0].Detail += "; " + a.note
 		}
-		over := a.cl.event(KindOverridden, a.store.Now())
+		over := a.cl.fact(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		if a.stale {
 			over.Tried = TriedAgain
 		}
-		events = append(events, over)
+		facts = append(facts, over)
 		a.endFormer(work) // before, so that agents are told of one change, not of two
 	}
-	if err := a.save(ctx, a.cl, events...); err != nil {
+	if err := a.save(ctx, a.cl, facts...); err != nil {
 		return Claim{}, err
 	}
 	if ctx.Err() != nil && !a.keep {
@@ -304,7 +304,7 @@ func (a *attempt) endFormer(ctx context.Context) {
 			continue
 		}
 		old.LostTo = a.cl.Agent
-		// The event is the overriding claim's; the record is what is mended here.
+		// The fact is the overriding claim's; the record is what is mended here.
 		if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
 			a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)
 		}
@@ -411,8 +411,8 @@ func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Claim, error
 	return Claim{}, &d
 }
 
-func (a *attempt) denial(d Denied, remote bool) Event {
-	e := a.cl.event(KindDenied, a.store.Now())
+func (a *attempt) denial(d Denied, remote bool) Fact {
+	e := a.cl.fact(KindDenied, a.store.Now())
 	e.Code, e.Holder, e.Expires, e.Detail, e.Remote = d.Code, d.Holder, d.ExpiresAt, d.Detail, remote
 	return e
 }

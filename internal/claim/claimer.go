@@ -154,8 +154,8 @@ func RetryAfter(err error) time.Duration {
 
 // save stores the claim after a step whose effect in Notion cannot be undone.
 // The caller may have gone; the record must be kept all the same.
-func (c *Claimer) save(ctx context.Context, cl Claim, events ...Event) error {
-	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, events...); err != nil {
+func (c *Claimer) save(ctx context.Context, cl Claim, facts ...Fact) error {
+	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, facts...); err != nil {
 		if _, away := errors.AsType[*JournalError](err); !away { // else it is not for this claim's sake
 			c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
 		}
@@ -171,11 +171,11 @@ func (c *Claimer) keep(cl Claim) {
 	c.stored(cl)
 }
 
-// end closes the claim, with the events that say why.
-func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, events ...Event) (Claim, error) {
+// end closes the claim, with the facts that say why.
+func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, facts ...Fact) (Claim, error) {
 	cl.State, cl.Ending, cl.Ended, cl.Detail = Ended, as, c.store.Now(), detail
 	cl.Due, cl.Suspect = time.Time{}, time.Time{}
-	return cl, c.save(ctx, cl, events...)
+	return cl, c.save(ctx, cl, facts...)
 }
 
 // refresh takes over what a page says about a claim that stands: a date or a

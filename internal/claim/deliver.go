@@ -139,7 +139,7 @@ func (d *delivery) owed(ctx context.Context, cause error) (Claim, error) {
 // finished closes a claim whose finish is in Notion, where the task is as t.
 func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
 	d.cl.Task = t
-	e := d.cl.event(finishKinds[d.cl.Finish.As], d.store.Now())
+	e := d.cl.fact(finishKinds[d.cl.Finish.As], d.store.Now())
 	e.Remote, e.Started, e.Finished, e.Summary = true, d.cl.Started, d.cl.Finish.At, d.cl.Finish.Summary
 	if f := d.cl.Finish; f.To != "" {
 		e.Holder, e.Expires = f.To, e.At.Add(f.For)

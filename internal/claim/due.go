@@ -85,7 +85,7 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 	case Finishing:
 		_, err = c.deliver(ctx, cl, true)
 		if _, ok := errors.AsType[*Lost](err); ok {
-			err = nil // an outcome, not a failure; the event says so
+			err = nil // an outcome, not a failure; the fact says so
 		}
 	case Reserved, Writing:
 		err = c.giveUp(ctx, cl)

@@ -65,7 +65,7 @@ func TestFinish(t *testing.T) {
 				w.none(d)
 				events := d.Ledger.Events()
 				last := events[len(events)-1]
-				want := claim.Event{
+				want := claim.Fact{
 					ID: last.ID, At: at, Kind: tt.kind, Task: page, Title: c.Task.Title, URL: c.Task.URL, Agent: "Sandman", Claim: c.ID,
 					Remote: true, Started: c.Started, Finished: at, Summary: tt.finish.Summary,
 				}

@@ -152,7 +152,7 @@ func TestFinishWithNotionDown(t *testing.T) {
 						t.Errorf("%d writes of the finish, want 1", n)
 					}
 					events := d.Ledger.Events()
-					var finish []claim.Event
+					var finish []claim.Fact
 					for _, e := range events {
 						if e.Kind == tt.kind {
 							finish = append(finish, e)

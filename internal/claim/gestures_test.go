@@ -13,9 +13,9 @@ import (
 )
 
 // last returns the last event of a kind that the daemon recorded.
-func (w *world) last(d *claimsim.Daemon, kind claim.Kind) claim.Event {
+func (w *world) last(d *claimsim.Daemon, kind claim.Kind) claim.Fact {
 	w.Helper()
-	var out claim.Event
+	var out claim.Fact
 	for _, e := range d.Ledger.Events() {
 		if e.Kind == kind {
 			out = e

@@ -107,13 +107,13 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 // stands takes over what t says about a claim that it shows. If it did not show
 // it before, the claim was repaired; holder is whose claim lay over it.
 func (c *Claimer) stands(ctx context.Context, cl Claim, t task.Task, holder string) (Claim, error) {
-	var events []Event
+	var facts []Fact
 	if !cl.Suspect.IsZero() {
-		e := cl.event(KindConflict, c.store.Now())
+		e := cl.fact(KindConflict, c.store.Now())
 		e.Holder, e.Detail, e.Remote = holder, cl.Detail+"; the claim is back in its place", true
-		events = append(events, e)
+		facts = append(facts, e)
 	}
 	cl.Suspect, cl.Due, cl.Detail = time.Time{}, time.Time{}, ""
 	c.refresh(&cl, t)
-	return cl, c.save(ctx, cl, events...)
+	return cl, c.save(ctx, cl, facts...)
 }

@@ -34,23 +34,23 @@ type Ledger interface {
 	// whose claim went stale before now may be taken over. limit is the number
 	// of tasks an agent may have at a time, 0 for any.
 	//
-	// When refused, Reserve returns why, and records the denial as an event
+	// When refused, Reserve returns why, and records the denial as a fact
 	// against the claim that has the task, in the same transaction. Repeated ones
-	// may be counted in one event.
+	// may be counted in one fact.
 	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
 
-	// Save stores c and the events that go with the change. A claim whose state
+	// Save stores c and the facts that go with the change. A claim whose state
 	// no longer reserves its task (see State.Reserves) gives up its reservation.
-	// When a claim ends, the denials recorded against it become one event (see
+	// When a claim ends, the denials recorded against it become one fact (see
 	// Contested). An ended claim cannot be saved in another state.
-	Save(ctx context.Context, c Claim, events ...Event) error
+	Save(ctx context.Context, c Claim, facts ...Fact) error
 
-	// Record stores events that change no claim. One that is on record already,
-	// by its id, is left as it is. Without events it stores nothing, and fails if nothing
+	// Record stores facts that change no claim. One that is on record already,
+	// by its id, is left as it is. Without facts it stores nothing, and fails if nothing
 	// could be stored.
-	Record(ctx context.Context, events ...Event) error
+	Record(ctx context.Context, facts ...Fact) error
 
-	// Tries returns the tries at a task, oldest first: those that events with TriedAgain
+	// Tries returns the tries at a task, oldest first: those that facts with TriedAgain
 	// told of, since the last one with TriedOver. The ledger may forget old ones, and
 	// those from before a person opened the task again.
 	Tries(ctx context.Context, id task.ID) ([]Try, error)

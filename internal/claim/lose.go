@@ -26,17 +26,17 @@ func (c *Claimer) bearWith(cl *Claim, detail string) bool {
 // the task was found; zero if it was not.
 func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, detail string) (Claim, error) {
 	now := c.store.Now()
-	e := cl.event(KindLost, now)
+	e := cl.fact(KindLost, now)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
 	if c.ranOut(cl, page) {
 		e.Tried = TriedAgain
 	}
 	cl.LostTo = holder
-	events := []Event{e}
+	facts := []Fact{e}
 	if f := cl.Finish; f != nil && f.isWork() {
-		events = append(events, cl.orphaned(*f, now, holder, detail))
+		facts = append(facts, cl.orphaned(*f, now, holder, detail))
 	}
-	cl, err := c.end(ctx, cl, EndLost, detail, events...)
+	cl, err := c.end(ctx, cl, EndLost, detail, facts...)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -61,9 +61,9 @@ func (c *Claimer) ranOut(cl Claim, page task.Task) bool {
 // isWork reports whether f tells of work that was done, or tried.
 func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
 
-// orphaned is the event of work that was finished for a claim that had been lost.
-func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Event {
-	e := c.event(KindOrphaned, at)
+// orphaned is the fact of work that was finished for a claim that had been lost.
+func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Fact {
+	e := c.fact(KindOrphaned, at)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
 	e.Started, e.Finished, e.Summary = c.Started, f.At, f.Summary
 	return e

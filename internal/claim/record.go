@@ -46,7 +46,7 @@ type Sweep struct {
 	Of ID `json:"of,omitempty"`
 	// History is as of a Finish: the task becomes BLOCKED instead of OPEN.
 	History string `json:"history,omitempty"`
-	// By is who asked for it, as Event.By has it.
+	// By is who asked for it, as Fact.By has it.
 	By string `json:"by,omitempty"`
 	// Lease is set if all that is left of it is the lease length that it asked for.
 	Lease bool `json:"lease,omitempty"`

@@ -51,7 +51,7 @@ func (c *Claimer) cutShort(cl Claim) bool {
 // giveUp ends an attempt that was cut short, or has it withdrawn if it may be
 // in Notion.
 func (c *Claimer) giveUp(ctx context.Context, cl Claim) error {
-	e := cl.event(KindDenied, c.store.Now())
+	e := cl.fact(KindDenied, c.store.Now())
 	e.Code, e.Detail, e.Remote = CodeNotionUnavailable, "the attempt was cut short before the claim was verified", true
 	cl.Detail = e.Detail
 	if cl.State == Reserved {

@@ -14,10 +14,10 @@ type Refusal struct {
 	Limit  bool
 }
 
-// Event is the event of c having been refused at now. limit is the number of tasks
+// Fact is the fact of c having been refused at now. limit is the number of tasks
 // that an agent may have at a time.
-func (r Refusal) Event(c Claim, now time.Time, limit int) Event {
-	e := c.event(KindDenied, now)
+func (r Refusal) Fact(c Claim, now time.Time, limit int) Fact {
+	e := c.fact(KindDenied, now)
 	if r.Limit {
 		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
 		return e
@@ -92,11 +92,11 @@ func (c Claim) occupies() string {
 	return c.Agent + " is claiming the task at this moment"
 }
 
-// PassedOver is the event of agent's request for the next task having found the tasks of
+// PassedOver is the fact of agent's request for the next task having found the tasks of
 // these denials, one or more, held by others or not open any more. id is that of the first attempt.
-func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Event {
+func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Fact {
 	first := denials[0]
-	e := Claim{ID: id, Agent: agent, Task: first.Task}.event(KindDenied, at)
+	e := Claim{ID: id, Agent: agent, Task: first.Task}.fact(KindDenied, at)
 	e.Code, e.Holder, e.Detail, e.Remote = first.Code, first.Holder, first.Detail, true
 	if n := len(denials); n > 1 {
 		e.Count = n

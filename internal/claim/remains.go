@@ -90,12 +90,12 @@ func (c *Claimer) leave(ctx context.Context, v *visit, of Claim, w Write, what s
 	return c.ledger.Record(context.WithoutCancel(ctx), c.cleared(of, answer.Task, what))
 }
 
-// cleared is the event of what was left of a claim being off the page that shows t. A copy
+// cleared is the fact of what was left of a claim being off the page that shows t. A copy
 // of the page of a claim has nothing to do with that claim, nor with its agent.
-func (c *Claimer) cleared(of Claim, t task.Task, what string) Event {
+func (c *Claimer) cleared(of Claim, t task.Task, what string) Fact {
 	copied := of.Task.ID != t.ID
 	of.Task = t
-	e := of.event(KindCleared, c.store.Now())
+	e := of.fact(KindCleared, c.store.Now())
 	e.Remote, e.Detail = true, what
 	if copied {
 		e.Claim, e.Holder, e.Agent = "", of.Agent, ""
@@ -205,7 +205,7 @@ func (c *Claimer) stepAside(ctx context.Context, v *visit, cl Claim) error {
 
 // tidiedBy closes the mark under which what was left of a claim was taken off its page.
 func (c *Claimer) tidiedBy(ctx context.Context, cl Claim) error {
-	e := cl.event(KindCleared, c.store.Now())
+	e := cl.fact(KindCleared, c.store.Now())
 	e.Claim, e.Remote, e.Detail = cl.Sweep.Of, true, cl.Sweep.Reason
 	_, err := c.end(ctx, cl, EndNotGranted, cl.Sweep.Reason, e)
 	return err

@@ -111,7 +111,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 		}
 	}
 	c.refresh(&renewed, answer.Task)
-	e := renewed.event(KindRenewed, renewed.ClaimedAt)
+	e := renewed.fact(KindRenewed, renewed.ClaimedAt)
 	e.Remote = true
 	return renewed, c.save(ctx, renewed, e)
 }

@@ -17,7 +17,7 @@ type Reopening struct {
 	Task task.Task
 	// Agent is who asks; empty for a person.
 	Agent string
-	// By is which user asks where no agent does, as Event.By has it.
+	// By is which user asks where no agent does, as Fact.By has it.
 	By string
 	// Note says why.
 	Note string
@@ -268,7 +268,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 
 // done records that the task is open again, unless it was and nothing was to be forgotten.
 func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
-	e := Claim{Agent: o.Agent, Task: t}.event(KindReopened, o.store.Now())
+	e := Claim{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
 	e.By = o.By
 	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
 	e.Detail = "it was " + said(o.was)

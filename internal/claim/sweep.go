@@ -26,7 +26,7 @@ func (c *Claimer) Sweep(ctx context.Context, id task.ID) (former string, swept b
 	return c.SweepFor(ctx, id, "", "")
 }
 
-// SweepFor is Sweep with a note for the record, and by whom it was asked for, as Event.By has
+// SweepFor is Sweep with a note for the record, and by whom it was asked for, as Fact.By has
 // it. Either may be empty.
 func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (former string, swept bool, err error) {
 	unlock, err := c.locks.lock(ctx, id)
@@ -146,7 +146,7 @@ func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
 	if local.State == Held {
 		_, err = c.end(ctx, local, EndSwept, cl.Sweep.Reason)
 	}
-	e := cl.event(KindSwept, c.store.Now())
+	e := cl.fact(KindSwept, c.store.Now())
 	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
 	e.By = cl.Sweep.By
 	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))

@@ -19,20 +19,20 @@ type Try struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// Tried is what an event means for the tries at its task, of which a Ledger keeps count.
+// Tried is what a fact means for the tries at its task, of which a Ledger keeps count.
 type Tried string
 
-// What events may mean. Most mean nothing for the tries.
+// What facts may mean. Most mean nothing for the tries.
 const (
-	// TriedAgain: there was one more, see Event.Try.
+	// TriedAgain: there was one more, see Fact.Try.
 	TriedAgain Tried = "again"
 	// TriedOver: those so far are forgotten. The task is done, or waits for a person, or
 	// was reopened.
 	TriedOver Tried = "over"
 )
 
-// Try is the try that an event with TriedAgain tells of.
-func (e Event) Try() Try {
+// Try is the try that a fact with TriedAgain tells of.
+func (e Fact) Try() Try {
 	t := Try{Agent: e.Agent, At: e.At, Failed: e.Kind == KindFailed, Why: e.Summary}
 	if e.Kind == KindOverridden || e.Kind == KindSwept {
 		t.Agent = e.Holder

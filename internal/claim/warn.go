@@ -47,7 +47,7 @@ func (c *Claimer) warn(ctx context.Context, cl Claim) error {
 			return err
 		}
 	}
-	e := cl.event(KindExpiring, c.store.Now())
+	e := cl.fact(KindExpiring, c.store.Now())
 	e.Expires, e.Detail = cl.ExpiresAt(), detail
 	cl.Warned = e.Expires
 	return c.save(ctx, cl, e)

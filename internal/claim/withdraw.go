@@ -113,7 +113,7 @@ func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
 	case cl.Sweep != nil:
 		return c.sweptBy(ctx, cl)
 	}
-	e := cl.event(KindWithdrawn, c.store.Now())
+	e := cl.fact(KindWithdrawn, c.store.Now())
 	e.Remote, e.Detail = true, cl.Detail
 	_, err := c.end(ctx, cl, EndNotGranted, cl.Detail, e)
 	return err

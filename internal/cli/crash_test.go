@@ -412,7 +412,7 @@ func (v *victim) afterwards(look func(d *afterlife)) {
 		}
 		var want, got []string
 		for _, e := range events.Entries {
-			for range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
+			for range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
 				want = append(want, e.ID)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/feed"
+	"dibs/internal/claim"
 
 	"github.com/spf13/cobra"
 )
@@ -49,7 +49,7 @@ func (a *app) eventsCommand() *cobra.Command {
 			}
 			next, err := daemon.Events(cmd.Context(), filter, follow, func(e api.Event) error {
 				err := a.printEvent(e)
-				if lost := e.Kind == feed.ClaimLost || e.Kind == feed.Overridden || e.Kind == feed.Swept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
+				if lost := e.Kind == api.ClaimLost || e.Kind == claim.KindOverridden || e.Kind == claim.KindSwept; err == nil && lost && e.Claim != "" && e.Agent == a.agent {
 					_, _ = daemon.Lookup(cmd.Context(), string(e.Claim), a.agent) // the agent is told by this; if it fails, it is told once more
 				}
 				return err

@@ -80,7 +80,7 @@ func (m *Maker) Make(ctx context.Context, r Request) (made task.Task, fresh bool
 	}
 	if !known {
 		now := m.tasks.Now()
-		in = owed.Intent{ID: claim.NewEventID(now), Kind: owed.Creation, At: now, UID: r.UID, Key: r.Key}
+		in = owed.Intent{ID: claim.NewFactID(now), Kind: owed.Creation, At: now, UID: r.UID, Key: r.Key}
 		if in, err = m.ledger.Owe(ctx, in); err != nil {
 			return task.Task{}, false, err
 		}

@@ -200,7 +200,7 @@ func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 }
 
 // Send stores a message, and has it delivered to the mesh log.
-func (l ledger) Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error {
+func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
 	defer l.stored()
 	return l.Journal.Send(ctx, message, triggers...)
 }

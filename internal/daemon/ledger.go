@@ -7,7 +7,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
 	"dibs/internal/reserve"
@@ -15,7 +14,7 @@ import (
 
 // ledger is the journal in the terms of the protocol and the broker. It counts what is
 // stored for the metrics, and calls stored when there may be log entries to deliver or
-// events to tell.
+// facts to tell.
 type ledger struct {
 	*journal.Journal
 	metrics *metrics.Metrics
@@ -23,69 +22,62 @@ type ledger struct {
 	stored  func()
 }
 
-func (l ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	err := l.Journal.Save(ctx, c, events...)
+func (l ledger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+	err := l.Journal.Save(ctx, c, facts...)
 	if err == nil {
-		l.metrics.Saved(c, events...)
+		l.metrics.Saved(c, facts...)
 	}
-	if len(events) > 0 || c.State == claim.Ended {
+	if len(facts) > 0 || c.State == claim.Ended {
 		l.stored()
 	}
 	return err
 }
 
-func (l ledger) Record(ctx context.Context, events ...claim.Event) error {
-	if len(events) > 0 { // else it only shows that this daemon may still change the journal
+func (l ledger) Record(ctx context.Context, facts ...claim.Fact) error {
+	if len(facts) > 0 { // else it only shows that this daemon may still change the journal
 		defer l.stored()
 	}
-	err := l.Journal.Record(ctx, events...)
+	err := l.Journal.Record(ctx, facts...)
 	if err == nil {
-		l.metrics.Recorded(events...)
+		l.metrics.Recorded(facts...)
 	}
 	return err
 }
 
-func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...reserve.Event) error {
+func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...claim.Fact) error {
 	err := l.Journal.StoreReservation(ctx, r, news...)
-	l.reserved(err, news...)
+	l.reserved(err, news)
 	return err
 }
 
-func (l ledger) EndReservations(ctx context.Context, ids []string, news ...reserve.Event) error {
+func (l ledger) EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error {
 	err := l.Journal.EndReservations(ctx, ids, news...)
-	l.reserved(err, news...)
+	l.reserved(err, news)
 	return err
-}
-
-func (l ledger) SumReservations(ctx context.Context, e reserve.Event) error {
-	defer l.stored()
-	return l.Journal.SumReservations(ctx, e)
 }
 
 // reserved counts what was stored of reservations.
-func (l ledger) reserved(err error, news ...reserve.Event) {
-	for _, e := range news {
-		if err == nil {
-			l.metrics.Recorded(claim.Event{Kind: e.Kind})
-		}
+func (l ledger) reserved(err error, news []claim.Fact) {
+	if err == nil {
+		l.metrics.Recorded(news...)
 	}
 	l.stored()
 }
 
-// Log returns the events that f chooses, oldest first: the newest ones, or, with f.After,
+// Log returns the facts that f chooses, oldest first: the newest ones, or, with f.After,
 // the first ones after that.
-func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Event, error) {
+func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
 	newest := f.After == ""
-	events, err := l.Events(ctx, journal.EventFilter{
+	facts, err := l.Facts(ctx, journal.FactFilter{
 		After: f.After, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit, Newest: newest,
 	})
 	if newest {
-		slices.Reverse(events)
+		slices.Reverse(facts)
 	}
-	return events, err
+	return facts, err
 }
 
-// Feed returns the events that f selects, in the order of their ids.
-func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]feed.Event, error) {
-	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Claim: f.Claim, Limit: f.Limit})
+// Feed returns the facts that f selects, in the order of their numbers.
+func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, error) {
+	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
 }

@@ -27,7 +27,7 @@ func (w *world) logsAgree(nodes ...*node) {
 			w.Fatal(err)
 		}
 		for _, e := range events.Entries {
-			for _, log := range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
+			for _, log := range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
 				want[log] = append(want[log], e.ID)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 )
 
 // TestTwoDaemonsSeeEachOthersClaims has two daemons on one board: each takes
@@ -65,7 +64,7 @@ func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 		b.mustClaim("Oracle", id)
 		b.wantTold(afterB, `overridden Sandman Oracle "work"`)
 		got, err := a.Watch(w.Context(), string(cl.ID), "", afterA, time.Hour)
-		if err != nil || got.Event == nil || got.Event.Kind != feed.ClaimLost || got.Event.Holder != "Oracle" {
+		if err != nil || got.Event == nil || got.Event.Kind != api.ClaimLost || got.Event.Holder != "Oracle" {
 			w.Errorf("event = %+v, err = %v; want claim_lost to Oracle", got.Event, err)
 		}
 		time.Sleep(interval)

@@ -9,7 +9,6 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 )
 
@@ -55,7 +54,7 @@ func TestUsersSign(t *testing.T) {
 				w.Errorf("%s is signed %q: %+v", kind, signed[kind], log.Entries)
 			}
 		}
-		told := make(map[feed.Kind]string)
+		told := make(map[claim.Kind]string)
 		_, err = n.Events(w.Context(), api.EventFilter{}, false, func(e api.Event) error {
 			if e.By != "" {
 				told[e.Kind] = e.By
@@ -65,7 +64,7 @@ func TestUsersSign(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for _, kind := range []feed.Kind{feed.Unblocked, feed.Swept} {
+		for _, kind := range []claim.Kind{claim.KindUnblocked, claim.KindSwept} {
 			if told[kind] != signature {
 				w.Errorf("the event %s is signed %q", kind, told[kind])
 			}

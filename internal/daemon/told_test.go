@@ -9,7 +9,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
-	"dibs/internal/feed"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -73,7 +72,7 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 				time.Sleep(70 * time.Minute)
 				var got []time.Duration
 				_, err := n.Events(w.Context(), api.EventFilter{Agent: "Sandman"}, false, func(e api.Event) error {
-					if e.Kind == feed.LeaseExpiring {
+					if e.Kind == api.LeaseExpiring {
 						got = append(got, e.At.Sub(granted).Truncate(time.Minute))
 						if !strings.Contains(e.Detail, tt.detail) || e.Claim != cl.ID || e.ExpiresAt.Before(e.At.Time) {
 							w.Errorf("warning = %+v, want %q of claim %s", e, tt.detail, cl.ID)
@@ -125,7 +124,7 @@ func TestSweptAndOverridden(t *testing.T) {
 		time.Sleep(time.Minute)
 		n.wantTold(after, `overridden Sandman Oracle "over"`, `swept Sandman "swept"`, `ready "swept"`)
 		got, err := n.Watch(w.Context(), string(old.ID), "", api.EventsFuture, time.Hour)
-		if err != nil || got.Outcome != claim.EndOverridden || got.Event == nil || got.Event.Kind != feed.Overridden || got.Event.Holder != "Oracle" {
+		if err != nil || got.Outcome != claim.EndOverridden || got.Event == nil || got.Event.Kind != claim.KindOverridden || got.Event.Holder != "Oracle" {
 			w.Errorf("claim = %+v, event = %+v, err = %v; want it overridden by Oracle, at once", got, got.Event, err)
 		}
 		if err := n.complete(cl); err != nil {
@@ -218,7 +217,7 @@ func TestWaitOnAClaim(t *testing.T) {
 
 		start = time.Now()
 		got, err = n.Watch(w.Context(), string(cl.ID), "Sandman", api.EventsFuture, time.Hour)
-		if took := time.Since(start); err != nil || got.Event == nil || got.Event.Kind != feed.LeaseExpiring || took > 24*time.Minute {
+		if took := time.Since(start); err != nil || got.Event == nil || got.Event.Kind != api.LeaseExpiring || took > 24*time.Minute {
 			w.Errorf("event = %+v after %v, err = %v; want a warning", got.Event, took, err)
 		}
 		// What happened between two waits is not missed by who says where it was.
@@ -230,12 +229,12 @@ func TestWaitOnAClaim(t *testing.T) {
 
 		time.AfterFunc(time.Minute, func() { n.complete(cl) })
 		got, err = n.Watch(w.Context(), id, "Sandman", before+1, time.Hour)
-		if err != nil || got.Event == nil || got.Event.Kind != feed.Completed || got.Event.Summary != "done" || got.State != claim.Ended {
+		if err != nil || got.Event == nil || got.Event.Kind != claim.KindCompleted || got.Event.Summary != "done" || got.State != claim.Ended {
 			w.Errorf("%s, event = %+v, err = %v; want the completion", got.State, got.Event, err)
 		}
 		start = time.Now()
 		got, err = n.Watch(w.Context(), string(cl.ID), "", api.EventsFuture, time.Hour)
-		if err != nil || got.Event == nil || got.Event.Kind != feed.Completed || time.Since(start) != 0 {
+		if err != nil || got.Event == nil || got.Event.Kind != claim.KindCompleted || time.Since(start) != 0 {
 			w.Errorf("an ended claim: %+v after %v, err = %v; want its end at once", got.Event, time.Since(start), err)
 		}
 	})

@@ -65,7 +65,7 @@ func (d *demo) audit(record []api.LogEntry, owed int) (problems []error) {
 		if e.Kind == claim.KindSwept {
 			s.Swept++
 		}
-		for _, log := range (claim.Event{Kind: e.Kind, Remote: e.Remote}).Logs() {
+		for _, log := range (claim.Fact{Kind: e.Kind, Remote: e.Remote}).Logs() {
 			if logged[log] == nil {
 				logged[log] = make(map[string]bool)
 			}

@@ -35,8 +35,8 @@ func (s shifted) RoundTrip(req *http.Request) (*http.Response, error) {
 func of(kind string) any { return map[string]any{kind: map[string]any{}} }
 
 // finished is an event that the task log is owed.
-func finished(at time.Time) claim.Event {
-	return claim.Event{
+func finished(at time.Time) claim.Fact {
+	return claim.Fact{
 		ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: at, Kind: claim.KindCompleted, Agent: "Sandman",
 		Task: "11111111-2222-3333-4444-555555555555", Title: "A task",
 	}

@@ -8,75 +8,84 @@ import (
 	"dibs/internal/task"
 )
 
+// The parts of a task that a fact of [claim.KindEdited] names.
+const (
+	PartTitle        = "title"
+	PartPriority     = "priority"
+	PartTimeout      = "timeout"
+	PartDependencies = "dependencies"
+	PartStatus       = "status" // a change of status that is none of the other kinds
+)
+
 // Diff says what happened to a task between two states of it. before is nil for
 // a task that agents were never told of; a task that is gone is told of as
 // trashed. What differs without mattering to agents, such as the date of a claim
-// that was renewed, makes no event.
-func Diff(before *State, after State) []Event {
+// that was renewed, makes no fact.
+func Diff(before *State, after State) []claim.Fact {
 	switch {
 	case before == nil && (after.Trashed || after.Status.Finished()):
 		return nil // seen because another task depends on it, or after its end
 	case before == nil:
-		return append([]Event{about(after, Created)}, changes(after.Unclaimed(), after)...)
+		return append([]claim.Fact{about(after, claim.KindCreated)}, changes(after.Unclaimed(), after)...)
 	case before.Trashed && after.Trashed:
 		return nil
 	case after.Trashed:
-		e := about(after, Trashed)
+		e := about(after, claim.KindTrashed)
 		e.Agent, e.Claim = before.holds()
-		return []Event{e}
+		return []claim.Fact{e}
 	case before.Trashed:
-		e := about(after, Restored)
+		e := about(after, claim.KindRestored)
 		e.Agent, e.Claim = after.holds()
-		return append([]Event{e}, changes(*before, after)...)
+		return append([]claim.Fact{e}, changes(*before, after)...)
 	}
 	return changes(*before, after)
 }
 
-func about(s State, kind Kind) Event {
-	return Event{Kind: kind, Task: s.ID, Title: s.Title, URL: s.URL, Status: s.Status, Priority: s.Priority}
+func about(s State, kind claim.Kind) claim.Fact {
+	return claim.Fact{Kind: kind, Task: s.ID, Title: s.Title, URL: s.URL, Status: s.Status, Priority: s.Priority}
 }
 
 // changes is Diff for a task that is, and was, on the board.
-func changes(before, after State) []Event {
-	var events []Event
-	// Each event concerns the holder before, unless it says otherwise.
-	add := func(kind Kind) *Event {
+func changes(before, after State) []claim.Fact {
+	var facts []claim.Fact
+	// Each fact concerns the holder before, unless it says otherwise.
+	add := func(kind claim.Kind) *claim.Fact {
 		e := about(after, kind)
 		e.Agent, e.Claim = before.holds()
-		events = append(events, e)
-		return &events[len(events)-1]
+		facts = append(facts, e)
+		return &facts[len(facts)-1]
 	}
-	byNow := func(e *Event) { e.Agent, e.Claim = after.holds() }
+	byNow := func(e *claim.Fact) { e.Agent, e.Claim = after.holds() }
 
 	moved := before.Status != after.Status
 	under := after.Status == task.Open || after.Status == task.InProgress // may be worked on
 	switch {
 	case moved && after.Status == task.Completed:
-		byDoer(add(Completed), after)
+		byDoer(add(claim.KindCompleted), after)
 	case moved && after.Status == task.Review:
-		byDoer(add(Review), after)
+		byDoer(add(claim.KindReview), after)
 	case moved && after.Status == task.Failed:
-		add(Failed)
+		add(claim.KindFailed)
 	case moved && after.Status == task.Cancelled:
-		add(Cancelled)
+		add(claim.KindCancelled)
 	case moved && after.Status == task.Blocked:
-		add(Blocked)
+		add(claim.KindBlocked)
 	case moved && under && (before.Status.Finished() || before.Status == task.Review || before.Status == task.Failed):
-		byNow(add(Reopened))
+		byNow(add(claim.KindReopened))
 	case moved && under && before.Status == task.Blocked:
-		byNow(add(Unblocked))
+		byNow(add(claim.KindUnblocked))
 	}
 
 	was, is := before.holder(), after.holder()
 	switch {
 	case is != "" && is != was && was != "":
-		add(Reassigned).Holder = is
+		add(claim.KindReassigned).Holder = is
 	case is != "" && is != was,
 		is != "" && before.claim() != after.claim() && after.claim() != "" && before.claim() != "",
 		is != "" && claim.Assignee(before.Task) == is && !after.ClaimedAt.IsZero() && after.Status == task.InProgress:
-		byNow(add(Claimed))
+		byNow(add(claim.KindClaimed))
 	case was != "" && under && (is == "" && !before.handedOut() || before.Status == task.InProgress && after.Status == task.Open):
-		add(Released)
+		add(claim.KindReleased)
 	}
 
 	edited := parts(before, after)
@@ -84,25 +93,25 @@ func changes(before, after State) []Event {
 		// A claim may come with a lease of its own, and takes it along.
 		edited = slices.DeleteFunc(edited, func(part string) bool { return part == PartTimeout })
 	}
-	if moved && len(events) == 0 && !before.marked() && !after.marked() {
+	if moved && len(facts) == 0 && !before.marked() && !after.marked() {
 		edited = append(edited, PartStatus)
 	}
 	if len(edited) > 0 {
-		e := add(Edited)
+		e := add(claim.KindEdited)
 		e.Changed = edited
 		if is != "" {
 			byNow(e)
 		}
 	}
 	if after.Ready && !before.Ready {
-		e := add(Ready)
+		e := add(claim.KindReady)
 		e.Agent, e.Claim = "", "" // it concerns everybody
 	}
-	return events
+	return facts
 }
 
 // byDoer has e concern who did the work, whose name is on the task that is done.
-func byDoer(e *Event, after State) {
+func byDoer(e *claim.Fact, after State) {
 	if after.ClaimedBy != "" {
 		e.Agent, e.Claim = after.ClaimedBy, cmp.Or(after.claim(), e.Claim)
 	}

@@ -50,7 +50,7 @@ func with(s feed.State, change func(*feed.State)) feed.State {
 }
 
 // words are events in short: kind, agent, holder, claim, what was edited.
-func words(events []feed.Event) []string {
+func words(events []claim.Fact) []string {
 	var out []string
 	for _, e := range events {
 		word := string(e.Kind)
@@ -180,34 +180,45 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// tell returns all that agents are told.
+func tell(before, after *feed.State, record ...claim.Fact) (told []claim.Fact) {
+	record, changed := feed.Tell(before, after, record)
+	for _, f := range record {
+		if feed.Tells(f) {
+			told = append(told, feed.Seen(f))
+		}
+	}
+	return append(told, changed...)
+}
+
 func TestTell(t *testing.T) {
-	event := func(kind claim.Kind, agent, holder string) claim.Event {
-		return claim.Event{At: noon, Kind: kind, Task: "a", Agent: agent, Holder: holder, Claim: second, Detail: "why"}
+	event := func(kind claim.Kind, agent, holder string) claim.Fact {
+		return claim.Fact{At: noon, Kind: kind, Task: "a", Agent: agent, Holder: holder, Claim: second, Detail: "why"}
 	}
 	for name, tt := range map[string]struct {
 		before, after *feed.State
-		record        []claim.Event
+		record        []claim.Fact
 		want          []string
 	}{
-		"granted":                     {new(open()), new(held("Sandman", second)), []claim.Event{event(claim.KindGranted, "Sandman", "")}, []string{"claimed Sandman (E)"}},
-		"denied":                      {new(open()), new(open()), []claim.Event{event(claim.KindDenied, "Sandman", "")}, nil},
-		"lost":                        {new(held("Sandman", second)), new(in(task.Cancelled)), []claim.Event{event(claim.KindLost, "Sandman", "")}, []string{"claim_lost Sandman (E)", "cancelled Sandman (E)"}},
-		"swept":                       {new(held("Sandman", second)), new(open()), []claim.Event{event(claim.KindSwept, "Sandman", "Sandman")}, []string{"swept Sandman (E)", "ready"}},
-		"overridden":                  {new(held("Sandman", first)), new(held("Oracle", second)), []claim.Event{event(claim.KindGranted, "Oracle", "Sandman"), event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle (D)"}},
-		"overridden, and nobody knew": {new(open()), new(held("Oracle", second)), []claim.Event{event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle"}},
-		"repaired":                    {new(held("Sandman", second)), new(held("Sandman", second)), []claim.Event{event(claim.KindConflict, "Sandman", "Oracle")}, []string{"conflict Sandman > Oracle (E)"}},
-		"expiring":                    {new(held("Sandman", second)), nil, []claim.Event{event(claim.KindExpiring, "Sandman", "")}, []string{"lease_expiring Sandman (E)"}},
-		"lost, page unknown":          {nil, nil, []claim.Event{event(claim.KindLost, "Sandman", "")}, []string{"claim_lost Sandman (E)"}},
+		"granted":                     {new(open()), new(held("Sandman", second)), []claim.Fact{event(claim.KindGranted, "Sandman", "")}, []string{"claimed Sandman (E)"}},
+		"denied":                      {new(open()), new(open()), []claim.Fact{event(claim.KindDenied, "Sandman", "")}, nil},
+		"lost":                        {new(held("Sandman", second)), new(in(task.Cancelled)), []claim.Fact{event(claim.KindLost, "Sandman", "")}, []string{"lost Sandman (E)", "cancelled Sandman (E)"}},
+		"swept":                       {new(held("Sandman", second)), new(open()), []claim.Fact{event(claim.KindSwept, "Sandman", "Sandman")}, []string{"swept Sandman (E)", "ready"}},
+		"overridden":                  {new(held("Sandman", first)), new(held("Oracle", second)), []claim.Fact{event(claim.KindGranted, "Oracle", "Sandman"), event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle (D)"}},
+		"overridden, and nobody knew": {new(open()), new(held("Oracle", second)), []claim.Fact{event(claim.KindOverridden, "Oracle", "Sandman")}, []string{"overridden Sandman > Oracle"}},
+		"repaired":                    {new(held("Sandman", second)), new(held("Sandman", second)), []claim.Fact{event(claim.KindConflict, "Sandman", "Oracle")}, []string{"conflict Sandman > Oracle (E)"}},
+		"expiring":                    {new(held("Sandman", second)), nil, []claim.Fact{event(claim.KindExpiring, "Sandman", "")}, []string{"expiring Sandman (E)"}},
+		"lost, page unknown":          {nil, nil, []claim.Fact{event(claim.KindLost, "Sandman", "")}, []string{"lost Sandman (E)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, words(feed.Tell(tt.before, tt.after, tt.record...))); diff != "" {
+			if diff := cmp.Diff(tt.want, words(tell(tt.before, tt.after, tt.record...))); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
 	}
 	completed := event(claim.KindCompleted, "Sandman", "")
 	completed.Summary = "all of it"
-	events := feed.Tell(new(held("Sandman", first)), new(done()), completed)
+	events := tell(new(held("Sandman", first)), new(done()), completed)
 	if len(events) != 1 || events[0].Summary != "all of it" {
 		t.Errorf("completion = %+v, want it with the summary", events)
 	}

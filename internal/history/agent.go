@@ -42,9 +42,9 @@ func Median(lengths []time.Duration) *time.Duration {
 	return new((lengths[(n-1)/2] + lengths[n/2]) / 2)
 }
 
-// Alive reports whether an event shows that its agent was there: it did something, or
+// Alive reports whether a fact shows that its agent was there: it did something, or
 // asked for it.
-func Alive(e claim.Event) bool {
+func Alive(e claim.Fact) bool {
 	switch e.Kind {
 	case claim.KindLost, claim.KindSwept, claim.KindConflict, claim.KindContested, claim.KindExpiring,
 		claim.KindCleared, claim.KindWithdrawn, claim.KindUnreserved:

@@ -72,8 +72,8 @@ func length(size int) time.Duration {
 	return time.Duration(float64(shortest) * math.Pow(longer, float64(size)-0.5)).Round(time.Millisecond)
 }
 
-// Of is what an event counts as; empty for nothing.
-func Of(e claim.Event) Name {
+// Of is what a fact counts as; empty for nothing.
+func Of(e claim.Fact) Name {
 	switch e.Kind {
 	case claim.KindGranted:
 		return Granted

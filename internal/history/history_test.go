@@ -117,7 +117,7 @@ func TestOf(t *testing.T) {
 		claim.KindConflict: {"", false}, claim.KindContested: {"", false}, claim.KindExpiring: {"", false},
 		claim.KindCleared: {"", false}, claim.KindWithdrawn: {"", false}, claim.KindUnreserved: {"", false},
 	} {
-		e := claim.Event{Kind: kind, Code: claim.CodeHeld, Agent: "Sandman"}
+		e := claim.Fact{Kind: kind, Code: claim.CodeHeld, Agent: "Sandman"}
 		if got := history.Of(e); got != want.name {
 			t.Errorf("%s counts as %q, want %q", kind, got, want.name)
 		}

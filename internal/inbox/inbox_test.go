@@ -31,20 +31,21 @@ func TestNews(t *testing.T) {
 	}
 	open, held := state(task.Open, "", time.Time{}), state(task.InProgress, "Oracle", noon)
 	assigned := state(task.Open, "Oracle", time.Time{})
-	event := func(kind feed.Kind, agent, holder string) feed.Event {
-		return feed.Event{Kind: kind, Task: "a", Agent: agent, Holder: holder, Detail: "why", Summary: "all of it"}
+	event := func(kind claim.Kind, agent, holder string) claim.Fact {
+		return claim.Fact{Kind: kind, Task: "a", Agent: agent, Holder: holder, Detail: "why", Summary: "all of it"}
 	}
 	for name, tt := range map[string]struct {
 		news inbox.News
 		want []string
 	}{
-		"claimed":                      {inbox.News{Before: open, After: held, Events: []feed.Event{event(feed.Claimed, "Oracle", "")}}, nil},
-		"lost":                         {inbox.News{Events: []feed.Event{event(feed.ClaimLost, "Oracle", "Maria")}}, []string{"claim_lost Oracle Maria why"}},
-		"overridden":                   {inbox.News{Events: []feed.Event{event(feed.Overridden, "Oracle", "Sandman")}}, []string{"claim_lost Oracle Sandman its lease ran out, and the task was taken over"}},
-		"swept":                        {inbox.News{Events: []feed.Event{event(feed.Swept, "Oracle", "")}}, []string{"claim_lost Oracle  its lease ran out, and the task was put back to OPEN"}},
-		"of a name that none can have": {inbox.News{Events: []feed.Event{event(feed.Swept, " ", "")}}, nil},
-		"finished":                     {inbox.News{Leads: []string{"A", "B"}, Events: []feed.Event{event(feed.Completed, "Oracle", "")}}, []string{"task_finished A Oracle all of it", "task_finished B Oracle all of it"}},
-		"cancelled":                    {inbox.News{Leads: []string{"A"}, Events: []feed.Event{event(feed.Cancelled, "Oracle", "")}}, nil},
+		"claimed":                      {inbox.News{Before: open, After: held, Changed: []claim.Fact{event(claim.KindClaimed, "Oracle", "")}}, nil},
+		"lost":                         {inbox.News{Record: []claim.Fact{event(claim.KindLost, "Oracle", "Maria")}}, []string{"claim_lost Oracle Maria why"}},
+		"overridden":                   {inbox.News{Record: []claim.Fact{event(claim.KindGranted, "Sandman", "Oracle"), event(claim.KindOverridden, "Sandman", "Oracle")}}, []string{"claim_lost Oracle Sandman its lease ran out, and the task was taken over"}},
+		"swept":                        {inbox.News{Record: []claim.Fact{event(claim.KindSwept, "Oracle", "Oracle")}}, []string{"claim_lost Oracle  its lease ran out, and the task was put back to OPEN"}},
+		"of a name that none can have": {inbox.News{Record: []claim.Fact{event(claim.KindSwept, " ", "")}}, nil},
+		"finished":                     {inbox.News{Leads: []string{"A", "B"}, Changed: []claim.Fact{event(claim.KindCompleted, "Oracle", "")}}, []string{"task_finished A Oracle all of it", "task_finished B Oracle all of it"}},
+		"completed on record alone":    {inbox.News{Leads: []string{"A"}, Record: []claim.Fact{event(claim.KindCompleted, "Oracle", "")}}, nil},
+		"cancelled":                    {inbox.News{Leads: []string{"A"}, Changed: []claim.Fact{event(claim.KindCancelled, "Oracle", "")}}, nil},
 		"assigned":                     {inbox.News{Before: open, After: assigned}, []string{"task_assigned Oracle"}},
 		"assigned when it was made":    {inbox.News{After: assigned}, []string{"task_assigned Oracle"}},
 		"assigned to another":          {inbox.News{Before: state(task.Open, "Sandman", time.Time{}), After: assigned}, []string{"task_assigned Oracle"}},
@@ -87,7 +88,7 @@ func TestAddressed(t *testing.T) {
 }
 
 func TestOffered(t *testing.T) {
-	e := claim.Event{At: noon, Kind: claim.KindReleased, Task: "a", Agent: "Sandman", Holder: "Oracle", Summary: "yours"}
+	e := claim.Fact{At: noon, Kind: claim.KindReleased, Task: "a", Agent: "Sandman", Holder: "Oracle", Summary: "yours"}
 	if got, ok := inbox.Offered(e, nil); !ok || words([]inbox.Trigger{got})[0] != "task_offered Oracle Sandman yours" || got.Task.ID != "a" {
 		t.Errorf("offered = %+v, %v", got, ok)
 	}

@@ -12,7 +12,8 @@ import (
 type News struct {
 	At            time.Time
 	Before, After *feed.State // nil if not known, see feed.Tell
-	Events        []feed.Event
+	// Record is what the protocol recorded of it, and Changed what else became of it.
+	Record, Changed []claim.Fact
 	// Leads are the agents that want to know what is finished.
 	Leads []string
 	// Offered is the agent that the task is offered to, if it is to one; that is told
@@ -23,26 +24,26 @@ type News struct {
 // Of says what news mean, and to whom.
 func Of(n News) []Trigger {
 	var out []Trigger
-	for _, e := range n.Events {
-		t := Trigger{At: e.At, Task: taskOf(e), Text: e.Detail}
-		if t.At.IsZero() {
-			t.At = n.At
+	for _, f := range n.Record {
+		f = feed.Seen(f)
+		why := f.Detail
+		switch f.Kind {
+		case claim.KindLost:
+		case claim.KindSwept:
+			why = "its lease ran out, and the task was put back to " + sweptTo(f)
+		case claim.KindOverridden:
+			why = "its lease ran out, and the task was taken over"
+		default:
+			continue
 		}
-		switch e.Kind {
-		case feed.ClaimLost, feed.Overridden, feed.Swept:
-			t.Type, t.Agent, t.From = ClaimLost, e.Agent, e.Holder
-			if e.Kind == feed.Swept {
-				t.Text = "its lease ran out, and the task was put back to " + sweptTo(e)
-			}
-			if e.Kind == feed.Overridden {
-				t.Text = "its lease ran out, and the task was taken over"
-			}
-			out = append(out, t)
-		case feed.Completed:
-			for _, lead := range n.Leads {
-				t.Type, t.Agent, t.From, t.Text = TaskFinished, lead, e.Agent, e.Summary
-				out = append(out, t)
-			}
+		out = append(out, Trigger{Type: ClaimLost, Agent: f.Agent, From: f.Holder, At: f.At, Task: taskOf(f), Text: why})
+	}
+	for _, f := range n.Changed {
+		if f.Kind != claim.KindCompleted {
+			continue
+		}
+		for _, lead := range n.Leads {
+			out = append(out, Trigger{Type: TaskFinished, Agent: lead, From: f.Agent, At: n.At, Task: taskOf(f), Text: f.Summary})
 		}
 	}
 	if n.After != nil {
@@ -58,15 +59,15 @@ func Of(n News) []Trigger {
 }
 
 // sweptTo is the status that a sweep has given a task: OPEN, unless it was tried too often.
-func sweptTo(e feed.Event) string {
-	if e.Status == task.Blocked {
+func sweptTo(f claim.Fact) string {
+	if f.Status == task.Blocked {
 		return string(task.Blocked)
 	}
 	return string(task.Open)
 }
 
 // Offered is the trigger of an offer: the release e of a claim says to whom.
-func Offered(e claim.Event, known *feed.State) (Trigger, bool) {
+func Offered(e claim.Fact, known *feed.State) (Trigger, bool) {
 	if e.Kind != claim.KindReleased || e.Holder == "" {
 		return Trigger{}, false
 	}
@@ -86,8 +87,8 @@ func Available(agent string, at time.Time) Trigger {
 	return Trigger{Type: TasksAvailable, Agent: agent, At: at}
 }
 
-func taskOf(e feed.Event) task.Task {
-	return task.Task{ID: e.Task, Title: e.Title, URL: e.URL, Status: e.Status, Priority: e.Priority}
+func taskOf(f claim.Fact) task.Task {
+	return task.Task{ID: f.Task, Title: f.Title, URL: f.URL, Status: f.Status, Priority: f.Priority}
 }
 
 // keepNamed leaves out those for names that no agent can have: they are of people.

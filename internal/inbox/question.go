@@ -13,7 +13,7 @@ const asking = 14 * 24 * time.Hour
 // Question is one that an agent has asked people about a task, and waits for the answer of.
 // Times are Notion's.
 type Question struct {
-	// ID is that of the event.
+	// ID is that of the fact.
 	ID    string    `json:"id"`
 	Task  task.ID   `json:"task"`
 	Agent string    `json:"agent"`
@@ -25,8 +25,8 @@ type Question struct {
 	Last bool `json:"last,omitempty"`
 }
 
-// Asked is the question that an event asks, if it does.
-func Asked(e claim.Event) (Question, bool) {
+// Asked is the question that a fact asks, if it does.
+func Asked(e claim.Fact) (Question, bool) {
 	if !e.Asked {
 		return Question{}, false
 	}

@@ -318,11 +318,11 @@ func BenchmarkRead(b *testing.B) {
 		{"Claim", func(i int) error { _, err := j.Claim(b.Context(), live[i%len(live)].ID); return err }},
 		{"TaskClaims", func(i int) error { _, err := j.TaskClaims(b.Context(), live[i%len(live)].Task.ID); return err }},
 		{"Events", func(i int) error {
-			_, err := j.Events(b.Context(), journal.EventFilter{Newest: true, Limit: 20})
+			_, err := j.Facts(b.Context(), journal.FactFilter{Newest: true, Limit: 20})
 			return err
 		}},
 		{"EventsOfAgent", func(i int) error {
-			_, err := j.Events(b.Context(), journal.EventFilter{Agent: "agent-7", Newest: true, Limit: 20})
+			_, err := j.Facts(b.Context(), journal.FactFilter{Agent: "agent-7", Newest: true, Limit: 20})
 			return err
 		}},
 		{"Feed", func(i int) error { _, err := j.Feed(b.Context(), journal.FeedFilter{Limit: 20}); return err }},

@@ -118,7 +118,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	for i := range 50 {
 		refuse("Sandman", t0.Add(time.Duration(i)*time.Second))
 	}
-	list := events(t, j, journal.EventFilter{Agent: "Sandman"})
+	list := events(t, j, journal.FactFilter{Agent: "Sandman"})
 	if len(list) != 1 || list[0].Count != 50 || list[0].Kind != claim.KindDenied || !list[0].At.Equal(t0) {
 		t.Errorf("events = %+v, want one of 50 denials", list)
 	}
@@ -126,12 +126,12 @@ func TestDenialsAreCounted(t *testing.T) {
 		refuse(fmt.Sprint("made up ", i), t0)
 		refuse(fmt.Sprint("made up ", i), t0)
 	}
-	if n := len(events(t, j, journal.EventFilter{Task: "a"})); n > 110 {
+	if n := len(events(t, j, journal.FactFilter{Task: "a"})); n > 110 {
 		t.Errorf("%d events, want about 100", n)
 	}
 	end := t0.Add(time.Minute)
 	save(t, j, ended(c, claim.EndCompleted, end), event(c, claim.KindCompleted, end))
-	list = events(t, j, journal.EventFilter{Newest: true, Limit: 1})
+	list = events(t, j, journal.FactFilter{Newest: true, Limit: 1})
 	if e := list[0]; e.Kind != claim.KindContested || e.Count != 50+2*250 || len(e.Names) != 100 {
 		t.Errorf("%s of %d denials with %d names, want contested, 550 and 100", e.Kind, e.Count, len(e.Names))
 	}
@@ -149,7 +149,7 @@ func TestLimitsAreCounted(t *testing.T) {
 		}
 	}
 	var counts []int
-	for _, e := range events(t, j, journal.EventFilter{Agent: "Oracle"}) {
+	for _, e := range events(t, j, journal.FactFilter{Agent: "Oracle"}) {
 		if e.Kind == claim.KindDenied {
 			counts = append(counts, e.Count)
 		}

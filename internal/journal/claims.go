@@ -17,26 +17,21 @@ import (
 // it does not change any more.
 var ErrEnded = errors.New("the claim has ended already")
 
-// Save stores c and the events that go with the change, in the order given, and
+// Save stores c and the facts that go with the change, in the order given, and
 // tells agents of what they are to know of it. See [claim.Ledger].
 //
 // A claim whose reservation was taken over gets it back if nobody has the task
 // by now.
-func (j *Journal) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	err := j.write(ctx, func(tx *tx) error {
-		if err := save(ctx, tx, c, events...); err != nil {
-			return err
-		}
-		return j.tellOf(ctx, tx, events)
-	})
+func (j *Journal) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, c, facts...) })
 	return j.failed(err, "saving claim %s", c.ID)
 }
 
-func save(ctx context.Context, tx *tx, c claim.Claim, events ...claim.Event) error {
+func (j *Journal) save(ctx context.Context, tx *tx, c claim.Claim, facts ...claim.Fact) error {
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
-	if err := insertEvents(ctx, tx, events...); err != nil {
+	if err := j.record(ctx, tx, facts); err != nil {
 		return err
 	}
 	if c.State == claim.Held && !c.Heartbeat.IsZero() {

@@ -57,9 +57,9 @@ func TestAllFieldsAreStored(t *testing.T) {
 	j := newJournal(t)
 	var c claim.Claim
 	fill(reflect.ValueOf(&c).Elem())
-	e := claim.Event{}
+	e := claim.Fact{}
 	fill(reflect.ValueOf(&e).Elem())
-	e.ID = claim.NewEventID(t0)
+	e.ID, e.Told = claim.NewFactID(t0), 0 // of such a kind agents are not told
 	save(t, j, c, e)
 	do(t, j.PutTasks(t.Context(), []task.Task{c.Task}))
 	j = reopen(t, j)
@@ -71,7 +71,7 @@ func TestAllFieldsAreStored(t *testing.T) {
 	if diff := cmp.Diff(c, gotClaim, anyFence); diff != "" {
 		t.Errorf("claim (-saved +read):\n%s", diff)
 	}
-	if diff := cmp.Diff([]claim.Event{e}, events(t, j, journal.EventFilter{}), anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Fact{e}, events(t, j, journal.FactFilter{}), anyFence); diff != "" {
 		t.Errorf("events (-saved +read):\n%s", diff)
 	}
 	if diff := cmp.Diff([]task.Task{c.Task}, tasks(t, j), anyFence); diff != "" {
@@ -157,7 +157,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 	if diff := cmp.Diff(over, got, anyFence); diff != "" {
 		t.Errorf("claim (-want +got):\n%s", diff)
 	}
-	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
+	if list := events(t, j, journal.FactFilter{}); len(list) != 0 {
 		t.Errorf("events of refused changes were kept: %+v", list)
 	}
 	reserve(t, j, attempt("Oracle", "a", t0), t0) // none of it took the task again
@@ -201,7 +201,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
-	if list := events(t, j, journal.EventFilter{}); len(list) != 0 {
+	if list := events(t, j, journal.FactFilter{}); len(list) != 0 {
 		t.Errorf("events: %+v", list)
 	}
 	_, refusal, err := j.Reserve(t.Context(), attempt("Oracle", "a", t0), t0, 0)
@@ -253,7 +253,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 				t.Errorf("claim (-want +got):\n%s", diff)
 			}
 			reserve(t, j, attempt("Sandman", want.Task.ID, now), now) // the task is free
-			last := events(t, j, journal.EventFilter{Claim: want.ID, Newest: true, Limit: 1})
+			last := events(t, j, journal.FactFilter{Claim: want.ID, Newest: true, Limit: 1})
 			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
 				t.Errorf("last event = %+v, want one denial summed up", last)
 			}

@@ -41,8 +41,8 @@ func TestContestedCountsEveryDenial(t *testing.T) {
 			}
 		}
 	})
-	got := map[claim.ID]claim.Event{}
-	for _, e := range events(t, j, journal.EventFilter{}) {
+	got := map[claim.ID]claim.Fact{}
+	for _, e := range events(t, j, journal.FactFilter{}) {
 		if e.Kind == claim.KindContested {
 			if _, twice := got[e.Claim]; twice {
 				t.Errorf("claim %s was summed up twice", e.Claim)
@@ -87,7 +87,7 @@ func TestContestedGoesToTheMeshLogOnce(t *testing.T) {
 	contested := event(c, claim.KindContested, end)
 	contested.Count, contested.Names = 3, []string{"Merlin", "Sandman"}
 	want := []owed.Intent{due(remote, owed.MeshEntry), due(done, owed.TaskEntry), due(contested, owed.MeshEntry)}
-	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Event{}, "ID"), cmpopts.IgnoreFields(owed.Intent{}, "ID", "Seq")); diff != "" {
+	if diff := cmp.Diff(want, next(t, j, end, 0), cmpopts.IgnoreFields(claim.Fact{}, "ID"), cmpopts.IgnoreFields(owed.Intent{}, "ID", "Seq")); diff != "" {
 		t.Errorf("outbox (-want +got):\n%s", diff)
 	}
 }

@@ -82,7 +82,7 @@ func victim(path string) {
 func workOnInbox(ctx context.Context, j *journal.Journal, check func(error)) {
 	for i := 0; ; i++ {
 		now, text := t0.Add(time.Duration(i)*time.Second), fmt.Sprint(i)
-		check(j.Send(ctx, claim.Event{ID: claim.NewEventID(now), At: now, Kind: claim.KindMessage, Holder: "Oracle", Detail: text},
+		check(j.Send(ctx, claim.Fact{ID: claim.NewFactID(now), At: now, Kind: claim.KindMessage, Holder: "Oracle", Detail: text},
 			inbox.Trigger{Type: inbox.Message, Agent: "Oracle", At: now, Text: text}))
 		fmt.Println("sent", text)
 		got, err := j.TakeTriggers(ctx, inbox.Take{Agent: "Oracle", Taker: text, Now: now, At: now, Visibility: 1000 * time.Hour})
@@ -183,9 +183,9 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 			}
 			entries := map[claim.ID]string{}
 			for _, item := range next(t, j, t0.Add(time.Hour), 0) {
-				entries[item.Event.Claim] = "due"
+				entries[item.Fact.Claim] = "due"
 				if item.State == owed.Doubted {
-					entries[item.Event.Claim] = "in doubt"
+					entries[item.Fact.Claim] = "in doubt"
 				}
 			}
 			for about, what := range said {
@@ -258,7 +258,7 @@ func TestTornFile(t *testing.T) {
 		}
 		kept := len(live(t, torn))
 		seen[kept] = true
-		granted, owed := events(t, torn, journal.EventFilter{}), next(t, torn, t0, 0)
+		granted, owed := events(t, torn, journal.FactFilter{}), next(t, torn, t0, 0)
 		if len(granted) != kept || len(owed) != kept {
 			t.Errorf("%d claims with %d events and %d entries", kept, len(granted), len(owed))
 		}

@@ -15,21 +15,21 @@ const (
 	// because of one claim. Further ones are counted together.
 	maxDenied = 100
 	// countedFor is how long an agent's refusals for having too many tasks are
-	// counted in one event.
+	// counted in one fact.
 	countedFor = time.Hour
 )
 
-// recordDenial stores the event of a refusal that was decided here, or counts it with
+// recordDenial stores the fact of a refusal that was decided here, or counts it with
 // the last one of its kind: whoever asks again and again leaves one row.
-func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
+func recordDenial(ctx context.Context, tx *tx, e claim.Fact) error {
 	seq, err := sameDenial(ctx, tx, &e)
 	if err != nil {
 		return err
 	}
 	if seq == 0 {
-		return insertEvents(ctx, tx, e)
+		return insertRecord(ctx, tx, e)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE events SET count = count + 1 WHERE seq = ?", seq)
+	_, err = tx.ExecContext(ctx, "UPDATE facts SET count = count + 1 WHERE seq = ?", seq)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func recordDenial(ctx context.Context, tx *tx, e claim.Event) error {
 
 // sameDenial returns the row that a denial is counted in, 0 if it has one of its own.
 // It takes the name out of one that is counted without.
-func sameDenial(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
+func sameDenial(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	if e.Against == "" {
 		return lastLimit(ctx, tx, e)
 	}
@@ -47,7 +47,7 @@ func sameDenial(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
 		return seq, err
 	}
 	var rows int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM events WHERE against = ?", e.Against).Scan(&rows); err != nil || rows < maxDenied {
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM facts WHERE against = ?", e.Against).Scan(&rows); err != nil || rows < maxDenied {
 		return 0, err
 	}
 	e.Agent, e.Claim, e.Detail = "", "", "refusals of further agents, whose names are not kept: "+e.Detail
@@ -55,33 +55,33 @@ func sameDenial(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
 }
 
 func denialOf(ctx context.Context, tx *tx, against claim.ID, agent string) (seq int64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT seq FROM events WHERE against = ? AND agent = ? LIMIT 1", against, agent).Scan(&seq)
+	err = tx.QueryRowContext(ctx, "SELECT seq FROM facts WHERE against = ? AND agent = ? LIMIT 1", against, agent).Scan(&seq)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	return seq, err
 }
 
-// lastLimit returns the agent's last event if that is a refusal because of the limit,
+// lastLimit returns the agent's last fact if that is a refusal because of the limit,
 // whichever the task, and not long ago.
-func lastLimit(ctx context.Context, tx *tx, e *claim.Event) (int64, error) {
+func lastLimit(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 	var seq int64
 	var body []byte
-	err := tx.QueryRowContext(ctx, "SELECT seq, body FROM events WHERE agent = ? ORDER BY seq DESC LIMIT 1", e.Agent).Scan(&seq, &body)
+	err := tx.QueryRowContext(ctx, "SELECT seq, body FROM facts WHERE logged = 1 AND agent = ? ORDER BY seq DESC LIMIT 1", e.Agent).Scan(&seq, &body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	last, err := decodeEvent(body)
+	last, err := decodeFact(body)
 	if err != nil || last.Kind != claim.KindDenied || last.Code != e.Code || last.Remote || e.At.Sub(last.At) >= countedFor {
 		return 0, err
 	}
 	return seq, nil
 }
 
-// sumUpDenials makes one event of the denials recorded against a claim that has
+// sumUpDenials makes one fact of the denials recorded against a claim that has
 // just ended.
 func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
 	total := 0
@@ -90,10 +90,10 @@ func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
 		err = row.Scan(&agent, &count)
 		total += count
 		return agent, err
-	}, "SELECT agent, count FROM events WHERE against = ? ORDER BY agent", c.ID)
+	}, "SELECT agent, count FROM facts WHERE against = ? ORDER BY agent", c.ID)
 	if err != nil || total == 0 {
 		return err
 	}
 	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
-	return insertEvents(ctx, tx, claim.Contested(c, c.Ended, total, names))
+	return insertRecord(ctx, tx, claim.Contested(c, c.Ended, total, names))
 }

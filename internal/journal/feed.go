@@ -15,50 +15,46 @@ import (
 	"dibs/internal/task"
 )
 
-// FeedFilter chooses events of the feed; its zero value chooses all.
+// FeedFilter chooses facts that agents are told; its zero value chooses all.
 type FeedFilter struct {
-	After int64  // only those with a higher id
+	After int64  // only those told later, see [claim.Fact.Told]
 	Agent string // whom it concerns, or who is the other party
 	Task  task.ID
-	Claim claim.ID
 	Limit int // how many at most, 0 for any number
 }
 
-// Feed returns the events that f chooses, in the order of their ids, which is
-// also the one in which they became visible.
-func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]feed.Event, error) {
-	query, args := "SELECT id, body FROM feed WHERE id > ?", []any{f.After}
+// Feed returns the facts that f chooses as agents see them, in the order in which they are
+// told, which is also the one in which they became visible.
+func (j *Journal) Feed(ctx context.Context, f FeedFilter) ([]claim.Fact, error) {
+	query, args := "SELECT told, body FROM facts WHERE told > ?", []any{f.After}
 	if f.Task != "" {
 		query, args = query+" AND task_id = ?", append(args, f.Task)
 	}
 	if f.Agent != "" {
 		query, args = query+" AND ? IN (agent, holder)", append(args, f.Agent)
 	}
-	if f.Claim != "" {
-		query, args = query+" AND claim_id = ? AND claim_id <> ''", append(args, f.Claim)
-	}
-	query, args = query+" ORDER BY id LIMIT ?", append(args, atMost(f.Limit))
-	events, err := collect(ctx, j.readers, scanFeed, query, args...)
-	return events, j.failed(err, "reading the feed")
+	query, args = query+" ORDER BY told LIMIT ?", append(args, atMost(f.Limit))
+	facts, err := collect(ctx, j.readers, scanTold, query, args...)
+	return facts, j.failed(err, "reading the feed")
 }
 
-func scanFeed(row scanner) (feed.Event, error) {
-	var e feed.Event
+func scanTold(row scanner) (claim.Fact, error) {
+	var told int64
 	var body []byte
-	if err := row.Scan(&e.ID, &body); err != nil {
-		return e, err
+	if err := row.Scan(&told, &body); err != nil {
+		return claim.Fact{}, err
 	}
-	if err := json.Unmarshal(body, &e); err != nil {
-		return e, fmt.Errorf("the body of an event: %w", err)
-	}
-	return e, nil
+	f, err := decodeFact(body)
+	f.Told = told
+	return feed.Seen(f), err
 }
 
-// FeedBounds returns the id of the last event of the feed, and of the last one
+// FeedBounds returns the number of the last fact that was told, and of the last one
 // that is no longer kept; 0 for none.
 func (j *Journal) FeedBounds(ctx context.Context) (last, pruned int64, err error) {
 	err = j.readers.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT max(id) FROM feed), 0), coalesce((SELECT min(id) - 1 FROM feed), 0)`).
+		SELECT coalesce((SELECT max(told) FROM facts WHERE told IS NOT NULL), 0),
+		       coalesce((SELECT min(told) - 1 FROM facts WHERE told IS NOT NULL), 0)`).
 		Scan(&last, &pruned)
 	return last, pruned, j.failed(err, "reading the feed")
 }
@@ -110,9 +106,9 @@ func (j *Journal) Begun(ctx context.Context) (bool, error) {
 	return begun != "", err
 }
 
-// tellOf stores what the protocol recorded for agents, and with it the changes
-// of state that it made.
-func (j *Journal) tellOf(ctx context.Context, tx *tx, record []claim.Event) error {
+// record stores what the protocol recorded, and what agents are told of it and of the
+// changes of state that it made.
+func (j *Journal) record(ctx context.Context, tx *tx, record []claim.Fact) error {
 	for len(record) > 0 {
 		n := 1
 		for n < len(record) && record[n].Task == record[0].Task {
@@ -126,9 +122,9 @@ func (j *Journal) tellOf(ctx context.Context, tx *tx, record []claim.Event) erro
 	return nil
 }
 
-// tell tells of one task, and what the protocol recorded of it. It returns
+// tell tells of one task, and stores what the protocol recorded of it. It returns
 // whether tasks that depend on it are to be told of next.
-func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Event) (marked bool, err error) {
+func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, record ...claim.Fact) (marked bool, err error) {
 	before, err := lastTold(ctx, tx, id)
 	if err != nil {
 		return false, err
@@ -145,7 +141,7 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 	var after *feed.State
 	settled := false
 	// What was recorded without Notion says nothing of the page.
-	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Event) bool { return e.Remote }) {
+	if len(record) == 0 || slices.ContainsFunc(record, func(e claim.Fact) bool { return e.Remote }) {
 		if after, settled, err = current(ctx, tx, id, before); err != nil {
 			return false, err
 		}
@@ -162,18 +158,21 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 	if !settled || !begun && before == nil {
 		news = nil
 	}
-	events := feed.Tell(before, news, record...)
-	if err := reopenedSince(ctx, tx, id, events); err != nil {
+	record, changed := feed.Tell(before, news, record)
+	if err := insertRecord(ctx, tx, record...); err != nil {
 		return false, err
 	}
-	if err := insertFeed(ctx, tx, at, events); err != nil {
+	if err := reopenedSince(ctx, tx, id, changed); err != nil {
+		return false, err
+	}
+	if err := insertNews(ctx, tx, at, changed); err != nil {
 		return false, err
 	}
 	known := after
 	if !settled {
 		known = nil
 	}
-	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Events: events}, known, record); err != nil {
+	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Record: record, Changed: changed}, known, record); err != nil {
 		return false, err
 	}
 	switch {
@@ -256,26 +255,6 @@ func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 	s.ClaimedBy, s.ClaimedAt = "", time.Time{}
 	if s.Status == task.InProgress {
 		s.Status = task.Open // nobody is at work on it
-	}
-	return nil
-}
-
-func insertFeed(ctx context.Context, tx *tx, at time.Time, events []feed.Event) error {
-	for _, e := range events {
-		if e.At.IsZero() {
-			e.At = at
-		}
-		body, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `
-			INSERT INTO feed (id, at, task_id, claim_id, agent, holder, body)
-			VALUES ((SELECT coalesce(max(id), 0) + 1 FROM feed), ?, ?, ?, ?, ?, ?)`,
-			millis(e.At), e.Task, e.Claim, e.Agent, e.Holder, string(body))
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -369,22 +348,4 @@ func forget(ctx context.Context, tx *tx, id task.ID) error {
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE told SET due = 0 WHERE task_id = ? AND due = 1", id)
 	return err
-}
-
-// PruneFeed removes what was told before that time, but for the last event, whose id must
-// not be used again, and what is remembered of tasks that left the mirror before it. It
-// returns how many events that were, also if it failed on the way.
-func (j *Journal) PruneFeed(ctx context.Context, before time.Time) (removed int, err error) {
-	// A feed is pruned from its beginning, so that what is left has no holes.
-	var first int64
-	err = j.readers.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT min(id) FROM feed WHERE at >= ?), (SELECT max(id) FROM feed), 0)`, before.UnixMilli()).Scan(&first)
-	if err == nil {
-		removed, err = j.prune(ctx, "feed", "id", "id < ?1", first)
-	}
-	if err == nil {
-		_, err = j.prune(ctx, "told", "task_id", `
-			at < ?1 AND due = 0 AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = told.task_id)`, before.UnixMilli())
-	}
-	return removed, j.failed(err, "pruning the feed")
 }

@@ -1,12 +1,12 @@
 package journal_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/journal"
 	"dibs/internal/task"
 
@@ -60,7 +60,7 @@ func (b *board) wants(want ...string) {
 	var got []string
 	for _, e := range list {
 		got = append(got, fmt.Sprintf("%s %s %s", e.Kind, e.Task, e.Agent))
-		b.seen = e.ID
+		b.seen = e.Told
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		b.Errorf("told (-want +got):\n%s", diff)
@@ -77,7 +77,7 @@ func shows(c claim.Claim) task.Task {
 }
 
 // remote is an event about c for which Notion was asked.
-func remote(c claim.Claim, kind claim.Kind) claim.Event {
+func remote(c claim.Claim, kind claim.Kind) claim.Fact {
 	e := event(c, kind, t0)
 	e.Remote = true
 	return e
@@ -182,7 +182,7 @@ func TestFeedOfAClaim(t *testing.T) {
 	b.wants()
 	c.Ended = t0
 	save(t, b.Journal, ended(c, claim.EndLost, t0), remote(c, claim.KindLost))
-	b.wants("claim_lost a Sandman", "cancelled a Sandman")
+	b.wants("lost a Sandman", "cancelled a Sandman")
 	b.tell()
 	b.wants()
 }
@@ -216,12 +216,12 @@ func TestFeedWithoutThePage(t *testing.T) {
 	warning := event(c, claim.KindExpiring, t0)
 	warning.Expires = t0.Add(time.Minute)
 	save(t, b.Journal, c, warning)
-	b.wants("lease_expiring a Sandman")
-	list, err := b.Feed(t.Context(), journal.FeedFilter{Claim: c.ID})
+	b.wants("expiring a Sandman")
+	list, err := b.Feed(t.Context(), journal.FeedFilter{Task: "a"})
 	do(t, err)
-	want := feed.Event{
-		ID: 2, At: t0, Kind: feed.LeaseExpiring, Task: "a", Title: "Task a", URL: c.Task.URL, Status: task.InProgress, Priority: task.Medium,
-		Agent: "Sandman", Claim: c.ID, ExpiresAt: t0.Add(time.Minute),
+	want := claim.Fact{
+		ID: warning.ID, Told: 2, At: t0, Kind: claim.KindExpiring, Task: "a", Title: "Task a", URL: c.Task.URL, Status: task.InProgress, Priority: task.Medium,
+		Agent: "Sandman", Claim: c.ID, Expires: t0.Add(time.Minute),
 	}
 	if diff := cmp.Diff(want, list[len(list)-1]); diff != "" {
 		t.Errorf("the warning (-want +got):\n%s", diff)
@@ -299,21 +299,19 @@ func TestFeedFilter(t *testing.T) {
 		f    journal.FeedFilter
 		want []int64
 	}{
-		"all":              {journal.FeedFilter{}, []int64{1, 2, 3}},
-		"after":            {journal.FeedFilter{After: 1}, []int64{2, 3}},
-		"limit":            {journal.FeedFilter{Limit: 2}, []int64{1, 2}},
-		"the other party":  {journal.FeedFilter{Agent: "Oracle"}, []int64{1, 2}},
-		"agent":            {journal.FeedFilter{Agent: "Sandman"}, []int64{1, 3}},
-		"nobody":           {journal.FeedFilter{Agent: "Maria"}, nil},
-		"task":             {journal.FeedFilter{Task: "b"}, []int64{2}},
-		"claim":            {journal.FeedFilter{Claim: c.ID}, []int64{1, 3}},
-		"claim, and after": {journal.FeedFilter{Claim: c.ID, After: 1}, []int64{3}},
+		"all":             {journal.FeedFilter{}, []int64{1, 2, 3}},
+		"after":           {journal.FeedFilter{After: 1}, []int64{2, 3}},
+		"limit":           {journal.FeedFilter{Limit: 2}, []int64{1, 2}},
+		"the other party": {journal.FeedFilter{Agent: "Oracle"}, []int64{1, 2}},
+		"agent":           {journal.FeedFilter{Agent: "Sandman"}, []int64{1, 3}},
+		"nobody":          {journal.FeedFilter{Agent: "Maria"}, nil},
+		"task":            {journal.FeedFilter{Task: "b"}, []int64{2}},
 	} {
 		list, err := b.Feed(t.Context(), tt.f)
 		do(t, err)
 		var got []int64
 		for _, e := range list {
-			got = append(got, e.ID)
+			got = append(got, e.Told)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -339,7 +337,7 @@ func TestPruneFeed(t *testing.T) {
 	old, young := remote(attempt("Sandman", "a", t0), claim.KindSwept), remote(attempt("Oracle", "b", t0), claim.KindSwept)
 	young.At = t0.Add(time.Hour)
 	late := old // told late, of something long past
-	late.ID = claim.NewEventID(t0)
+	late.ID = claim.NewFactID(t0)
 	do(t, b.Record(t.Context(), old, young))
 	do(t, b.Record(t.Context(), late))
 	bounds(3, 0)
@@ -348,7 +346,7 @@ func TestPruneFeed(t *testing.T) {
 	pruneFeed(young.At.Add(time.Second), 1)
 	bounds(3, 2) // the last one is kept
 	b.Journal = reopen(t, b.Journal)
-	old.ID = claim.NewEventID(t0)
+	old.ID = claim.NewFactID(t0)
 	do(t, b.Record(t.Context(), old))
 	bounds(4, 2) // no id is used twice
 
@@ -365,4 +363,44 @@ func TestPruneFeed(t *testing.T) {
 	b.put(open1("a"))
 	b.tell()
 	b.wants("trashed a ", "created a ", "ready a ")
+}
+
+// A fact that is on record and told stays for each for as long as that is kept, and a task's
+// tries are counted from the record alone.
+func TestPruneOneView(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second func(*journal.Journal, context.Context, time.Time) (int, error)
+		logged, told  int // after the first
+	}{
+		"the feed first":   {(*journal.Journal).PruneFeed, (*journal.Journal).Prune, 1, 0},
+		"the record first": {(*journal.Journal).Prune, (*journal.Journal).PruneFeed, 0, 1},
+	} {
+		j := newJournal(t)
+		swept := attempt("Sandman", "a", t0)
+		old, last := event(swept, claim.KindSwept, t0), event(attempt("Oracle", "b", t0), claim.KindExpiring, t0.Add(time.Hour))
+		old.Tried = claim.TriedAgain
+		do(t, j.Record(t.Context(), old, last))
+		deliverAll(t, j)
+		wants := func(logged, told int) {
+			t.Helper()
+			facts, err := j.Facts(t.Context(), journal.FactFilter{Task: "a"})
+			do(t, err)
+			news, err := j.Feed(t.Context(), journal.FeedFilter{Task: "a"})
+			do(t, err)
+			tries, err := j.Tries(t.Context(), "a")
+			do(t, err)
+			if len(facts) != logged || len(news) != told || len(tries) != logged {
+				t.Errorf("%s: %d on record, %d told, %d tries, want %d, %d, %[5]d", name, len(facts), len(news), len(tries), logged, told)
+			}
+		}
+		for i, prune := range []func(*journal.Journal, context.Context, time.Time) (int, error){tt.first, tt.second} {
+			if n, err := prune(j, t.Context(), t0.Add(time.Minute)); err != nil || n != 1 {
+				t.Errorf("%s: pruned %d, %v, want 1", name, n, err)
+			}
+			if i == 0 {
+				wants(tt.logged, tt.told)
+			}
+		}
+		wants(0, 0)
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"dibs/internal/history"
 )
 
-// count counts an event that has just been stored, or counted in another one's row.
-func count(ctx context.Context, tx *tx, e claim.Event) error {
+// count counts a fact that has just been stored, or counted in another one's row.
+func count(ctx context.Context, tx *tx, e claim.Fact) error {
 	if history.Alive(e) {
 		if err := see(ctx, tx, e.Agent, e.At); err != nil {
 			return err
@@ -36,7 +36,7 @@ func count(ctx context.Context, tx *tx, e claim.Event) error {
 // readySince is since when the task of a grant was ready, as told. Where that is not
 // known, as of a task that was assigned or whose claim was stale, it is when the agent
 // asked for it, which the id of its claim tells.
-func readySince(ctx context.Context, tx *tx, e claim.Event) (time.Time, error) {
+func readySince(ctx context.Context, tx *tx, e claim.Fact) (time.Time, error) {
 	var since int64
 	err := tx.QueryRowContext(ctx, "SELECT since FROM told WHERE task_id = ?", e.Task).Scan(&since)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -137,7 +137,7 @@ func (j *Journal) Agents(ctx context.Context, q history.Asking) ([]history.Agent
 
 // fill fills in what an agent completed.
 func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) error {
-	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM events WHERE agent = ? AND at >= ? AND took IS NOT NULL", a.Name, millis(q.DoneSince)).Scan(&a.Done)
+	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL", a.Name, millis(q.DoneSince)).Scan(&a.Done)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (j *Journal) fill(ctx context.Context, a *history.Agent, q history.Asking) 
 		var ms int64
 		err := row.Scan(&ms)
 		return time.Duration(ms) * time.Millisecond, err
-	}, "SELECT took FROM events WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
+	}, "SELECT took FROM facts WHERE agent = ? AND at >= ? AND took IS NOT NULL ORDER BY at DESC, seq DESC LIMIT ?", a.Name, millis(q.MedianSince), history.Newest)
 	a.Median = history.Median(took)
 	return err
 }
@@ -167,7 +167,7 @@ func (j *Journal) PruneHistory(ctx context.Context, now, before time.Time) (remo
 	})
 	if err == nil {
 		var n int
-		n, err = j.prune(ctx, "seen", "agent", "at < ?1", before.UnixMilli())
+		n, err = j.prune(ctx, pruning{table: "seen", by: "agent", old: "at < ?1"}, before.UnixMilli())
 		removed += n
 	}
 	return removed, j.failed(err, "pruning the history")

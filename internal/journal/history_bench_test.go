@@ -27,10 +27,10 @@ func busy(b *testing.B) *journal.Journal {
 	}
 	runSQL(b, path, fmt.Sprintf(`
 		WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %[1]d - 1)
-		INSERT INTO events (seq, id, at, task_id, agent, claim_id, body)
-		SELECT i + 1, printf('%%026d', i), %[2]d - (%[1]d - i) * %[3]d, 'task' || (i / 3), 'agent' || (i %% 100), 'claim' || (i / 3), '{"kind":"granted"}' FROM n;
-		UPDATE events SET took = seq %% 1000000 WHERE seq %% 3 = 0;
-		INSERT INTO seen SELECT agent, max(at) FROM events GROUP BY agent;`,
+		INSERT INTO facts (seq, id, at, task_id, agent, holder, claim_id, logged, body)
+		SELECT i + 1, printf('%%026d', i), %[2]d - (%[1]d - i) * %[3]d, 'task' || (i / 3), 'agent' || (i %% 100), '', 'claim' || (i / 3), 1, '{"kind":"granted"}' FROM n;
+		UPDATE facts SET took = seq %% 1000000 WHERE seq %% 3 = 0;
+		INSERT INTO seen SELECT agent, max(at) FROM facts GROUP BY agent;`,
 		millionEvents, t0.UnixMilli(), (30*24*time.Hour).Milliseconds()/millionEvents))
 	var script strings.Builder
 	random := rand.New(rand.NewPCG(1, 2))

@@ -185,8 +185,8 @@ func TestHowAgentsDo(t *testing.T) {
 	j := newJournal(t)
 	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
 	for i, took := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour} {
-		done := claim.Event{
-			ID: claim.NewEventID(at(i)), At: at(i), Kind: claim.KindCompleted, Task: task.ID(fmt.Sprint(i)), Agent: "Sandman",
+		done := claim.Fact{
+			ID: claim.NewFactID(at(i)), At: at(i), Kind: claim.KindCompleted, Task: task.ID(fmt.Sprint(i)), Agent: "Sandman",
 			Started: at(i).Add(-took), Finished: at(i),
 		}
 		record(t, j, done)

@@ -207,13 +207,13 @@ func (j *Journal) AddTriggers(ctx context.Context, triggers ...inbox.Trigger) (a
 
 // Send stores a message, which is owed to the mesh log, and its triggers. One that is
 // stored already is left as it is.
-func (j *Journal) Send(ctx context.Context, message claim.Event, triggers ...inbox.Trigger) error {
+func (j *Journal) Send(ctx context.Context, message claim.Fact, triggers ...inbox.Trigger) error {
 	err := j.write(ctx, func(tx *tx) error {
-		fresh, err := unrecorded(ctx, tx, []claim.Event{message})
+		fresh, err := unrecorded(ctx, tx, []claim.Fact{message})
 		if err != nil || len(fresh) == 0 {
 			return err
 		}
-		if err := insertEvents(ctx, tx, fresh...); err != nil {
+		if err := insertRecord(ctx, tx, fresh...); err != nil {
 			return err
 		}
 		_, err = insertTriggers(ctx, tx, triggers...)
@@ -339,13 +339,13 @@ func endOffer(ctx context.Context, tx *tx, id task.ID) error {
 // and agents that have not polled since; it returns how many triggers that were. Comments
 // that may be read again are kept, so that it is known that the agent was told of them.
 func (j *Journal) PruneInbox(ctx context.Context, before time.Time) (removed int, err error) {
-	removed, err = j.prune(ctx, "triggers", "seq", `
+	removed, err = j.prune(ctx, pruning{table: "triggers", by: "seq", old: `
 		at < ?1 AND taken < ?1
 		AND NOT (type = 'comment' AND (
 			EXISTS (SELECT 1 FROM kept WHERE kept.kind = 'question' AND kept.agent = triggers.agent)
-			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND `+unended+`)))`, before.UnixMilli())
+			OR EXISTS (SELECT 1 FROM claims WHERE claims.agent = triggers.agent AND ` + unended + `)))`}, before.UnixMilli())
 	if err == nil {
-		_, err = j.prune(ctx, "pollers", "agent", "polled < ?1 AND lead = 0", before.UnixMilli())
+		_, err = j.prune(ctx, pruning{table: "pollers", by: "agent", old: "polled < ?1 AND lead = 0"}, before.UnixMilli())
 	}
 	return removed, j.failed(err, "pruning the inbox")
 }

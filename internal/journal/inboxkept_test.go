@@ -62,8 +62,8 @@ func TestCommentsThatAreReadAgainAreNotToldAgain(t *testing.T) {
 	}{
 		"a question": {
 			begin: func(t *testing.T, j *journal.Journal) {
-				do(t, j.Record(t.Context(), claim.Event{
-					ID: claim.NewEventID(time.Now()), At: time.Now(), Kind: claim.KindBlocked, Agent: "Oracle", Task: "a", Asked: true,
+				do(t, j.Record(t.Context(), claim.Fact{
+					ID: claim.NewFactID(time.Now()), At: time.Now(), Kind: claim.KindBlocked, Agent: "Oracle", Task: "a", Asked: true,
 				}))
 			},
 			end: func(t *testing.T, j *journal.Journal) {

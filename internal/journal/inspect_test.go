@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"dibs/internal/pgtest"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dibs/internal/pgtest"
 
 	"dibs/internal/claim"
 	"dibs/internal/journal"
@@ -24,7 +25,7 @@ func TestInspect(t *testing.T) {
 		t.Error("the look made a file")
 	}
 	j := open(t, path)
-	event := claim.Event{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindCompleted, Agent: "Sandman", Task: "11111111-2222-3333-4444-555555555555"}
+	event := claim.Fact{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindCompleted, Agent: "Sandman", Task: "11111111-2222-3333-4444-555555555555"}
 	if err := j.Record(t.Context(), event); err != nil {
 		t.Fatal(err)
 	}

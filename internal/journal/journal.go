@@ -1,6 +1,6 @@
 // Package journal is the daemon's durable state, in one SQLite file or in a
 // PostgreSQL database that several machines share: claims and who has which
-// task, events, what is owed to Notion, the mirror of the
+// task, facts, what is owed to Notion, the mirror of the
 // tasks database, and the answers given to requests that carry an idempotency
 // key.
 //
@@ -108,7 +108,7 @@ func (j *Journal) recover(ctx context.Context) error {
 			if c.Ended.Before(c.Reserved) {
 				c.Ended = c.Reserved
 			}
-			if err := save(ctx, tx, c); err != nil {
+			if err := j.save(ctx, tx, c); err != nil {
 				return err
 			}
 		}

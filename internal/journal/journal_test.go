@@ -95,9 +95,9 @@ func ended(c claim.Claim, how claim.Ending, at time.Time) claim.Claim {
 }
 
 // event is an event about c.
-func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Event {
-	return claim.Event{
-		ID: claim.NewEventID(at), At: at, Kind: kind, Agent: c.Agent, Claim: c.ID,
+func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Fact {
+	return claim.Fact{
+		ID: claim.NewFactID(at), At: at, Kind: kind, Agent: c.Agent, Claim: c.ID,
 		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
 	}
 }
@@ -114,7 +114,7 @@ func reserve(t testing.TB, j *journal.Journal, c claim.Claim, now time.Time) {
 	}
 }
 
-func save(t testing.TB, j *journal.Journal, c claim.Claim, events ...claim.Event) {
+func save(t testing.TB, j *journal.Journal, c claim.Claim, events ...claim.Fact) {
 	t.Helper()
 	if err := j.Save(t.Context(), c, events...); err != nil {
 		t.Fatal(err)
@@ -130,9 +130,9 @@ func grant(t testing.TB, j *journal.Journal, c claim.Claim, at time.Time) claim.
 	return c
 }
 
-func events(t testing.TB, j *journal.Journal, f journal.EventFilter) []claim.Event {
+func events(t testing.TB, j *journal.Journal, f journal.FactFilter) []claim.Fact {
 	t.Helper()
-	list, err := j.Events(t.Context(), f)
+	list, err := j.Facts(t.Context(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestCheck(t *testing.T) {
 	if err := j.Check(t.Context()); err != nil {
 		t.Errorf("Check of a sound journal: %v", err)
 	}
-	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO owed (event, kind, at, state) VALUES (7, 'mesh', 0, 'lost')")
+	runSQL(t, j.Path(), "PRAGMA ignore_check_constraints = ON; INSERT INTO owed (fact, kind, at, state) VALUES (7, 'mesh', 0, 'lost')")
 	err := j.Check(t.Context())
 	if err == nil {
 		t.Fatal("Check of a damaged journal succeeded")
@@ -432,7 +432,7 @@ func TestCancel(t *testing.T) {
 	want = append(want, e.ID)
 
 	var got []string
-	for _, e := range events(t, j, journal.EventFilter{}) {
+	for _, e := range events(t, j, journal.FactFilter{}) {
 		got = append(got, e.ID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -12,13 +12,13 @@ import (
 
 // triggerOf stores what the news of a task mean for agents. known is the state of the
 // task as far as it is settled, nil if it is not; the news say what of it is told.
-func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Event) error {
+func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Fact) error {
 	offered, err := offer(ctx, tx, known, record)
 	if err != nil {
 		return err
 	}
 	n.Offered = offered
-	if slices.ContainsFunc(n.Events, func(e feed.Event) bool { return e.Kind == feed.Completed }) {
+	if slices.ContainsFunc(n.Changed, func(f claim.Fact) bool { return f.Kind == claim.KindCompleted }) {
 		if n.Leads, err = collect(ctx, tx, scanString, "SELECT agent FROM pollers WHERE lead = 1 OR finished = 1"); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *fe
 // offer takes note of an offer that the record tells of, or of the end of one: the task
 // is not assigned to that agent any more. It returns the agent that the task is offered
 // to, if it is.
-func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Event) (to string, err error) {
+func offer(ctx context.Context, tx *tx, known *feed.State, record []claim.Fact) (to string, err error) {
 	for _, e := range record {
 		t, ok := inbox.Offered(e, known)
 		if !ok {

@@ -19,7 +19,7 @@ const (
 	waiting     = undelivered + " AND owed.state <> 'sending'"
 )
 
-// Owe adds an intent that tells of no event, and is due, for its request if that has a key.
+// Owe adds an intent that tells of no fact, and is due, for its request if that has a key.
 func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) {
 	in.State = owed.Due
 	err := j.write(ctx, func(tx *tx) (err error) {
@@ -34,8 +34,8 @@ func (j *Journal) Owe(ctx context.Context, in owed.Intent) (owed.Intent, error) 
 
 // intents reads them; what follows says which.
 const intents = `
-	SELECT owed.seq, owed.kind, coalesce(owed.id, events.id), owed.at, owed.state, tries, sent_at, ref, events.body
-	  FROM owed LEFT JOIN events ON events.seq = owed.event `
+	SELECT owed.seq, owed.kind, coalesce(owed.id, facts.id), owed.at, owed.state, tries, sent_at, ref, facts.body
+	  FROM owed LEFT JOIN facts ON facts.seq = owed.fact `
 
 func scanIntent(row scanner) (in owed.Intent, err error) {
 	var at, sent int64
@@ -45,7 +45,7 @@ func scanIntent(row scanner) (in owed.Intent, err error) {
 	}
 	in.At, in.Sent = moment(at), moment(sent)
 	if body != nil {
-		in.Event, err = decodeEvent(body)
+		in.Fact, err = decodeFact(body)
 	}
 	return in, err
 }
@@ -138,12 +138,12 @@ func (j *Journal) Drop(ctx context.Context, in owed.Intent) error {
 	return j.failed(err, "forgetting creation %s", in.ID)
 }
 
-// Delivery tells whether the entry of an event is in a log, and if not, why the last try
+// Delivery tells whether the entry of a fact is in a log, and if not, why the last try
 // to put it there came to nothing.
 func (j *Journal) Delivery(ctx context.Context, event string, log claim.Log) (delivered bool, why string, err error) {
 	err = j.readers.QueryRowContext(ctx, `
 		SELECT owed.state = 'delivered', last_error FROM owed
-		 WHERE event = (SELECT seq FROM events WHERE id = ?) AND kind = ?`, event, log).Scan(&delivered, &why)
+		 WHERE fact = (SELECT seq FROM facts WHERE id = ?) AND kind = ?`, event, log).Scan(&delivered, &why)
 	return delivered, why, j.failed(err, "entry %s of the %s log", event, log)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func record(t testing.TB, j *journal.Journal, list ...claim.Event) {
+func record(t testing.TB, j *journal.Journal, list ...claim.Fact) {
 	t.Helper()
 	if err := j.Record(t.Context(), list...); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func next(t testing.TB, j *journal.Journal, now time.Time, limit int) []owed.Int
 }
 
 // entry returns what a log is owed of an event.
-func entry(t testing.TB, j *journal.Journal, e claim.Event, kind owed.Kind) owed.Intent {
+func entry(t testing.TB, j *journal.Journal, e claim.Fact, kind owed.Kind) owed.Intent {
 	t.Helper()
 	for _, in := range next(t, j, t0.Add(1000*time.Hour), 0) {
 		if in.ID == e.ID && in.Kind == kind {
@@ -55,8 +55,8 @@ func entry(t testing.TB, j *journal.Journal, e claim.Event, kind owed.Kind) owed
 }
 
 // due is what a log is owed of an event that nobody has seen to; its number does not count.
-func due(e claim.Event, kind owed.Kind) owed.Intent {
-	return owed.Intent{ID: e.ID, Kind: kind, Event: e, At: e.At, State: owed.Due}
+func due(e claim.Fact, kind owed.Kind) owed.Intent {
+	return owed.Intent{ID: e.ID, Kind: kind, Fact: e, At: e.At, State: owed.Due}
 }
 
 func wantNext(t testing.TB, j *journal.Journal, now time.Time, want ...owed.Intent) {
@@ -78,7 +78,7 @@ func TestOutboxTakesWhatLogsWant(t *testing.T) {
 	remote := event(c, claim.KindDenied, t0)
 	remote.Remote = true
 	tests := map[string]struct {
-		event claim.Event
+		event claim.Fact
 		want  []owed.Kind
 	}{
 		"orphaned":      {event(c, claim.KindOrphaned, t0), []owed.Kind{owed.TaskEntry}},

@@ -32,9 +32,9 @@ func prune(t testing.TB, j *journal.Journal, before time.Time, want int) {
 	}
 }
 
-func wantEvents(t testing.TB, j *journal.Journal, want ...claim.Event) {
+func wantEvents(t testing.TB, j *journal.Journal, want ...claim.Fact) {
 	t.Helper()
-	if diff := cmp.Diff(want, events(t, j, journal.EventFilter{})); diff != "" {
+	if diff := cmp.Diff(want, events(t, j, journal.FactFilter{})); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -77,12 +77,12 @@ func TestPrunedEventsKeepTheirPlace(t *testing.T) {
 	first := event(c, claim.KindRenewed, t0)
 	record(t, j, first)
 	prune(t, j, t0.Add(time.Hour), 1)
-	if got := events(t, j, journal.EventFilter{After: first.ID}); len(got) != 0 {
+	if got := events(t, j, journal.FactFilter{After: first.ID}); len(got) != 0 {
 		t.Errorf("after a pruned event: %+v, want nothing", got)
 	}
-	later := []claim.Event{event(c, claim.KindRenewed, t0.Add(2*time.Hour)), event(c, claim.KindRenewed, t0.Add(3*time.Hour))}
+	later := []claim.Fact{event(c, claim.KindRenewed, t0.Add(2*time.Hour)), event(c, claim.KindRenewed, t0.Add(3*time.Hour))}
 	record(t, j, later...)
-	if diff := cmp.Diff(later, events(t, j, journal.EventFilter{After: first.ID})); diff != "" {
+	if diff := cmp.Diff(later, events(t, j, journal.FactFilter{After: first.ID})); diff != "" {
 		t.Errorf("after a pruned event (-want +got):\n%s", diff)
 	}
 }
@@ -97,7 +97,7 @@ func TestPruneKeepsDenialsOfLiveClaims(t *testing.T) {
 	cut := t0.Add(time.Hour)
 	prune(t, j, cut, 0)
 	save(t, j, ended(c, claim.EndReleased, t0))
-	list := events(t, j, journal.EventFilter{})
+	list := events(t, j, journal.FactFilter{})
 	if len(list) != 2 || list[1].Kind != claim.KindContested || list[1].Count != 1 {
 		t.Errorf("events = %+v, want the denial and its sum", list)
 	}
@@ -196,7 +196,7 @@ func TestPruneCreations(t *testing.T) {
 func TestPruneMuch(t *testing.T) {
 	j := newJournal(t)
 	c := attempt("Sandman", "a", t0)
-	list := make([]claim.Event, 1234) // more than are removed in one transaction
+	list := make([]claim.Fact, 1234) // more than are removed in one transaction
 	for i := range list {
 		list[i] = event(c, claim.KindRenewed, t0)
 	}

@@ -7,9 +7,9 @@ import (
 	"dibs/internal/inbox"
 )
 
-// question takes note of the question that an event asks, if it does, in the place of an
+// question takes note of the question that a fact asks, if it does, in the place of an
 // earlier one about the task.
-func question(ctx context.Context, tx *tx, e claim.Event) error {
+func question(ctx context.Context, tx *tx, e claim.Fact) error {
 	q, ok := inbox.Asked(e)
 	if !ok {
 		return nil

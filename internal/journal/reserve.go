@@ -44,7 +44,7 @@ func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, lim
 		if err != nil {
 			return err
 		}
-		return recordDenial(ctx, tx, refusal.Event(c, now, limit))
+		return recordDenial(ctx, tx, refusal.Fact(c, now, limit))
 	})
 	if err != nil {
 		return 0, nil, j.failed(err, "reserving task %s for %s", c.Task.ID, c.Agent)

@@ -58,7 +58,7 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 	if diff := cmp.Diff([]claim.Claim{claims[winner]}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
-	if n := len(events(t, j, journal.EventFilter{})); n != agents-1 {
+	if n := len(events(t, j, journal.FactFilter{})); n != agents-1 {
 		t.Errorf("%d denials recorded, want %d", n, agents-1)
 	}
 }
@@ -142,37 +142,37 @@ func TestDenials(t *testing.T) {
 		state  claim.State // of the holder
 		c      claim.Claim
 		limit  int
-		want   claim.Event
+		want   claim.Fact
 		detail string
 	}{
 		"reserved": {
 			state: claim.Reserved, c: attempt("Sandman", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
+			want:   claim.Fact{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
 			detail: "Oracle is claiming the task at this moment",
 		},
 		"held": {
 			state: claim.Held, c: attempt("Sandman", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle", Expires: t0.Add(30 * time.Minute)},
+			want:   claim.Fact{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle", Expires: t0.Add(30 * time.Minute)},
 			detail: `Oracle holds "Task a"`,
 		},
 		"finishing": {
 			state: claim.Finishing, c: attempt("Sandman", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
+			want:   claim.Fact{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
 			detail: `Oracle is done with "Task a" and Notion has yet to be told`,
 		},
 		"task known to the holder only": {
 			state: claim.Writing, c: bare(attempt("Sandman", "a", now)),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
+			want:   claim.Fact{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
 			detail: "Oracle is claiming the task at this moment",
 		},
 		"the same name": {
 			state: claim.Writing, c: attempt("Oracle", "a", now),
-			want:   claim.Event{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
+			want:   claim.Fact{Code: claim.CodeHeld, Title: "Task a", URL: "https://www.notion.so/a", Holder: "Oracle"},
 			detail: "Oracle is claiming the task at this moment",
 		},
 		"limit": {
 			state: claim.Held, c: attempt("Oracle", "b", now), limit: 1,
-			want:   claim.Event{Code: claim.CodeLimitReached, Title: "Task b", URL: "https://www.notion.so/b"},
+			want:   claim.Fact{Code: claim.CodeLimitReached, Title: "Task b", URL: "https://www.notion.so/b"},
 			detail: "Oracle already holds as many tasks as it may (1)",
 		},
 	}
@@ -196,8 +196,8 @@ func TestDenials(t *testing.T) {
 			if want.Holder != "" {
 				want.Against = holder.ID
 			}
-			got := events(t, j, journal.EventFilter{})
-			if diff := cmp.Diff([]claim.Event{want}, got, cmpopts.IgnoreFields(claim.Event{}, "ID"), anyFence); diff != "" {
+			got := events(t, j, journal.FactFilter{})
+			if diff := cmp.Diff([]claim.Fact{want}, got, cmpopts.IgnoreFields(claim.Fact{}, "ID"), anyFence); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if stats, err := j.OutboxStats(t.Context()); err != nil || len(stats) != 0 {
@@ -334,11 +334,11 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
-			if n := len(events(t, j, journal.EventFilter{Claim: first.ID})); n != 0 {
+			if n := len(events(t, j, journal.FactFilter{Claim: first.ID})); n != 0 {
 				t.Errorf("%d events about a claim that has not ended, want 0", n)
 			}
 			save(t, j, ended(first, claim.EndNotGranted, t0))
-			last := events(t, j, journal.EventFilter{Claim: first.ID})
+			last := events(t, j, journal.FactFilter{Claim: first.ID})
 			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
 				t.Errorf("events = %+v, want its one denial summed up", last)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 )
 
@@ -15,16 +14,16 @@ func (j *Journal) Tries(ctx context.Context, id task.ID) ([]claim.Try, error) {
 		if err := row.Scan(&body); err != nil {
 			return claim.Try{}, err
 		}
-		e, err := decodeEvent(body)
+		e, err := decodeFact(body)
 		return e.Try(), err
-	}, "SELECT body FROM events WHERE task_id = ? AND tried IS NOT NULL ORDER BY seq", id)
+	}, "SELECT body FROM facts WHERE task_id = ? AND tried IS NOT NULL ORDER BY seq", id)
 	return tries, j.failed(err, "reading the tries at task %s", id)
 }
 
-// reopenedSince forgets the tries at a task that somebody has opened again, as the news say.
-func reopenedSince(ctx context.Context, tx *tx, id task.ID, news []feed.Event) error {
-	for _, e := range news {
-		if e.Kind == feed.Unblocked || e.Kind == feed.Reopened {
+// reopenedSince forgets the tries at a task that somebody has opened again, as the changes say.
+func reopenedSince(ctx context.Context, tx *tx, id task.ID, changed []claim.Fact) error {
+	for _, f := range changed {
+		if f.Kind == claim.KindUnblocked || f.Kind == claim.KindReopened {
 			return forgetTries(ctx, tx, id)
 		}
 	}
@@ -32,6 +31,6 @@ func reopenedSince(ctx context.Context, tx *tx, id task.ID, news []feed.Event) e
 }
 
 func forgetTries(ctx context.Context, tx *tx, id task.ID) error {
-	_, err := tx.ExecContext(ctx, "UPDATE events SET tried = NULL WHERE task_id = ? AND tried IS NOT NULL", id)
+	_, err := tx.ExecContext(ctx, "UPDATE facts SET tried = NULL WHERE task_id = ? AND tried IS NOT NULL", id)
 	return err
 }

@@ -31,7 +31,7 @@ func TestTriesAreForgotten(t *testing.T) {
 	}
 	tried := func(at time.Time) {
 		t.Helper()
-		e := claim.Event{ID: claim.NewEventID(at), At: at, Kind: claim.KindFailed, Task: "a", Agent: "Oracle", Tried: claim.TriedAgain}
+		e := claim.Fact{ID: claim.NewFactID(at), At: at, Kind: claim.KindFailed, Task: "a", Agent: "Oracle", Tried: claim.TriedAgain}
 		if err := j.Record(ctx, e); err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// counted are the kinds of events that are counted.
+// counted are the kinds of facts that are counted.
 var counted = []claim.Kind{
 	claim.KindGranted, claim.KindWithdrawn, claim.KindRenewed, claim.KindReleased, claim.KindCompleted,
 	claim.KindFailed, claim.KindBlocked, claim.KindOrphaned, claim.KindLost, claim.KindOverridden,
@@ -158,7 +158,7 @@ func (m *Metrics) Wrote(took time.Duration, err error) {
 }
 
 // Saved counts what was journalled about a claim.
-func (m *Metrics) Saved(c claim.Claim, events ...claim.Event) {
+func (m *Metrics) Saved(c claim.Claim, events ...claim.Fact) {
 	for _, e := range events {
 		if e.Kind == claim.KindGranted || e.Kind == claim.KindDenied {
 			m.attempts.WithLabelValues(string(e.Kind)).Observe(max(0, e.At.Sub(c.Reserved).Seconds()))
@@ -167,10 +167,11 @@ func (m *Metrics) Saved(c claim.Claim, events ...claim.Event) {
 	m.Recorded(events...)
 }
 
-// Recorded counts events that were journalled.
-func (m *Metrics) Recorded(events ...claim.Event) {
+// Recorded counts facts that were journalled.
+func (m *Metrics) Recorded(events ...claim.Fact) {
 	for _, e := range events {
-		if e.Kind != claim.KindDenied {
+		sum := e.Kind == claim.KindReserved && e.Reservation == "" // of reservations that were counted
+		if e.Kind != claim.KindDenied && !sum {
 			m.events.WithLabelValues(string(e.Kind)).Inc()
 		}
 	}

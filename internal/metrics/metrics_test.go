@@ -78,9 +78,9 @@ func TestWhatHappens(t *testing.T) {
 	m.Wrote(2100*time.Millisecond, nil)
 	m.Wrote(100*time.Millisecond, errors.New("reset"))
 	cl := claim.Claim{Reserved: noon}
-	m.Saved(cl, claim.Event{Kind: claim.KindGranted, At: noon.Add(3200 * time.Millisecond)}, claim.Event{Kind: claim.KindOverridden})
-	m.Saved(cl, claim.Event{Kind: claim.KindDenied, At: noon.Add(100 * time.Millisecond)})
-	m.Recorded(claim.Event{Kind: claim.KindSwept}, claim.Event{Kind: claim.KindSwept})
+	m.Saved(cl, claim.Fact{Kind: claim.KindGranted, At: noon.Add(3200 * time.Millisecond)}, claim.Fact{Kind: claim.KindOverridden})
+	m.Saved(cl, claim.Fact{Kind: claim.KindDenied, At: noon.Add(100 * time.Millisecond)})
+	m.Recorded(claim.Fact{Kind: claim.KindSwept}, claim.Fact{Kind: claim.KindSwept})
 	m.Answered("POST /v1/claims", 201)
 	m.Answered("", 404)
 	check(t, scrape(t, m), map[string]string{

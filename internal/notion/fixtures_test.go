@@ -407,7 +407,7 @@ var scenes = []scene{
 }
 
 // finished is an event that belongs into both logs.
-var finished = claim.Event{
+var finished = claim.Fact{
 	ID: entryID, At: taped, Kind: claim.KindFailed, Task: "00000000-0000-4000-8000-000000000001", Title: "Fix the login",
 	URL: "https://www.notion.so/Fix-the-login-00000000000040008000000000000001", Agent: "Sandman", Claim: "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
 	Started: taped.Add(-time.Hour), Finished: taped, Summary: "The tests do not pass.",

@@ -38,8 +38,8 @@ func (w *world) onlyEntry(database string) emulator.Page {
 const entryID = "01JDH4YJ2R6S1F2Q8Y1V4Q0Z7K"
 
 // event is something to log.
-func event(about task.ID) claim.Event {
-	return claim.Event{
+func event(about task.ID) claim.Fact {
+	return claim.Fact{
 		ID: entryID, At: dawn.Add(90 * time.Second), Kind: claim.KindDenied, Task: about, Title: "Fix the login",
 		URL: "https://www.notion.so/Fix-1", Agent: "Sandman", Claim: "01JDH4YJ2R6S1F2Q8Y1V4Q0AAA",
 		Code: claim.CodeHeld, Holder: "Oracle", Detail: "held", Summary: "nothing done",

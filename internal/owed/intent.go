@@ -49,8 +49,8 @@ type Intent struct {
 	// ID is what it is found by in Notion. Two intents of one kind have different ones.
 	ID   string
 	Kind Kind
-	// Event is what an entry or a comment tells of.
-	Event claim.Event
+	// Fact is what an entry or a comment tells of.
+	Fact claim.Fact
 	// At is when it was asked for, in Notion's time.
 	At    time.Time
 	State State
@@ -67,7 +67,7 @@ type Intent struct {
 // Ledger keeps intents. Each method that changes one is one transaction, on the disk when it
 // returns. Its times are those that it is given: what they mean is the queue's business.
 type Ledger interface {
-	// Owe adds an intent that tells of no event, and is due, for its request if that has a key. It
+	// Owe adds an intent that tells of no fact, and is due, for its request if that has a key. It
 	// returns the intent with its number. (Those that do tell of one are added with it.)
 	Owe(ctx context.Context, in Intent) (Intent, error)
 	// OwedFor returns the intent that was added for the request of that user and key; ok is false

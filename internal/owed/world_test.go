@@ -16,7 +16,7 @@ import (
 // owe adds entries of one kind, by their ids.
 func owe(m *owedtest.Memory, kind owed.Kind, ids ...string) {
 	for _, id := range ids {
-		m.AddEvents(kind, claim.Event{ID: id, Kind: claim.KindGranted, Agent: "Sandman", Title: id})
+		m.AddEvents(kind, claim.Fact{ID: id, Kind: claim.KindGranted, Agent: "Sandman", Title: id})
 	}
 }
 

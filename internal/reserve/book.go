@@ -20,12 +20,12 @@ type Storage interface {
 	// Reservations returns all that are stored.
 	Reservations(ctx context.Context) ([]Reservation, error)
 	// StoreReservation stores a reservation, in place of the one of its id if there is one,
-	// with the events that go with it.
-	StoreReservation(ctx context.Context, r Reservation, news ...Event) error
-	// EndReservations removes reservations, with the events that go with that.
-	EndReservations(ctx context.Context, ids []string, news ...Event) error
-	// SumReservations stores an event that sums up others.
-	SumReservations(ctx context.Context, e Event) error
+	// with the facts that go with it.
+	StoreReservation(ctx context.Context, r Reservation, news ...claim.Fact) error
+	// EndReservations removes reservations, with the facts that go with that.
+	EndReservations(ctx context.Context, ids []string, news ...claim.Fact) error
+	// Record stores facts: those that sum up others.
+	Record(ctx context.Context, facts ...claim.Fact) error
 }
 
 // Config is what a Book is made of. All fields are required.
@@ -114,7 +114,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	}
 	now := b.config.Now()
 	made := Reservation{
-		ID: claim.NewEventID(now), Agent: r.Agent, UID: r.UID, Targets: r.Targets, Folder: r.Folder, Shared: r.Shared,
+		ID: claim.NewFactID(now), Agent: r.Agent, UID: r.UID, Targets: r.Targets, Folder: r.Folder, Shared: r.Shared,
 		Made: now, Until: now.Add(r.lasts()), Claim: r.Claim, Process: r.Process,
 		Member: r.Member,
 	}
@@ -129,7 +129,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 		return Reservation{}, taken
 	}
 	before := slices.IndexFunc(b.live, func(other entry) bool { return e.same(other.Reservation) })
-	var news []Event
+	var news []claim.Fact
 	if before >= 0 {
 		e.ID, e.Made = b.live[before].ID, b.live[before].Made
 		if e.Process == (alive.Process{}) {
@@ -140,7 +140,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	}
 	if before < 0 {
 		b.made.Count(e.UID, now)
-		news = b.told(e.Reservation, now)
+		news = []claim.Fact{b.told(e.Reservation, now)}
 	}
 	if err := b.put(ctx, e, before, news...); err != nil {
 		return Reservation{}, err
@@ -149,7 +149,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 }
 
 // put stores an entry, in place of one that there is, or as a new one.
-func (b *Book) put(ctx context.Context, e entry, in int, news ...Event) error {
+func (b *Book) put(ctx context.Context, e entry, in int, news ...claim.Fact) error {
 	if err := b.config.Storage.StoreReservation(ctx, e.Reservation, news...); err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	}
 	now := b.config.Now()
 	var ids []string
-	var news []Event
+	var news []claim.Fact
 	left := make([]entry, 0, len(b.live))
 	for _, e := range b.live {
 		why, ended := ends[e.ID]
@@ -361,7 +361,7 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 			continue
 		}
 		ids = append(ids, e.ID)
-		news = append(news, Event{At: now, Kind: claim.KindUnreserved, Of: e.Reservation, Why: why})
+		news = append(news, e.fact(claim.KindUnreserved, now, why))
 	}
 	if err := b.config.Storage.EndReservations(ctx, ids, news...); err != nil {
 		return err

@@ -320,7 +320,7 @@ func TestTold(t *testing.T) {
 			items, err := w.journal.NextOwed(t.Context(), owed.MeshEntry, time.Now(), 0)
 			var got []string
 			for _, item := range items {
-				got = append(got, item.Event.Detail)
+				got = append(got, item.Fact.Detail)
 			}
 			if err != nil || strings.Join(got, "|") != strings.Join(want, "|") {
 				t.Errorf("owed to Notion: %q, %v, want %q", got, err, want)

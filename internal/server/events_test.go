@@ -12,7 +12,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/task"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +19,7 @@ import (
 
 // lost is an event, and lostJSON the same on the socket.
 var lost = api.Event{
-	ID: 17, At: api.Time{Time: noon}, Kind: feed.ClaimLost, Agent: "Sandman", Holder: "Oracle", Claim: claimID, ClaimID: claimID,
+	ID: 17, At: api.Time{Time: noon}, Kind: api.ClaimLost, Agent: "Sandman", Holder: "Oracle", Claim: claimID, ClaimID: claimID,
 	Task:   &api.TaskRef{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.Cancelled, Priority: "high"},
 	Detail: "its status was set to CANCELLED",
 }
@@ -64,8 +63,8 @@ func reads(t *testing.T, expected ...read) func(context.Context, api.EventFilter
 
 func TestStream(t *testing.T) {
 	const beat = 15 * time.Second
-	edited := api.Event{ID: 18, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: "b", Priority: "none"}, Changed: []string{"title"}}
-	gap := api.Event{ID: 9, At: api.Time{Time: noon}, Kind: feed.Gap, Detail: "gone"}
+	edited := api.Event{ID: 18, At: api.Time{Time: noon}, Kind: claim.KindEdited, Task: &api.TaskRef{ID: "b", Priority: "none"}, Changed: []string{"title"}}
+	gap := api.Event{ID: 9, At: api.Time{Time: noon}, Kind: api.Gap, Detail: "gone"}
 	for name, tt := range map[string]struct {
 		path   string
 		header []string

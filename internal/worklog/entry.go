@@ -1,6 +1,6 @@
 // Package worklog writes the two Notion logs: the mesh log of claim attempts
 // and what became of claims, and the task log of finished work; and the comments
-// by which agents tell people why they stopped. Events wait in the journal's outbox
+// by which agents tell people why they stopped. Facts wait in the journal's outbox
 // until they are there, each exactly once.
 package worklog
 
@@ -14,7 +14,7 @@ import (
 	"dibs/internal/task"
 )
 
-// Entry is a row of a log database. ID is unique to the event it tells of.
+// Entry is a row of a log database. ID is unique to the fact it tells of.
 type Entry struct {
 	ID     string
 	At     time.Time // when it happened, in Notion's time
@@ -52,8 +52,8 @@ func (f Field) Names() []string { return append([]string{f.Name}, f.Aliases...) 
 // EntryID is the name of the property by which an entry is found again.
 const EntryID = "entry_id"
 
-// NewEntry words an event for a log.
-func NewEntry(e claim.Event, log claim.Log) Entry {
+// NewEntry words a fact for a log.
+func NewEntry(e claim.Fact, log claim.Log) Entry {
 	entry := Entry{ID: entryID(e), At: e.At, Title: title(e)}
 	if log == claim.Comments {
 		entry.Comment = Comment{Page: e.Task, By: e.Agent, Text: e.Summary, Mention: e.Mention, Asked: e.Asked || e.Kind == claim.KindCommented}

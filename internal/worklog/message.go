@@ -16,15 +16,15 @@ import (
 // of claims.
 const MessageMark = "message-"
 
-// entryID is the id of the entry that an event becomes.
-func entryID(e claim.Event) string {
+// entryID is the id of the entry that a fact becomes.
+func entryID(e claim.Fact) string {
 	if e.Kind == claim.KindMessage {
 		return MessageMark + e.ID
 	}
 	return e.ID
 }
 
-// ParseMessageID returns the event of the entry id of a message; ok is false for any other.
+// ParseMessageID returns the fact of the entry id of a message; ok is false for any other.
 func ParseMessageID(entry string) (event string, ok bool) {
 	return strings.CutPrefix(entry, MessageMark)
 }
@@ -45,7 +45,7 @@ const titleText = 80
 
 // messageTitle names the agent that a message is for as people do, so that it arrives
 // also where the log has no columns for messages.
-func messageTitle(e claim.Event) string {
+func messageTitle(e claim.Fact) string {
 	text := []rune(task.OneLine(e.Detail, -1))
 	if len(text) > titleText {
 		text = append(text[:titleText-1], '…')

@@ -10,7 +10,7 @@ import (
 
 // A message's entry can be told from what is said of claims, by its id.
 func TestMessageEntry(t *testing.T) {
-	e := claim.Event{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindMessage, Agent: "Sandman", Holder: "Oracle", Detail: "two\nlines"}
+	e := claim.Fact{ID: "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D", At: time.Now(), Kind: claim.KindMessage, Agent: "Sandman", Holder: "Oracle", Detail: "two\nlines"}
 	entry := worklog.NewEntry(e, claim.MeshLog)
 	if event, ok := worklog.ParseMessageID(entry.ID); !ok || event != e.ID || !worklog.IsEntryID(entry.ID) {
 		t.Errorf("entry id %q", entry.ID)

@@ -11,7 +11,7 @@ import (
 )
 
 // title says in one line what happened.
-func title(e claim.Event) string {
+func title(e claim.Fact) string {
 	// It must not look like another sentence of the log, or turn one around.
 	about := fmt.Sprintf("“%s”", task.OneLine(e.Title, -1))
 	if e.Title == "" {
@@ -85,7 +85,7 @@ func title(e claim.Event) string {
 }
 
 // refusal says in words, for people who know no codes, why an attempt was denied.
-func refusal(e claim.Event) string {
+func refusal(e claim.Fact) string {
 	who := task.OneLine(e.Holder, -1)
 	switch e.Code {
 	case claim.CodeHeld:
@@ -122,7 +122,7 @@ func refusal(e claim.Event) string {
 }
 
 // until says until when a claim lasts that an attempt was denied for, if that is known.
-func until(e claim.Event) string {
+func until(e claim.Fact) string {
 	if e.Expires.IsZero() {
 		return ""
 	}

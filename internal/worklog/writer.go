@@ -25,12 +25,12 @@ var _ owed.Entries = Entries{}
 
 // Send implements owed.Effect.
 func (e Entries) Send(ctx context.Context, in owed.Intent) (ref string, err error) {
-	return "", e.Writer.Create(ctx, NewEntry(in.Event, e.Log))
+	return "", e.Writer.Create(ctx, NewEntry(in.Fact, e.Log))
 }
 
 // Find implements owed.Effect. Which page an entry has become is of no interest.
 func (e Entries) Find(ctx context.Context, in owed.Intent) (refs []string, err error) {
-	found, err := e.Writer.Find(ctx, NewEntry(in.Event, e.Log))
+	found, err := e.Writer.Find(ctx, NewEntry(in.Fact, e.Log))
 	if found {
 		refs = []string{""}
 	}
@@ -39,5 +39,5 @@ func (e Entries) Find(ctx context.Context, in owed.Intent) (refs []string, err e
 
 // Name implements owed.Entries.
 func (e Entries) Name(in owed.Intent) (entry, said string) {
-	return entryID(in.Event), title(in.Event)
+	return entryID(in.Fact), title(in.Fact)
 }

@@ -21,7 +21,6 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/api/client"
 	"dibs/internal/claim"
-	"dibs/internal/feed"
 	"dibs/internal/server"
 	"dibs/internal/task"
 
@@ -191,7 +190,7 @@ func TestAnswer(t *testing.T) {
 		want := api.Claim{
 			ID: claimID, ClaimID: claimID, Agent: "Sandman", State: claim.Held, ClaimedAt: api.Time{Time: noon}, ExpiresAt: api.Time{Time: noon.Add(time.Hour)},
 			Task:  api.TaskRef{ID: taskID, Title: "Write", Status: task.InProgress, Priority: "low"},
-			Event: &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: feed.Conflict, Holder: "Oracle"},
+			Event: &api.Event{ID: 8, At: api.Time{Time: noon}, Kind: claim.KindConflict, Holder: "Oracle"},
 		}
 		c, _ := daemon(t, http.StatusOK, want)
 		got, err := c.Watch(t.Context(), string(claimID), "Sandman", 7, 90*time.Second)

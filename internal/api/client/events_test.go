@@ -14,7 +14,7 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/api/client"
-	"dibs/internal/feed"
+	"dibs/internal/claim"
 	"dibs/internal/server"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,8 +23,8 @@ import (
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want := []api.Event{
-			{ID: 5, At: api.Time{Time: noon}, Kind: feed.Edited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
-			{ID: 6, At: api.Time{Time: noon}, Kind: feed.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ClaimID: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
+			{ID: 5, At: api.Time{Time: noon}, Kind: claim.KindEdited, Task: &api.TaskRef{ID: taskID, Title: "line\nend", Priority: "low"}, Changed: []string{"title"}},
+			{ID: 6, At: api.Time{Time: noon}, Kind: api.LeaseExpiring, Task: &api.TaskRef{ID: taskID, Priority: "none"}, Agent: "a & b", Claim: claimID, ClaimID: claimID, ExpiresAt: api.Time{Time: noon.Add(time.Minute)}},
 		}
 		pipe := server.NewPipe()
 		var line string

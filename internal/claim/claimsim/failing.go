@@ -29,16 +29,16 @@ func (l failingLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l failingLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l failingLedger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
 	if l.fails() {
 		return ErrNotSaved
 	}
-	return l.Ledger.Save(ctx, c, events...)
+	return l.Ledger.Save(ctx, c, facts...)
 }
 
-func (l failingLedger) Record(ctx context.Context, events ...claim.Event) error {
+func (l failingLedger) Record(ctx context.Context, facts ...claim.Fact) error {
 	if l.fails() {
 		return ErrNotSaved
 	}
-	return l.Ledger.Record(ctx, events...)
+	return l.Ledger.Record(ctx, facts...)
 }

@@ -22,7 +22,7 @@ type Ledger struct {
 	claims   map[claim.ID]claim.Claim
 	live     map[claim.ID]bool // those that have not ended
 	reserved map[task.ID]claim.ID
-	events   []claim.Event
+	facts    []claim.Fact
 	tries    map[task.ID][]claim.Try
 	failure  error
 	fence    int64
@@ -75,7 +75,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 		refusal = &claim.Refusal{Limit: true}
 	}
 	if refusal != nil {
-		l.events = append(l.events, refusal.Event(c, now, limit))
+		l.facts = append(l.facts, refusal.Fact(c, now, limit))
 		return 0, refusal, nil
 	}
 	l.fence++
@@ -106,7 +106,7 @@ func (l *Ledger) reservations(agent string, except task.ID) int {
 }
 
 // Save implements claim.Ledger.
-func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l *Ledger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
@@ -116,7 +116,7 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
 	}
 	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
-	l.record(events...)
+	l.record(facts...)
 
 	id := c.Task.ID
 	switch {
@@ -138,36 +138,36 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, events ...claim.Event)
 // contested sums up the denials against a claim that has ended.
 func (l *Ledger) contested(c claim.Claim) {
 	var names []string
-	for _, e := range l.events {
+	for _, e := range l.facts {
 		if e.Against == c.ID {
 			names = append(names, e.Agent)
 		}
 	}
 	if count := len(names); count > 0 {
 		slices.Sort(names)
-		l.events = append(l.events, claim.Contested(c, c.Ended, count, slices.Compact(names)))
+		l.facts = append(l.facts, claim.Contested(c, c.Ended, count, slices.Compact(names)))
 	}
 }
 
 // Record implements claim.Ledger.
-func (l *Ledger) Record(ctx context.Context, events ...claim.Event) error {
+func (l *Ledger) Record(ctx context.Context, facts ...claim.Fact) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
 		return err
 	}
-	for _, e := range events {
-		if !slices.ContainsFunc(l.events, func(known claim.Event) bool { return known.ID == e.ID }) {
+	for _, e := range facts {
+		if !slices.ContainsFunc(l.facts, func(known claim.Fact) bool { return known.ID == e.ID }) {
 			l.record(e)
 		}
 	}
 	return nil
 }
 
-// record keeps events, and the tries that they tell of.
-func (l *Ledger) record(events ...claim.Event) {
-	for _, e := range events {
-		l.events = append(l.events, e)
+// record keeps facts, and the tries that they tell of.
+func (l *Ledger) record(facts ...claim.Fact) {
+	for _, e := range facts {
+		l.facts = append(l.facts, e)
 		switch e.Tried {
 		case claim.TriedAgain:
 			l.tries[e.Task] = append(l.tries[e.Task], e.Try())
@@ -208,10 +208,10 @@ func (l *Ledger) Live(context.Context) ([]claim.Claim, error) {
 }
 
 // Events returns what was recorded, in order.
-func (l *Ledger) Events() []claim.Event {
+func (l *Ledger) Events() []claim.Fact {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.events)
+	return slices.Clone(l.facts)
 }
 
 func cloneClaim(c claim.Claim) claim.Claim {

@@ -36,18 +36,18 @@ func (l mortalLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time,
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l mortalLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l mortalLedger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
 	if err := l.err(); err != nil {
 		return err
 	}
-	return l.Ledger.Save(ctx, c, events...)
+	return l.Ledger.Save(ctx, c, facts...)
 }
 
-func (l mortalLedger) Record(ctx context.Context, events ...claim.Event) error {
+func (l mortalLedger) Record(ctx context.Context, facts ...claim.Fact) error {
 	if err := l.err(); err != nil {
 		return err
 	}
-	return l.Ledger.Record(ctx, events...)
+	return l.Ledger.Record(ctx, facts...)
 }
 
 // mortalStore is a store as one run of a daemon has it. What was sent before its

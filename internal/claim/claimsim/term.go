@@ -47,11 +47,11 @@ func (t *Term) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit 
 }
 
 // Save implements claim.Ledger.
-func (t *Term) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
-	return t.Ledger.Save(t.bound(ctx), c, events...)
+func (t *Term) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+	return t.Ledger.Save(t.bound(ctx), c, facts...)
 }
 
 // Record implements claim.Ledger.
-func (t *Term) Record(ctx context.Context, events ...claim.Event) error {
-	return t.Ledger.Record(t.bound(ctx), events...)
+func (t *Term) Record(ctx context.Context, facts ...claim.Fact) error {
+	return t.Ledger.Record(t.bound(ctx), facts...)
 }

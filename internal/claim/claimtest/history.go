@@ -37,7 +37,7 @@ type Operation struct {
 
 // losses are the claims that the daemons found lost, by their events, the times
 // of which are cut to the second.
-func losses(events []claim.Event, began time.Time) []Operation {
+func losses(events []claim.Fact, began time.Time) []Operation {
 	var out []Operation
 	for _, e := range events {
 		if e.Kind == claim.KindLost {

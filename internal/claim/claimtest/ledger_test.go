@@ -13,7 +13,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	claimtest.LedgerSuite(t, func(*testing.T) (claim.Ledger, func() []claim.Event) {
+	claimtest.LedgerSuite(t, func(*testing.T) (claim.Ledger, func() []claim.Fact) {
 		l := claimsim.NewLedger()
 		return l, l.Events
 	})
@@ -28,7 +28,7 @@ func TestJournal(t *testing.T) {
 }
 
 func journals(t *testing.T) {
-	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Event) {
+	claimtest.LedgerSuite(t, func(t *testing.T) (claim.Ledger, func() []claim.Fact) {
 		j, err := journaltest.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +38,8 @@ func journals(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return j, func() []claim.Event {
-			events, err := j.Events(t.Context(), journal.EventFilter{})
+		return j, func() []claim.Fact {
+			events, err := j.Facts(t.Context(), journal.FactFilter{})
 			if err != nil {
 				t.Fatal(err)
 			}

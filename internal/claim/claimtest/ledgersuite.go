@@ -15,7 +15,7 @@ import (
 
 // LedgerSuite tests what every claim.Ledger has to do. open returns a new, empty
 // ledger and a function that lists the events recorded in it, oldest first.
-func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []claim.Event)) {
+func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []claim.Fact)) {
 	for name, test := range map[string]func(*ledgerTest){
 		"claims are kept as they are saved":       (*ledgerTest).keeps,
 		"unknown claims":                          (*ledgerTest).unknown,
@@ -42,7 +42,7 @@ func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []cla
 type ledgerTest struct {
 	*testing.T
 	claim.Ledger
-	events func() []claim.Event
+	events func() []claim.Fact
 	ctx    context.Context
 	minted int
 	fence  int64 // the last one
@@ -102,7 +102,7 @@ func (t *ledgerTest) try(c claim.Claim, now time.Time, limit int) *claim.Refusal
 	return refusal
 }
 
-func (t *ledgerTest) save(c claim.Claim, events ...claim.Event) claim.Claim {
+func (t *ledgerTest) save(c claim.Claim, events ...claim.Fact) claim.Claim {
 	t.Helper()
 	if err := t.Save(t.ctx, c, events...); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func (t *ledgerTest) ended() {
 	for _, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
 		again := held(c)
 		again.State = state
-		if err := t.Save(t.ctx, again, claim.Event{ID: claim.NewEventID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}); err == nil {
+		if err := t.Save(t.ctx, again, claim.Fact{ID: claim.NewFactID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}); err == nil {
 			t.Errorf("an ended claim was saved as %s", state)
 		}
 	}
@@ -198,7 +198,7 @@ func (t *ledgerTest) contested() {
 	}
 	t.crowd(ledgerTime, 0, rivals...)
 	c = ended(c)
-	released := claim.Event{ID: claim.NewEventID(c.Ended), At: c.Ended, Kind: claim.KindReleased, Task: c.Task.ID, Agent: c.Agent, Claim: c.ID}
+	released := claim.Fact{ID: claim.NewFactID(c.Ended), At: c.Ended, Kind: claim.KindReleased, Task: c.Task.ID, Agent: c.Agent, Claim: c.ID}
 	t.save(c, released)
 	events := t.events()
 	denied, n := 0, len(events)
@@ -256,18 +256,18 @@ func (t *ledgerTest) live() {
 }
 
 func (t *ledgerTest) record() {
-	e := claim.Event{
-		ID: claim.NewEventID(ledgerTime), At: ledgerTime, Kind: claim.KindSwept, Task: pageID(1), Title: "Task 1", URL: "https://notion.example/t",
+	e := claim.Fact{
+		ID: claim.NewFactID(ledgerTime), At: ledgerTime, Kind: claim.KindSwept, Task: pageID(1), Title: "Task 1", URL: "https://notion.example/t",
 		Agent: "Ghost", Claim: claim.NewID(ledgerTime), Holder: "Ghost", Remote: true, Detail: "its lease ran out",
 		Started: ledgerTime, Finished: ledgerTime.Add(time.Hour), Summary: "much", Count: 3, Names: []string{"a", "b"},
 	}
-	f := claim.Event{ID: claim.NewEventID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
-	for _, events := range [][]claim.Event{nil, {e}, {e, f}} { // what is on record stays as it is
+	f := claim.Fact{ID: claim.NewFactID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
+	for _, events := range [][]claim.Fact{nil, {e}, {e, f}} { // what is on record stays as it is
 		if err := t.Record(t.ctx, events...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]claim.Event{e, f}, t.events()); diff != "" {
+	if diff := cmp.Diff([]claim.Fact{e, f}, t.events()); diff != "" {
 		t.Errorf("events (-recorded +kept):\n%s", diff)
 	}
 }

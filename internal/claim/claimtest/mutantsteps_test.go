@@ -268,7 +268,7 @@ type watchedLedger struct {
 	keep func(claim.Claim) bool
 }
 
-func (l watchedLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l watchedLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
 	if !l.keep(c) {
 		return nil
 	}

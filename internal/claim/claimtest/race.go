@@ -67,7 +67,7 @@ type Race struct {
 	// Pages is all that the pages of the tasks showed.
 	Pages []claimsim.Version
 	// Events is what each daemon wrote down.
-	Events [][]claim.Event
+	Events [][]claim.Fact
 }
 
 // String tells what happened, in the order of time, for finding out why.

@@ -65,7 +65,7 @@ func (t *ledgerTest) refusal() {
 		}
 		events := t.events()
 		got := events[len(events)-1]
-		want := claim.Event{
+		want := claim.Fact{
 			ID: got.ID, At: c.Reserved, Kind: claim.KindDenied, Code: claim.CodeHeld,
 			Task: c.Task.ID, Title: "Task 1", URL: "https://notion.example/t",
 			Agent: agent, Claim: c.ID, Holder: "Sandman", Against: holder.ID, Expires: holder.ExpiresAt(), Detail: got.Detail,

@@ -474,10 +474,10 @@ func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, l
 	return fence, refusal, err
 }
 
-func (l doorLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l doorLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
 	return l.transact(func() error { return l.Ledger.Save(ctx, c, events...) })
 }
 
-func (l doorLedger) Record(ctx context.Context, events ...claim.Event) error {
+func (l doorLedger) Record(ctx context.Context, events ...claim.Fact) error {
 	return l.transact(func() error { return l.Ledger.Record(ctx, events...) })
 }

@@ -137,7 +137,7 @@ func sentBeforeSaved(d *claimsim.DaemonOptions) {
 
 type hastyLedger struct{ claim.Ledger }
 
-func (l hastyLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Event) error {
+func (l hastyLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
 	if c.State != claim.Writing && c.State != claim.Clearing {
 		return l.Ledger.Save(ctx, c, events...)
 	}
@@ -153,7 +153,7 @@ func notAsserted(d *claimsim.DaemonOptions) {
 
 type trustingLedger struct{ claim.Ledger }
 
-func (l trustingLedger) Record(ctx context.Context, events ...claim.Event) error {
+func (l trustingLedger) Record(ctx context.Context, events ...claim.Fact) error {
 	if len(events) == 0 {
 		return nil
 	}

@@ -18,12 +18,12 @@ func (t *ledgerTest) tries() {
 		}
 	}
 	made := 0
-	event := func(n int, kind claim.Kind, tried claim.Tried) claim.Event {
+	event := func(n int, kind claim.Kind, tried claim.Tried) claim.Fact {
 		made++
 		at := ledgerTime.Add(time.Duration(made) * time.Minute)
-		return claim.Event{ID: claim.NewEventID(at), At: at, Kind: kind, Task: pageID(n), Agent: "Sandman", Holder: "Ghost", Summary: "no ladder", Tried: tried}
+		return claim.Fact{ID: claim.NewFactID(at), At: at, Kind: kind, Task: pageID(n), Agent: "Sandman", Holder: "Ghost", Summary: "no ladder", Tried: tried}
 	}
-	record := func(e claim.Event) {
+	record := func(e claim.Fact) {
 		t.Helper()
 		if err := t.Record(t.ctx, e); err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func unquiet(ctx context.Context, n *node) []string {
 // checkLogs compares what agents know, what the journals of the stopped daemons say, and
 // what the logs have. It returns when the daemons found claims lost.
 func (c *chaos) checkLogs() {
-	want, granted := make(map[string]claim.Event), make(map[claim.ID]bool)
+	want, granted := make(map[string]claim.Fact), make(map[claim.ID]bool)
 	for _, p := range c.journals() {
 		for _, e := range c.events(p) {
 			for _, log := range e.Logs() {
@@ -205,7 +205,7 @@ func (c *chaos) journals() []*process {
 }
 
 // events are what the journal of a stopped daemon says, which must be sound.
-func (c *chaos) events(p *process) []claim.Event {
+func (c *chaos) events(p *process) []claim.Fact {
 	c.Helper()
 	if c.shared {
 		return c.sharedEvents(p)
@@ -226,7 +226,7 @@ func (c *chaos) events(p *process) []claim.Event {
 		c.Fatal(err)
 	}
 	defer j.Close()
-	events, err := j.Events(c.Context(), journal.EventFilter{})
+	events, err := j.Facts(c.Context(), journal.FactFilter{})
 	if err != nil {
 		c.Error(err)
 	}
@@ -234,7 +234,7 @@ func (c *chaos) events(p *process) []claim.Event {
 }
 
 // sharedEvents are what the journal says that stopped daemons have shared.
-func (c *chaos) sharedEvents(p *process) []claim.Event {
+func (c *chaos) sharedEvents(p *process) []claim.Fact {
 	c.Helper()
 	board, err := task.ParseID(c.tasks)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *chaos) sharedEvents(p *process) []claim.Event {
 		c.Fatal(err)
 	}
 	defer j.Close()
-	events, err := j.Events(c.Context(), journal.EventFilter{})
+	events, err := j.Facts(c.Context(), journal.FactFilter{})
 	if err != nil {
 		c.Error(err)
 	}

@@ -59,15 +59,23 @@ CREATE TABLE kept (
     PRIMARY KEY (kind, key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE events (
+-- What happened, each thing once: what is on record (the local record and the logs in Notion),
+-- and what agents are told.
+CREATE TABLE facts (
     -- The order of storing.
     seq      INTEGER PRIMARY KEY,
     id       TEXT NOT NULL UNIQUE CHECK (length(id) = 26),
     at       INTEGER NOT NULL,
     task_id  TEXT NOT NULL,
     agent    TEXT NOT NULL,
+    holder   TEXT NOT NULL,
     claim_id TEXT NOT NULL,
-    -- The claim whose contested event is to count this denial.
+    -- Whether it is on record.
+    logged   INTEGER NOT NULL CHECK (logged IN (0, 1)),
+    -- Its place among what agents are told, if they are. Readers remember it. The largest is
+    -- kept, so that no number is used twice.
+    told     INTEGER,
+    -- The claim whose contested fact is to count this denial.
     against  TEXT,
     -- How many denials the row stands for: those of one agent against one claim are counted.
     count    INTEGER NOT NULL DEFAULT 1,
@@ -79,14 +87,18 @@ CREATE TABLE events (
     body     TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX events_task ON events (task_id, seq);
-CREATE INDEX events_agent ON events (agent, seq);
-CREATE INDEX events_claim ON events (claim_id, seq);
-CREATE INDEX events_tried ON events (task_id, seq) WHERE tried IS NOT NULL;
-CREATE INDEX events_took ON events (agent, at, seq) WHERE took IS NOT NULL;
-CREATE INDEX events_denials ON events (against, agent) WHERE against IS NOT NULL;
+CREATE INDEX facts_logged ON facts (seq) WHERE logged = 1;
+CREATE INDEX facts_task ON facts (task_id, seq) WHERE logged = 1;
+CREATE INDEX facts_agent ON facts (agent, seq) WHERE logged = 1;
+CREATE INDEX facts_claim ON facts (claim_id, seq) WHERE logged = 1;
+CREATE UNIQUE INDEX facts_told ON facts (told) WHERE told IS NOT NULL;
+CREATE INDEX facts_news ON facts (task_id, told) WHERE told IS NOT NULL;
+CREATE INDEX facts_when ON facts (at, told) WHERE told IS NOT NULL;
+CREATE INDEX facts_tried ON facts (task_id, seq) WHERE tried IS NOT NULL;
+CREATE INDEX facts_took ON facts (agent, at, seq) WHERE took IS NOT NULL;
+CREATE INDEX facts_denials ON facts (against, agent) WHERE against IS NOT NULL;
 
--- What Notion is owed: entries of the logs and comments, one row for each that an event is
+-- What Notion is owed: entries of the logs and comments, one row for each that a fact is
 -- to become, and tasks that are made here. Each is due to be sent, being sent, sent and perhaps in
 -- Notion (in doubt), or delivered.
 CREATE TABLE owed (
@@ -95,9 +107,9 @@ CREATE TABLE owed (
     kind         TEXT NOT NULL,
     -- What an entry tells of. A task tells of none: it has an id, which its page bears until
     -- somebody claims it.
-    event        INTEGER REFERENCES events (seq) ON DELETE CASCADE,
+    fact         INTEGER REFERENCES facts (seq) ON DELETE CASCADE,
     id           TEXT,
-    at           INTEGER NOT NULL, -- when the event happened, or the task was asked for
+    at           INTEGER NOT NULL, -- when the fact happened, or the task was asked for
     state        TEXT NOT NULL DEFAULT 'due' CHECK (state IN ('due', 'sending', 'in_doubt', 'delivered')),
     tries        INTEGER NOT NULL DEFAULT 0,
     not_before   INTEGER NOT NULL DEFAULT 0,
@@ -106,13 +118,13 @@ CREATE TABLE owed (
     -- The page that a task has become, once it is known to be there.
     ref          TEXT NOT NULL DEFAULT '',
     last_error   TEXT NOT NULL DEFAULT '',
-    UNIQUE (event, kind),
-    CHECK ((event IS NULL) <> (id IS NULL))
+    UNIQUE (fact, kind),
+    CHECK ((fact IS NULL) <> (id IS NULL))
 ) STRICT;
 
 -- What is owed grows for as long as Notion takes less than happens here. The indices say
 -- how much it is, since when, when the next is due, and what failed last, without a look
--- at each entry and its event.
+-- at each entry and its fact.
 CREATE INDEX owed_next ON owed (kind, seq) WHERE state <> 'delivered';
 CREATE INDEX owed_due ON owed (kind, not_before, state, at) WHERE state <> 'delivered';
 CREATE INDEX owed_failed ON owed (kind, sent_at, seq) WHERE state <> 'delivered' AND last_error <> '';
@@ -126,22 +138,6 @@ CREATE TABLE tasks (
     id   TEXT PRIMARY KEY,
     body TEXT NOT NULL
 ) STRICT;
-
--- What agents are told.
-CREATE TABLE feed (
-    -- Readers remember it. The newest row is kept, so that no number is used twice.
-    id       INTEGER PRIMARY KEY,
-    at       INTEGER NOT NULL,
-    task_id  TEXT NOT NULL,
-    claim_id TEXT NOT NULL,
-    agent    TEXT NOT NULL,
-    holder   TEXT NOT NULL,
-    body     TEXT NOT NULL
-) STRICT;
-
-CREATE INDEX feed_task ON feed (task_id, id);
-CREATE INDEX feed_claim ON feed (claim_id, id) WHERE claim_id <> '';
-CREATE INDEX feed_at ON feed (at);
 
 -- The state of each task that was told last, also of tasks that have left the mirror, and whether
 -- there may be something to tell of it: whoever changes the mirror notes that here.

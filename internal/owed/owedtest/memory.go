@@ -75,11 +75,11 @@ func (m *Memory) Row(id string) (_ Row, ok bool) {
 }
 
 // AddEvents adds the entries of one kind that events become.
-func (m *Memory) AddEvents(kind owed.Kind, events ...claim.Event) {
+func (m *Memory) AddEvents(kind owed.Kind, events ...claim.Fact) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range events {
-		m.add(owed.Intent{ID: e.ID, Kind: kind, Event: e, At: e.At})
+		m.add(owed.Intent{ID: e.ID, Kind: kind, Fact: e, At: e.At})
 	}
 }
 

@@ -8,21 +8,15 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Kind is what an event says happened.
+// Kind is what a fact says happened. Kinds are part of the contract.
 type Kind string
 
-// The kinds of events.
+// What agents and the daemon do about claims, messages and reservations.
 const (
 	KindGranted    Kind = "granted"    // an attempt won
 	KindDenied     Kind = "denied"     // an attempt did not; Code says why
 	KindWithdrawn  Kind = "withdrawn"  // an abandoned attempt was taken back out of Notion
 	KindRenewed    Kind = "renewed"    // the lease was written anew
-	KindReleased   Kind = "released"   // given back by its agent
-	KindCompleted  Kind = "completed"  // the work is done
-	KindFailed     Kind = "failed"     // the work was tried and failed
-	KindBlocked    Kind = "blocked"    // the work cannot go on
-	KindReview     Kind = "review"     // the work is done, and a person is to decide
-	KindReopened   Kind = "reopened"   // put back to OPEN by Agent, or by a person, By, if that is empty
 	KindOrphaned   Kind = "orphaned"   // work finished for a claim that had been lost
 	KindLost       Kind = "lost"       // somebody else took, cleared or finished the task
 	KindOverridden Kind = "overridden" // a stale claim, taken over by Agent from Holder
@@ -38,20 +32,53 @@ const (
 	KindCommented  Kind = "commented"  // Agent said something to people on the task's page: Summary
 )
 
-// Event is one thing that happened to a claim or an attempt. Events are the
-// local record (`dibs log`), and most become an entry of a Notion log.
-type Event struct {
+// What an agent does with its task, and what is seen of a task on the board, whoever did it.
+// These are two facts: the second may come later, or alone.
+const (
+	KindReleased  Kind = "released"  // given back, and the work is not done
+	KindCompleted Kind = "completed" // the work is done
+	KindFailed    Kind = "failed"    // the work was tried and failed
+	KindBlocked   Kind = "blocked"   // the work cannot go on
+	KindReview    Kind = "review"    // the work is done, and a person is to decide
+	KindReopened  Kind = "reopened"  // put back to OPEN by Agent, or by a person, By, if that is empty
+)
+
+// What is only seen of a task on the board.
+const (
+	KindCreated    Kind = "created"    // new to the daemon: made, moved here, or shared
+	KindReady      Kind = "ready"      // OPEN, with nobody's name on it, and waiting for nothing any more
+	KindClaimed    Kind = "claimed"    // Agent has it now
+	KindReassigned Kind = "reassigned" // from Agent to Holder
+	KindCancelled  Kind = "cancelled"
+	KindUnblocked  Kind = "unblocked"
+	KindTrashed    Kind = "trashed"  // or archived, moved away, or no longer shared
+	KindRestored   Kind = "restored" // after having been trashed
+	KindEdited     Kind = "edited"   // in the parts that Changed names
+)
+
+// Fact is one thing that happened to a task, a claim, an attempt or a reservation. It is on
+// record once, stored with the change that makes it true. What people and agents see are views
+// of facts: the local record (`dibs log`), entries of the Notion logs, events, triggers, history.
+type Fact struct {
 	// ID is a ULID, and the entry id in Notion's logs.
-	ID   string    `json:"id"`
+	ID string `json:"id"`
+	// Told is the place among what agents are told: later facts have higher numbers, across
+	// restarts, and none is used twice. It is zero for what they are not told.
+	Told int64     `json:"-"`
 	At   time.Time `json:"at"` // Notion's time
 	Kind Kind      `json:"kind"`
 
 	Task  task.ID `json:"task"`
 	Title string  `json:"title,omitempty"`
 	URL   string  `json:"url,omitempty"`
+	// Status and Priority are the task's since then, where agents are told.
+	Status   task.Status   `json:"status,omitempty"`
+	Priority task.Priority `json:"priority,omitempty"`
 
+	// Agent is whom it concerns first: who did it, who has the task, or had it.
 	Agent string `json:"agent,omitempty"`
-	Claim ID     `json:"claim,omitempty"`
+	// Claim is Agent's claim, as far as it is known.
+	Claim ID `json:"claim,omitempty"`
 	// By is the user of this machine who asked for it where no agent's name was given, as
 	// the kernel names it: task.UserSignature. It is empty for what dibs does by itself.
 	By string `json:"by,omitempty"`
@@ -60,11 +87,16 @@ type Event struct {
 	Code Code `json:"code,omitempty"`
 	// Holder is the other party: who has the task, had it, or took it.
 	Holder string `json:"holder,omitempty"`
+	// Former is Holder's claim, if it was overridden.
+	Former ID `json:"former,omitempty"`
 	// Against is the claim, held here, that a denial decided here ran into.
 	Against ID `json:"against,omitempty"`
 	// Remote is set when Notion was asked, or written to, for this.
-	Remote bool   `json:"remote,omitempty"`
+	Remote bool `json:"remote,omitempty"`
+	// Detail says why, in one line.
 	Detail string `json:"detail,omitempty"`
+	// Changed names the parts of a task that were edited.
+	Changed []string `json:"changed,omitempty"`
 
 	// Settings are those that a grant was made under, as Settings.String has them.
 	Settings string `json:"settings,omitempty"`
@@ -72,7 +104,7 @@ type Event struct {
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Summary  string    `json:"summary,omitempty"`
-	// Tried is what the event means for the tries at the task, see Try.
+	// Tried is what the fact means for the tries at the task, see Try.
 	Tried Tried `json:"tried,omitempty"`
 	// Comment and Mention are as of the Finish.
 	Comment bool   `json:"comment,omitempty"`
@@ -81,21 +113,27 @@ type Event struct {
 	// the answer of.
 	Asked bool `json:"asked,omitempty"`
 	// Expires is when the lease of an expiring claim ends, or that of the claim that an
-	// attempt was denied for, or the offer that a release makes.
+	// attempt was denied for, or the offer that a release makes, or a reservation.
 	Expires time.Time `json:"expires_at,omitzero"`
 
+	// Reservation is the id of one, Patterns what is reserved by it, and Shared whether
+	// others may share that.
+	Reservation string   `json:"reservation,omitempty"`
+	Patterns    []string `json:"patterns,omitempty"`
+	Shared      bool     `json:"shared,omitempty"`
+
 	// Count and Names sum up the refusals of a contested claim. Of a denial, Count is
-	// how often it happened, if more than once.
+	// how often it happened, if more than once, and of reservations how many it sums up.
 	Count int      `json:"count,omitempty"`
 	Names []string `json:"names,omitempty"`
 }
 
-// NewEventID mints an event id that carries the millisecond of now.
-func NewEventID(now time.Time) string {
+// NewFactID mints the id of a fact, which carries the millisecond of now.
+func NewFactID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 }
 
-// Log names where an event becomes an entry: a Notion log database, or the comments of
+// Log names where a fact becomes an entry: a Notion log database, or the comments of
 // the tasks.
 type Log string
 
@@ -107,9 +145,9 @@ const (
 	Comments Log = "comments"
 )
 
-// Logs says which Notion logs the event becomes an entry of. Attempts refused
+// Logs says which Notion logs the fact becomes an entry of. Attempts refused
 // here without asking Notion, renewals and warnings stay in the local record.
-func (e Event) Logs() []Log {
+func (e Fact) Logs() []Log {
 	logs := e.databases()
 	if e.Comment {
 		logs = append(logs, Comments)
@@ -118,7 +156,7 @@ func (e Event) Logs() []Log {
 }
 
 // databases are those of the logs that are databases.
-func (e Event) databases() []Log {
+func (e Fact) databases() []Log {
 	switch e.Kind {
 	case KindCompleted, KindReview, KindOrphaned:
 		return []Log{TaskLog}
@@ -136,16 +174,16 @@ func (e Event) databases() []Log {
 
 // Contested sums up the denials that were decided here against c: how many
 // there were, and the names of the agents, each once.
-func Contested(c Claim, at time.Time, count int, names []string) Event {
-	e := c.event(KindContested, at)
+func Contested(c Claim, at time.Time, count int, names []string) Fact {
+	e := c.fact(KindContested, at)
 	e.Count, e.Names = count, names
 	return e
 }
 
-// event starts an event about c.
-func (c Claim) event(kind Kind, at time.Time) Event {
-	return Event{
-		ID: NewEventID(at), At: at, Kind: kind,
+// fact starts a fact about c.
+func (c Claim) fact(kind Kind, at time.Time) Fact {
+	return Fact{
+		ID: NewFactID(at), At: at, Kind: kind,
 		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
 		Agent: c.Agent, Claim: c.ID,
 	}

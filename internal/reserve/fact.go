@@ -8,29 +8,22 @@ import (
 	"dibs/internal/claim"
 )
 
-// Event is that something was reserved, or is no longer.
-type Event struct {
-	At   time.Time
-	Kind claim.Kind // claim.KindReserved or claim.KindUnreserved
-	Of   Reservation
-	// Why says why a reservation ended.
-	Why string
-	// Mesh puts the event into the mesh log, and Count is how many reservations it
-	// stands for there, if that is more than one.
-	Mesh  bool
-	Count int
-}
-
-// Detail says in a line what was reserved, or why it is no longer.
-func (e Event) Detail() string {
-	says := e.Of.Says()
-	if e.Of.Folder != "" {
-		says += " in " + e.Of.Folder
+// fact is that something was reserved, or is no longer; why says why that is, if it is said.
+func (r Reservation) fact(kind claim.Kind, at time.Time, why string) claim.Fact {
+	f := claim.Fact{
+		ID: claim.NewFactID(at), At: at, Kind: kind, Agent: r.Agent, Claim: r.Claim, Detail: r.Says(),
+		Reservation: r.ID, Patterns: r.Patterns(), Shared: r.Shared,
 	}
-	if e.Why != "" {
-		says += ": " + e.Why
+	if kind == claim.KindReserved {
+		f.Expires = r.Until
 	}
-	return says
+	if r.Folder != "" {
+		f.Detail += " in " + r.Folder
+	}
+	if why != "" {
+		f.Detail += ": " + why
+	}
+	return f
 }
 
 // quiet is how long the mesh log is not told of further reservations of an agent after
@@ -47,19 +40,19 @@ type fold struct {
 	last  Reservation
 }
 
-// told returns the event of a new reservation. The first of an agent in a while goes to
+// told returns the fact of a new reservation. The first of an agent in a while goes to
 // the mesh log by itself, and those that come soon after it together. changing is held.
-func (b *Book) told(r Reservation, now time.Time) []Event {
-	e := Event{At: now, Kind: claim.KindReserved, Of: r}
+func (b *Book) told(r Reservation, now time.Time) claim.Fact {
+	made := r.fact(claim.KindReserved, now, "")
 	f := b.folds[r.Agent]
 	if f == nil {
 		b.folds[r.Agent] = &fold{until: now.Add(quiet)}
-		e.Mesh = true
-		return []Event{e}
+		made.Remote = true
+		return made
 	}
 	f.count++
 	f.last = r
-	return []Event{e}
+	return made
 }
 
 // unfold tells the mesh log of what is due. changing is held.
@@ -73,13 +66,13 @@ func (b *Book) unfold(ctx context.Context) error {
 			delete(b.folds, agent)
 			continue
 		}
-		e := Event{At: now, Kind: claim.KindReserved, Of: f.last, Mesh: true, Count: f.count}
-		if f.count == 1 {
-			e.Why = "told late, because others were reserved just before"
-		} else {
-			e.Why = fmt.Sprintf("the last of %d", f.count)
+		why := "told late, because others were reserved just before"
+		if f.count > 1 {
+			why = fmt.Sprintf("the last of %d", f.count)
 		}
-		if err := b.config.Storage.SumReservations(ctx, e); err != nil {
+		sum := f.last.fact(claim.KindReserved, now, why)
+		sum.Remote, sum.Count, sum.Reservation = true, f.count, ""
+		if err := b.config.Storage.Record(ctx, sum); err != nil {
 			return err
 		}
 		b.folds[agent] = &fold{until: now.Add(quiet)}

@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/feed"
+	"dibs/internal/history"
+	"dibs/internal/task"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Record stores facts that change no claim, in the order given, and tells
+// agents of what they are to know of them. One that is on record already is left
+// as it is.
+func (j *Journal) Record(ctx context.Context, facts ...claim.Fact) error {
+	err := j.write(ctx, func(tx *tx) error {
+		fresh, err := unrecorded(ctx, tx, facts)
+		if err != nil {
+			return err
+		}
+		return j.record(ctx, tx, fresh)
+	})
+	return j.failed(err, "recording what happened")
+}
+
+// Recorded reports whether a fact is on record.
+func (j *Journal) Recorded(ctx context.Context, id string) (known bool, err error) {
+	err = j.readers.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM facts WHERE id = ?)", id).Scan(&known)
+	return known, j.failed(err, "reading what happened")
+}
+
+// unrecorded returns those of the facts that are not on record.
+func unrecorded(ctx context.Context, tx *tx, facts []claim.Fact) ([]claim.Fact, error) {
+	var out []claim.Fact
+	for _, f := range facts {
+		var known bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM facts WHERE id = ?)", f.ID).Scan(&known); err != nil {
+			return nil, err
+		}
+		if !known {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// insertRecord stores facts of the record, and what they mean: the tries at their tasks,
+// questions to people, the history, and the entries of logs that Notion is owed.
+func insertRecord(ctx context.Context, tx *tx, facts ...claim.Fact) error {
+	for _, f := range facts {
+		seq, err := insertFact(ctx, tx, f, true, feed.Tells(f))
+		if err != nil {
+			return err
+		}
+		if f.Tried == claim.TriedOver {
+			if err := forgetTries(ctx, tx, f.Task); err != nil {
+				return err
+			}
+		}
+		if err := question(ctx, tx, f); err != nil {
+			return err
+		}
+		if err := count(ctx, tx, f); err != nil {
+			return err
+		}
+		for _, log := range f.Logs() {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO owed (fact, kind, at) VALUES (?, ?, ?)", seq, log, millis(f.At)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// insertNews stores what became of a task, which agents are told.
+func insertNews(ctx context.Context, tx *tx, at time.Time, changed []claim.Fact) error {
+	for _, f := range changed {
+		f.ID, f.At = claim.NewFactID(at), at
+		if _, err := insertFact(ctx, tx, f, false, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertFact stores a fact: whether it is part of the record, and whether agents are told.
+func insertFact(ctx context.Context, tx *tx, f claim.Fact, logged, told bool) (seq int64, err error) {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return 0, err
+	}
+	// A denial that Notion was asked about becomes an entry by itself, and
+	// is not to be summed up again.
+	tallied := f.Kind == claim.KindDenied && !f.Remote && f.Against != ""
+	holder := f.Holder
+	if feed.Seen(f).Holder == "" {
+		holder = "" // nor is it told to that name
+	}
+	seq, err = tx.insert(ctx, `
+		INSERT INTO facts (id, at, task_id, agent, holder, claim_id, logged, told, against, tried, took, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN (SELECT coalesce(max(told), 0) + 1 FROM facts WHERE told IS NOT NULL) END, ?, ?, ?, ?)
+		RETURNING seq`,
+		f.ID, millis(f.At), f.Task, f.Agent, holder, f.Claim, flag(logged), flag(told),
+		sql.NullString{String: string(f.Against), Valid: tallied},
+		sql.NullInt64{Int64: 1, Valid: f.Tried == claim.TriedAgain},
+		sql.NullInt64{Int64: max(0, f.Finished.Sub(f.Started).Milliseconds()), Valid: logged && history.Of(f) == history.Completed}, string(body))
+	if err != nil {
+		return 0, fmt.Errorf("fact %q: %w", f.ID, err)
+	}
+	return seq, nil
+}
+
+// FactFilter chooses facts of the record; its zero value chooses all.
+type FactFilter struct {
+	// After is the id of a fact, which those chosen were stored after. The id
+	// of one that has been pruned stands for the first stored with a later id.
+	After string
+	Task  task.ID
+	Agent string // who did it, or whom it happened to; not the fact's Holder
+	Claim claim.ID
+	Limit int // how many at most, 0 for any number
+	// Newest gives the newest first, so that Limit leaves out the oldest.
+	Newest bool
+}
+
+// Facts returns the facts of the record that f chooses, in the order in which they were
+// stored unless f says otherwise. That order is also the one in which they
+// became visible, so that nothing is missed by going on after the last one seen.
+func (j *Journal) Facts(ctx context.Context, f FactFilter) ([]claim.Fact, error) {
+	query, args := "SELECT body, count FROM facts WHERE logged = 1", []any{}
+	if f.After != "" {
+		id, err := ulid.ParseStrict(f.After)
+		if err != nil {
+			return nil, fmt.Errorf("reading what happened: %q is not the id of an event", f.After)
+		}
+		query += ` AND seq > coalesce(
+			(SELECT seq FROM facts WHERE id = ?),
+			(SELECT min(seq) - 1 FROM facts WHERE id > ?),
+			?)`
+		args = append(args, id.String(), id.String(), int64(math.MaxInt64))
+	}
+	if f.Task != "" {
+		query, args = query+" AND task_id = ?", append(args, f.Task)
+	}
+	if f.Agent != "" {
+		query, args = query+" AND agent = ?", append(args, f.Agent)
+	}
+	if f.Claim != "" {
+		query, args = query+" AND claim_id = ?", append(args, f.Claim)
+	}
+	if f.Newest {
+		query += " ORDER BY seq DESC"
+	} else {
+		query += " ORDER BY seq"
+	}
+	query, args = query+" LIMIT ?", append(args, atMost(f.Limit))
+	facts, err := collect(ctx, j.readers, scanFact, query, args...)
+	return facts, j.failed(err, "reading what happened")
+}
+
+func scanFact(row scanner) (claim.Fact, error) {
+	var body []byte
+	var count int
+	if err := row.Scan(&body, &count); err != nil {
+		return claim.Fact{}, err
+	}
+	e, err := decodeFact(body)
+	if count > 1 { // since it was stored
+		e.Count = count
+	}
+	return e, err
+}
+
+func decodeFact(body []byte) (claim.Fact, error) {
+	var e claim.Fact
+	if err := json.Unmarshal(body, &e); err != nil {
+		return claim.Fact{}, fmt.Errorf("the body of a fact: %w", err)
+	}
+	return e, nil
+}
