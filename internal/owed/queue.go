@@ -81,8 +81,14 @@ func (q *Queue) Wake() {
 func (q *Queue) Run(ctx context.Context, stopped <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	back := q.config.Notion.Back() // kept until it is heeded: that Notion is back is missed by no turn
 	for last := false; ctx.Err() == nil; {
-		back := q.config.Notion.Back()
+		select {
+		case <-back:
+			back = q.config.Notion.Back()
+			q.failed(ctx, q.Hasten(ctx))
+		default:
+		}
 		down := !last && q.config.Notion.Down() != nil // then all would only be refused, and noted
 		if !down {
 			_, err := q.RunOnce(ctx)
@@ -104,7 +110,6 @@ func (q *Queue) Run(ctx context.Context, stopped <-chan struct{}) {
 		case <-q.woken:
 		case <-timer.C:
 		case <-back:
-			q.failed(ctx, q.Hasten(ctx))
 		case <-stopped:
 			last = true
 		case <-ctx.Done():

@@ -203,3 +203,52 @@ func TestSeekPassesOverWhatIsTaken(t *testing.T) {
 		}
 	}
 }
+
+// That Notion is back is heeded also if it happens while the queue is at work, or is woken for
+// something else at the same moment: what waits because it failed is delivered then.
+func TestRunWhenNotionIsBackMeanwhile(t *testing.T) {
+	for name, during := range map[string]func(q *owed.Queue, o *outage){
+		"and it is woken": func(q *owed.Queue, o *outage) {
+			o.end()
+			q.Wake()
+		},
+		"after it was woken": func(q *owed.Queue, o *outage) {
+			q.Wake()
+			o.end()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // which of the two is seen first is chance
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.mesh.create = func(_ context.Context, id string, n int) fate {
+						if id == "slow" {
+							time.Sleep(time.Second)
+						} else if n < 4 {
+							return fate{lost: true, err: refused}
+						}
+						return fate{}
+					}
+					w.owe(owed.MeshEntry, "e")
+					o := &outage{back: make(chan struct{})}
+					q, _, kill, done := w.running(o)
+					time.Sleep(2 * time.Minute) // it waits for two more by now
+					w.owe(owed.MeshEntry, "slow")
+					q.Wake()
+					time.Sleep(time.Second / 2)
+					o.begin()
+					during(q, o)
+					time.Sleep(time.Second)
+					if at := w.row("e").State; at != owed.Delivered {
+						t.Errorf("e is %s a second after Notion is back", at)
+					}
+					kill()
+					<-done
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
