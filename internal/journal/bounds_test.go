@@ -56,6 +56,15 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 	live := grant(t, j, attempt("Sandman", "a", t0), t0)
 	begin(1, "other")
 	do(t, j.FinishRequest(t.Context(), 1, "other", answer))
+	for _, key := range []string{"made", "owed"} {
+		begin(2, key)
+		in, err := j.Owe(t.Context(), owed.Intent{ID: key, Kind: owed.Creation, At: t0, UID: 2, Key: key})
+		do(t, err)
+		do(t, j.FinishRequest(t.Context(), 2, key, answer))
+		if key == "made" {
+			do(t, j.Delivered(t.Context(), in, "page", t0))
+		}
+	}
 	begin(2, "live")
 	do(t, j.BindRequest(t.Context(), 2, "live", live.ID))
 	do(t, j.FinishRequest(t.Context(), 2, "live", answer))
@@ -65,7 +74,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 		begin(2, key)
 		do(t, j.FinishRequest(t.Context(), 2, key, answer))
 	}
-	for _, key := range []string{"live", "1"} {
+	for _, key := range []string{"live", "owed", "1"} {
 		if prior := begin(2, key); prior == nil {
 			t.Errorf("%s is forgotten", key)
 		}
@@ -74,8 +83,10 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 		t.Error("another user's is forgotten")
 	}
 	begin(2, "one more")
-	if prior := begin(2, "0"); prior != nil {
-		t.Error("the oldest is still there")
+	for _, key := range []string{"0", "made"} {
+		if prior := begin(2, key); prior != nil {
+			t.Errorf("%s is still there", key)
+		}
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 
 var errNotUnanswered = errors.New("no unanswered request has it")
 
-// keptRequests is how many requests of one user are on record at the most. Those
-// that were answered longest ago are forgotten first, except those whose claims live, and
-// those that have made a task.
+// keptRequests is how many requests of one user are on record at the most. Those that
+// were answered longest ago are forgotten first, except those whose claims live, and
+// those whose tasks are still owed.
 const keptRequests = 10_000
 
 // BeginRequest begins a request that carries an idempotency key, which is the key of
@@ -37,7 +37,7 @@ func (j *Journal) BeginRequest(ctx context.Context, uid int, key, fingerprint st
 		if n > 0 {
 			_, err := tx.ExecContext(ctx, `
 				DELETE FROM requests
-				 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM requests WHERE uid = ?1) - ?2 AND status <> 0 AND NOT `+madeAndKept,
+				 WHERE uid = ?1 AND nth <= (SELECT max(nth) FROM requests WHERE uid = ?1) - ?2 AND status <> 0 AND NOT `+unsettled,
 				uid, keptRequests)
 			return err
 		}
@@ -108,14 +108,15 @@ func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 	return j.failed(err, "noting the request")
 }
 
-// madeAndKept is the condition on a request that it has made something which lives on: a claim, or
-// a task.
-const madeAndKept = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
-	OR EXISTS (SELECT 1 FROM owed WHERE owed.id = requests.made))`
+// unsettled is the condition on a request that what it has made is not done with: a claim lives, or
+// a task is owed.
+const unsettled = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
+	OR EXISTS (SELECT 1 FROM owed WHERE owed.id = requests.made AND owed.state <> 'delivered'))`
 
 // recoverRequests forgets the requests that the last process was working on, but those that have
-// made something.
+// made something: what has become of that by then is their answer, however often the daemon starts
+// before somebody asks.
 func recoverRequests(ctx context.Context, tx *tx) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE status = 0 AND NOT "+madeAndKept)
+	_, err := tx.ExecContext(ctx, "DELETE FROM requests WHERE status = 0 AND made IS NULL")
 	return err
 }
