@@ -363,6 +363,11 @@ func TestPruneFeed(t *testing.T) {
 	b.put(open1("a"))
 	b.tell()
 	b.wants("trashed a ", "created a ", "ready a ")
+	// It is not forgotten before that is told.
+	b.drop("a")
+	pruneFeed(t0.Add(2*time.Minute), 2)
+	b.tell()
+	b.wants("trashed a ")
 }
 
 // A fact that is on record and told stays for each for as long as that is kept, and a task's

@@ -25,12 +25,12 @@ func TestPassing(t *testing.T) {
 		"25P03": true,  // it gave us up
 		"55P03": true,  // another session keeps a lock
 		"53300": true,  // all connections are taken
-		"53100": false, // the disk is full
-		"58030": false, // it cannot be read
+		"53100": true,  // the disk is full
+		"58030": true,  // it cannot be read
 		"28000": false, // the user may not come in
 		"3D000": false, // there is no such database
 		"42501": false, // the user may not do that
-		"25006": false, // the server is a standby
+		"25006": true,  // the server is a standby
 		"42P01": false, // there is no such table
 	} {
 		t.Run(code, func(t *testing.T) {

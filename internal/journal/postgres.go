@@ -141,9 +141,9 @@ func (p *postgres) explain(err error) error {
 		case class == "28" || class == "3D" || failure.Code == "42501":
 			return unusable(said, adviceRefused)
 		case failure.Code == "25006":
-			return unusable(said, adviceReadOnly)
+			return unusable(passing{said}, adviceReadOnly) // until another server takes over
 		case class == "53" || class == "58":
-			return unusable(said, adviceCrowded)
+			return unusable(passing{said}, adviceCrowded)
 		}
 		return said
 	}

@@ -76,7 +76,7 @@ func start(t *testing.T, listed ...int) *fixture {
 	f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
 	f.server = server.New(server.Options{
 		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
-		Log:     slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:     f.logger(),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
 		Listed:  func() []int { return listed },
 		Answered: func(route string, status int) {
@@ -89,11 +89,21 @@ func start(t *testing.T, listed ...int) *fixture {
 	return f
 }
 
-func (f *fixture) serve(l net.Listener) {
+func (f *fixture) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (f *fixture) serve(l net.Listener) { f.serveAt(f.server, l) }
+
+// serveAt has a server, or a front, serve until the test ends.
+func (f *fixture) serveAt(s interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+}, l net.Listener) {
 	served := make(chan error, 1)
-	go func() { served <- f.server.Serve(l) }()
+	go func() { served <- s.Serve(l) }()
 	f.t.Cleanup(func() {
-		if err := f.server.Shutdown(context.Background()); err != nil {
+		if err := s.Shutdown(context.Background()); err != nil {
 			f.t.Errorf("Shutdown: %v", err)
 		}
 		if err := <-served; err != nil {
