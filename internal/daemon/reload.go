@@ -45,6 +45,9 @@ func (d *Daemon) Reload(c config.Config) error {
 		d.logLevel.Set(c.Log.Severity())
 	}
 	d.live.Store(&c)
+	if d.shared != nil {
+		d.shared.front.SetListed(listed(c))
+	}
 	if w != nil {
 		if err := w.reschedule(before.Schedule, c.Schedule); err != nil {
 			return err // which cannot be: both are valid
@@ -84,14 +87,15 @@ func (d *works) reload(before, c config.Config) error {
 	}
 	d.broker.SetAgents(agentsOf(c))
 	d.broker.SetNaming(namingOf(c))
+	d.server.SetListed(listed(c))
 	d.mirror.SetInterval(c.Sync.Interval)
 	return nil
 }
 
 // listed returns the users that may go by the agents' names, each once.
-func (d *Daemon) listed() []int {
+func listed(c config.Config) []int {
 	var uids []int
-	for _, a := range d.live.Load().Agents {
+	for _, a := range c.Agents {
 		uids = append(uids, a.UIDs...)
 	}
 	slices.Sort(uids)

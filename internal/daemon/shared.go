@@ -66,8 +66,9 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	}
 	s.machines = server.NewMachines(name, s.dial)
 	s.door = server.NewDoor(s, d.log)
-	s.front = server.NewFront(s.door, server.FrontOptions{Member: name, Listed: d.listed, Log: d.log})
-	s.peers = server.NewPeers(server.PeersOptions{Who: s.who, Leading: s.leading, Why: func() string { return s.Way().Why }, Log: d.log})
+	s.front = server.NewFront(s.door, server.FrontOptions{Member: name, Log: d.log})
+	s.front.SetListed(listed(*c))
+	s.peers = server.NewPeers(s, d.log)
 	d.shared = s
 	return nil
 }
@@ -84,8 +85,8 @@ func (s *shared) dial(ctx context.Context, name string) (net.Conn, error) {
 	return s.member.Dial(ctx, p)
 }
 
-// who returns what the member is called that has made a connection.
-func (s *shared) who(c *tls.ConnectionState) (string, error) {
+// Who returns what the member is called that has made a connection.
+func (s *shared) Who(c *tls.ConnectionState) (string, error) {
 	if c == nil { // from here, see Peers.Dial
 		return s.member.Name(), nil
 	}
@@ -93,8 +94,8 @@ func (s *shared) who(c *tls.ConnectionState) (string, error) {
 	return p.Name, err
 }
 
-// leading returns what answers while this daemon leads, and nil while it does not.
-func (s *shared) leading() http.Handler {
+// Leading returns what answers while this daemon leads, and nil while it does not.
+func (s *shared) Leading() http.Handler {
 	if w := s.daemon.works.Load(); w != nil {
 		return w.server
 	}

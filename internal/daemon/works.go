@@ -253,10 +253,10 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
 	})
 	d.server = server.New(server.Options{
-		Broker: measured{d.broker, d.metrics}, Keys: d.journal, Log: d.log, Version: d.version,
-		Metrics: d.metrics.Handler(), Answered: d.metrics.Answered,
-		Away: d.journal.Away, Over: d.journal.Over(), Listed: d.listed, Machines: d.machines(),
+		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,
+		Metrics: d.metrics, Machines: d.machines(),
 	})
+	d.server.SetListed(listed(d.config))
 	return nil
 }
 

@@ -52,20 +52,15 @@ func (w *agedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // unreached returns why the journal cannot be asked; nil if it can, as far as is known.
 func (s *Server) unreached() error {
-	if s.away == nil {
-		return nil
-	}
-	_, why := s.away()
+	_, why := s.journal.Away()
 	return why
 }
 
 // age sets the header. What is always in memory, such as claims, was surely so when the journal
 // was last heard of: if it cannot be asked because this machine is cut off, another one may lead.
 func (w *agedWriter) age() {
-	if w.server.away != nil {
-		if since, why := w.server.away(); why != nil {
-			w.recalled.Since(since)
-		}
+	if since, why := w.server.journal.Away(); why != nil {
+		w.recalled.Since(since)
 	}
 	if at := w.recalled.At(); !at.IsZero() {
 		w.Header().Set("Age", strconv.Itoa(int(max(0, time.Since(at)).Seconds())))

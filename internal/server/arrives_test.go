@@ -75,7 +75,7 @@ func TestWhatIsAskedArrives(t *testing.T) {
 		inBubble(t, tt.want, func(t *testing.T) {
 			n := &noting{fake: newFake(t)}
 			f := &fixture{t: t, broker: n.fake, keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
-			f.server = server.New(server.Options{Broker: n, Keys: f.keys, Version: "v1.2.3", Log: f.logger()})
+			f.server = server.New(server.Options{Broker: n, Journal: f.keys, Version: "v1.2.3", Log: f.logger()})
 			front := server.NewFront(f.server, server.FrontOptions{Member: "one", Log: f.logger()})
 			f.serveAt(front, f.pipe)
 			var header []string

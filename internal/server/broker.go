@@ -24,8 +24,16 @@ type Broker interface {
 	Problem(error) *api.Problem
 }
 
-// Keys is the durable memory of idempotency keys.
-type Keys interface {
+// Journal is the durable memory of idempotency keys.
+type Journal interface {
+	// Away returns since when nothing can be asked here, by this machine's clock, and why; a nil
+	// error if it can.
+	Away() (since time.Time, why error)
+
+	// Over returns a channel that is closed once nothing more is taken, as another daemon leads:
+	// the caller's door asks that one then. It is nil where that is never.
+	Over() <-chan struct{}
+
 	// BeginRequest begins a request. The first to begin it gets nil and owns the
 	// key until it calls FinishRequest or DropRequest; after it finished, others
 	// get its answer. It fails with owed.ErrReused if the key belongs to a request

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // Front is where callers of this machine come in. It knows who each of them is, lets a limited
@@ -13,7 +14,7 @@ import (
 type Front struct {
 	http   http.Server
 	log    *slog.Logger
-	listed func() []int
+	listed atomic.Pointer[[]int]
 	// stop ends the requests that are being worked on.
 	stop context.CancelCauseFunc
 }
@@ -22,20 +23,22 @@ type Front struct {
 type FrontOptions struct {
 	// Member is what the member of a cluster is called; empty without one.
 	Member string
-	// Listed, if set, returns the users that the configuration names, each once. Some
-	// connections are kept back for each of them.
-	Listed func() []int
 	Log    *slog.Logger
 }
 
 // NewFront makes a front.
 func NewFront(h http.Handler, o FrontOptions) *Front {
 	base, stop := context.WithCancelCause(context.Background())
-	f := &Front{log: o.Log, listed: o.Listed, http: plain(h, o.Log), stop: stop}
+	f := &Front{log: o.Log, http: plain(h, o.Log), stop: stop}
+	f.SetListed(nil)
 	f.http.BaseContext = func(net.Listener) context.Context { return base }
 	f.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return welcome(ctx, c, o.Member) }
 	return f
 }
+
+// SetListed changes which users the configuration names, each once. Some connections are kept back
+// for each of them. It may be called at any time.
+func (f *Front) SetListed(uids []int) { f.listed.Store(&uids) }
 
 // plain is an HTTP server with the limits of all that are here. There is no write timeout,
 // because a request for a claim may wait for api.MaxWait; observedWriter has one for what is
@@ -52,7 +55,7 @@ func plain(h http.Handler, log *slog.Logger) http.Server {
 
 // Serve answers requests on the listener, which it closes, until Shutdown.
 func (f *Front) Serve(l net.Listener) error {
-	return ended(f.http.Serve(limit(l, f.log, f.listed)))
+	return ended(f.http.Serve(limit(l, f.log, &f.listed)))
 }
 
 // ended is the error of a server that was not told to end.

@@ -72,7 +72,7 @@ func FuzzRequest(f *testing.F) {
 			req.Header.Set(api.KeyHeader, key)
 		}
 		s := server.New(server.Options{
-			Broker: easygoing(t), Keys: newMemory(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
+			Broker: easygoing(t), Journal: newMemory(t), Version: "v1", Log: slog.New(slog.DiscardHandler),
 		})
 		pipe := server.NewPipe()
 		served := make(chan error, 1)

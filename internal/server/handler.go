@@ -20,25 +20,25 @@ func (s *Server) layers(o Options) http.Handler {
 	mux := http.NewServeMux()
 	s.routes(mux, o.Version)
 	if o.Metrics != nil {
-		mux.Handle(metricsRoute, o.Metrics)
+		mux.Handle(metricsRoute, o.Metrics.Handler())
 	}
-	return s.observed(o.Answered, addressed(routed(mux, s.aged(withBody(s.keyed(mux))))))
+	return s.observed(o.Metrics, addressed(routed(mux, s.aged(withBody(s.keyed(mux))))))
 }
 
 const metricsRoute = "GET /metrics"
 
 // onlyMetrics answers one route.
-func onlyMetrics(metrics http.Handler) http.Handler {
+func onlyMetrics(metrics Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
-		mux.Handle(metricsRoute, metrics)
+		mux.Handle(metricsRoute, metrics.Handler())
 	}
 	return routed(mux, mux)
 }
 
-// observed logs requests, tells of their answers, and answers for handlers that
+// observed logs requests, counts their answers, and answers for handlers that
 // panic.
-func (s *Server) observed(answered func(route string, status int), next http.Handler) http.Handler {
+func (s *Server) observed(metrics Metrics, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		r = withProcess(r)
@@ -56,8 +56,8 @@ func (s *Server) observed(answered func(route string, status int), next http.Han
 				}
 				writeProblem(answer, api.NewProblem(api.CodeInternal, "the daemon failed while it worked on this: its log says more"))
 			}
-			if answered != nil {
-				answered(r.Pattern, answer.status)
+			if metrics != nil {
+				metrics.Answered(r.Pattern, answer.status)
 			}
 			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", answer.status), slog.Int("uid", caller(r.Context())), slog.Duration("took", time.Since(start)))

@@ -74,7 +74,7 @@ func (s *Server) keyed(next *http.ServeMux) http.Handler {
 // from what became of its claim. What makes a task finds out itself what became of that.
 func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, error) {
 	ctx := r.Context()
-	prior, err := s.keys.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
+	prior, err := s.journal.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
 	if !errors.Is(err, owed.ErrUnanswered) {
 		return prior, err
 	}
@@ -85,17 +85,17 @@ func (s *Server) begin(r *http.Request, key, fingerprint string) (*owed.Answer, 
 	if prior != nil || err != nil {
 		return prior, err
 	}
-	if err := s.keys.DropRequest(ctx, caller(ctx), key); err != nil {
+	if err := s.journal.DropRequest(ctx, caller(ctx), key); err != nil {
 		return nil, err
 	}
-	return s.keys.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
+	return s.journal.BeginRequest(ctx, caller(ctx), key, fingerprint, time.Now())
 }
 
 // resume makes the answer to a request that was cut off, from the claim made
 // for it. It returns nil if nothing was granted and nothing is left of an attempt:
 // then the request can be made anew.
 func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer, error) {
-	id, err := s.keys.RequestMade(ctx, uid, key)
+	id, err := s.journal.RequestMade(ctx, uid, key)
 	if err != nil || id == "" {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 		return nil, err
 	}
 	answer := owed.Answer{Status: status, Body: buf.Bytes()}
-	return &answer, s.keys.FinishRequest(ctx, uid, key, answer)
+	return &answer, s.journal.FinishRequest(ctx, uid, key, answer)
 }
 
 // settle stores the answer to a request, or forgets the request. One that failed
@@ -144,11 +144,11 @@ func (s *Server) settle(r *http.Request, key string, a owed.Answer) {
 	ctx := context.WithoutCancel(r.Context()) // a caller that went away may come back for its answer
 	var err error
 	if remembered(a, api.OperationOf(r).Repeat) {
-		err = s.keys.FinishRequest(ctx, caller(ctx), key, a)
-	} else if made, lookupErr := s.keys.RequestMade(ctx, caller(ctx), key); made != "" || lookupErr != nil {
+		err = s.journal.FinishRequest(ctx, caller(ctx), key, a)
+	} else if made, lookupErr := s.journal.RequestMade(ctx, caller(ctx), key); made != "" || lookupErr != nil {
 		err = lookupErr
 	} else {
-		err = s.keys.DropRequest(ctx, caller(ctx), key)
+		err = s.journal.DropRequest(ctx, caller(ctx), key)
 	}
 	if err != nil {
 		s.log.Error("the answer to a request could not be remembered", "key", key, "error", err)

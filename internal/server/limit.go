@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dibs/internal/api"
@@ -24,7 +25,7 @@ const (
 	// daemon's own, so that nobody can keep the others out.
 	maxConnsOfOther = 128
 	// ownShare is how many connections are kept back for the daemon's own user, and
-	// listedShare for each user that Options.Listed names, as long as all of these
+	// listedShare for each user that Front.SetListed names, as long as all of these
 	// together have at most maxShares: whoever else comes, and however many, these
 	// get in.
 	ownShare    = 64
@@ -42,7 +43,7 @@ type limitedListener struct {
 	net.Listener
 	log     *slog.Logger
 	own     int // this process's user
-	listed  func() []int
+	listed  *atomic.Pointer[[]int]
 	refusal []byte
 	leaving chan struct{}
 
@@ -53,11 +54,8 @@ type limitedListener struct {
 }
 
 // limit limits the connections of a listener. listed names users for whom some are
-// kept back; it may be nil.
-func limit(l net.Listener, log *slog.Logger, listed func() []int) *limitedListener {
-	if listed == nil {
-		listed = func() []int { return nil }
-	}
+// kept back.
+func limit(l net.Listener, log *slog.Logger, listed *atomic.Pointer[[]int]) *limitedListener {
 	return &limitedListener{
 		Listener: l, log: log, own: os.Getuid(), listed: listed, refusal: refusal(),
 		leaving: make(chan struct{}, maxLeaving), of: make(map[int]int),
@@ -109,7 +107,7 @@ func (l *limitedListener) keptBack(from int) int {
 	if from != l.own {
 		kept = max(0, ownShare-l.of[l.own])
 	}
-	listed := slices.DeleteFunc(l.listed(), func(uid int) bool { return uid == l.own })
+	listed := slices.DeleteFunc(slices.Clone(*l.listed.Load()), func(uid int) bool { return uid == l.own })
 	if len(listed) == 0 {
 		return kept
 	}

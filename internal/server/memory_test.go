@@ -134,3 +134,7 @@ func (k *memory) Has(key string) bool {
 	_, ok := k.rows[ownKey{unknown, key}]
 	return ok
 }
+
+func (k *memory) Away() (time.Time, error) { return time.Time{}, nil }
+
+func (k *memory) Over() <-chan struct{} { return nil }

@@ -20,31 +20,31 @@ type Peers struct {
 	inside *Pipe
 }
 
-// PeersOptions are what Peers are made of.
-type PeersOptions struct {
+// House is the member that peers come to.
+type House interface {
 	// Who returns what the member is called that made a connection; nil for one of Dial.
-	Who func(*tls.ConnectionState) (name string, err error)
+	Who(*tls.ConnectionState) (name string, err error)
+
 	// Leading returns what answers while this member leads; nil while it does not.
-	Leading func() http.Handler
-	// Why says why it does not, in one line.
-	Why func() string
-	Log *slog.Logger
+	Leading() http.Handler
+
+	Way() Way
 }
 
 // NewPeers makes what answers other members.
-func NewPeers(o PeersOptions) *Peers {
+func NewPeers(house House, log *slog.Logger) *Peers {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+api.ProcessesPath, withBody(http.HandlerFunc(processes)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		leading := o.Leading()
+		leading := house.Leading()
 		if leading == nil {
 			w.Header().Set(standbyHeader, "1")
-			p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), o.Why())
+			p := api.NewProblem(api.Code(claim.CodeJournalUnavailable), house.Way().Why)
 			p.RetryIn(doorRetry)
 			writeProblem(w, p)
 			return
 		}
-		who, err := o.Who(r.TLS)
+		who, err := house.Who(r.TLS)
 		var g Guest
 		if err == nil {
 			err = json.Unmarshal([]byte(r.Header.Get(guestHeader)), &g)
@@ -56,9 +56,9 @@ func NewPeers(o PeersOptions) *Peers {
 		g.Member = who
 		leading.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
-	p := &Peers{plain(mux, o.Log), NewPipe()}
-	p.http.MaxHeaderBytes += maxHeader                                    // for what the door adds
-	p.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
+	p := &Peers{plain(mux, log), NewPipe()}
+	p.http.MaxHeaderBytes += maxHeader                                  // for what the door adds
+	p.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // whoever knocks without a certificate
 	return p
 }
 

@@ -45,7 +45,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	}
 	if _, ok := errors.AsType[*claim.JournalError](err); ok {
 		select {
-		case <-s.over:
+		case <-s.journal.Over():
 			return stopping()
 		default:
 		}

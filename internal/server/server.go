@@ -33,35 +33,31 @@ const (
 // Options are what a server needs. All fields but the last seven are required.
 type Options struct {
 	Broker  Broker
-	Keys    Keys
+	Journal Journal
 	Log     *slog.Logger
 	Version string // of the program, for the API's description
 	// Machines, if set, knows the processes of other members' machines.
 	Machines *Machines
-	// Metrics, if set, answers GET /metrics.
-	Metrics http.Handler
-	// Answered, if set, is told of every answer. The route is the pattern that the
-	// request matched, empty if it matched none.
-	Answered func(route string, status int)
-	// Away, if set, says since when the journal cannot be asked, by this machine's clock, and
-	// why; nil if it can.
-	Away func() (since time.Time, why error)
-	// Over, if set, is closed once the journal takes nothing more, as another daemon leads: the
-	// caller's door asks that one then.
-	Over <-chan struct{}
-	// Listed, if set, returns the users that the configuration names, each once. Some
-	// connections are kept back for each of them.
-	Listed func() []int
+	// Metrics, if set, answers GET /metrics, and counts answers.
+	Metrics Metrics
+}
+
+// Metrics are what is measured.
+type Metrics interface {
+	// Handler answers GET /metrics.
+	Handler() http.Handler
+
+	// Answered counts an answer. The route is the pattern that the request matched, empty if
+	// it matched none.
+	Answered(route string, status int)
 }
 
 // Server answers requests until it is shut down.
 type Server struct {
 	broker   Broker
-	keys     Keys
+	journal  Journal
 	log      *slog.Logger
 	machines *Machines
-	away     func() (since time.Time, why error)
-	over     <-chan struct{}
 	flights  flights
 	owing    *allowance.Allowance // see owing
 	handler  http.Handler
@@ -83,21 +79,22 @@ var errStopping = errors.New("the daemon is stopping: ask again once it runs")
 func New(o Options) *Server {
 	s := &Server{
 		broker:   o.Broker,
-		keys:     o.Keys,
+		journal:  o.Journal,
 		log:      o.Log,
-		away:     o.Away,
-		over:     o.Over,
 		machines: cmp.Or(o.Machines, NewMachines("", nil)),
 		idle:     make(chan struct{}),
 		owing:    allowance.New(owingBurst, owingEvery),
 	}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	s.handler = s.layers(o)
-	s.front = NewFront(s, FrontOptions{Listed: o.Listed, Log: o.Log})
+	s.front = NewFront(s, FrontOptions{Log: o.Log})
 	s.scrapes = plain(addressed(onlyMetrics(o.Metrics)), o.Log)
 	s.scrapes.ReadTimeout, s.scrapes.WriteTimeout = bodyTimeout, writeTimeout
 	return s
 }
+
+// SetListed is Front.SetListed.
+func (s *Server) SetListed(uids []int) { s.front.SetListed(uids) }
 
 // Serve answers requests on the listener, which it closes, until Shutdown.
 func (s *Server) Serve(l net.Listener) error { return s.front.Serve(l) }

@@ -75,18 +75,24 @@ func start(t *testing.T, listed ...int) *fixture {
 	t.Helper()
 	f := &fixture{t: t, broker: newFake(t), keys: newMemory(t), pipe: server.NewPipe(), log: new(logBuffer)}
 	f.server = server.New(server.Options{
-		Broker: f.broker, Keys: f.keys, Version: "v1.2.3",
+		Broker: f.broker, Journal: f.keys, Version: "v1.2.3",
 		Log:     f.logger(),
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
-		Listed:  func() []int { return listed },
-		Answered: func(route string, status int) {
-			f.log.mu.Lock()
-			defer f.log.mu.Unlock()
-			f.routes = append(f.routes, fmt.Sprint(route, " ", status))
-		},
+		Metrics: f,
 	})
+	f.server.SetListed(listed)
 	f.serve(f.pipe)
 	return f
+}
+
+// Handler and Answered are server.Metrics.
+func (f *fixture) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") })
+}
+
+func (f *fixture) Answered(route string, status int) {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	f.routes = append(f.routes, fmt.Sprint(route, " ", status))
 }
 
 func (f *fixture) logger() *slog.Logger {
