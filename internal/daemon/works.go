@@ -24,7 +24,6 @@ import (
 	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
-	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
@@ -177,10 +176,9 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 
 // build makes the parts that talk to each other. down is as of connect.
 func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
-	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back, Log: d.log,
+		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -202,19 +200,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.closed, Observe: d.observe,
-		Wrote: func(took time.Duration, err error) {
-			d.metrics.Wrote(took, err)
-			d.overwrites.wrote(took, err)
-		},
-		Stored: func(c claim.Claim) {
-			d.broker.Claimed(c)
-			d.leases.wake()
-			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-				d.offers.wake()
-			}
-		},
-		Log: d.log,
+		Board: board{d.mirror, d.doubt}, Watcher: watcher{d}, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -235,7 +221,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	}
 	d.alive, err = alive.New(ctx, alive.Config{
 		Storage: d.journal, Claims: d.claimer, Life: d.life, Log: d.log,
-		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
+		Ended: func(c claim.Claim) { d.broker.Changed(c.Task.ID) },
 	})
 	if err != nil {
 		return err

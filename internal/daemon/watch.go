@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/mirror"
+	"dibs/internal/task"
+)
+
+// watcher passes on what the claimer and the mirror do: to the broker, which is above both, and
+// to the loops that it concerns.
+type watcher struct{ *works }
+
+var (
+	_ claim.Watcher  = watcher{}
+	_ mirror.Watcher = watcher{}
+)
+
+// Observe takes note of a page that the protocol has read or written.
+func (w watcher) Observe(r claim.Reading) {
+	w.mirror.Observe(r)
+	w.doubt.See(context.Background(), r.Task)
+}
+
+func (w watcher) Wrote(took time.Duration, err error) {
+	w.metrics.Wrote(took, err)
+	w.overwrites.wrote(took, err)
+}
+
+func (w watcher) Stored(c claim.Claim) {
+	w.broker.Claimed(c)
+	w.leases.wake()
+	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+		w.offers.wake()
+	}
+}
+
+func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
+
+func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.afterSync(ctx, r) }
+
+func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
