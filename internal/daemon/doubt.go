@@ -99,4 +99,7 @@ func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 	return c, err
 }
 
+// AgentsAt returns the names that users of a member's machine may go by.
+func (d sharedDoor) AgentsAt(member string) ([]broker.Agent, bool) { return d.shared.agentsAt(member) }
+
 var _ broker.Cluster = sharedDoor{}

@@ -42,3 +42,18 @@ func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
 func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.afterSync(ctx, r) }
 
 func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
+
+// kept are the claims that processes and connections keep. What is given back for them is told
+// to who waits for a task.
+type kept struct {
+	*claim.Claimer
+	works *works
+}
+
+func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+	c, err := k.Claimer.Finish(ctx, id, f)
+	if err == nil {
+		k.works.broker.Changed(c.Task.ID)
+	}
+	return c, err
+}
