@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/others"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // record is a journal: claims, and what is kept by key. It can be away.
@@ -42,7 +42,7 @@ func (r *record) SetMeta(_ context.Context, key, value string) error {
 func (r *record) doubt(t *testing.T) *others.Doubt {
 	t.Helper()
 	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
-		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
+		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestDoubtIsStored(t *testing.T) {
 	r.away = nil
 	unsaved := &unsaving{record: r, err: away}
 	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
-		Claims: r, Storage: unsaved, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
+		Claims: r, Storage: unsaved, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/others"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 	"dibs/internal/worklog"
 )
 
@@ -95,7 +95,7 @@ func onBoard(t *testing.T, test func(b *board)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{members: make(map[claim.ID]bool)}
 		b.Lookout = others.New(others.Config{
-			Mesh: b, Journal: b, Claims: b, Settings: inside, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
+			Mesh: b, Journal: b, Claims: b, Settings: inside, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
