@@ -35,8 +35,11 @@ func TestNamesCountAtTheDoor(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("First", nil)
 		w.add("Second", nil)
+		var second config.Config
 		all := w.members(s, "a b", func(name string, c *config.Config) {
 			if name == "b" {
+				second = *c
+				second.Agents = []config.Agent{{Name: "Merlin"}}
 				c.Agents = []config.Agent{{Name: "Oracle"}, {Name: "Root", UIDs: []int{0}}}
 			} else {
 				c.Agents = []config.Agent{{Name: "Sandman"}}
@@ -53,6 +56,14 @@ func TestNamesCountAtTheDoor(t *testing.T) {
 		} {
 			if _, err := tt.at.claim(tt.agent, ""); code(err) != tt.want {
 				t.Errorf("%s: %v, want %s", tt.agent, err, tt.want)
+			}
+		}
+		// They count there as soon as they have changed and the leader has heard of it.
+		mustDo(w, b.daemon.Reload(second))
+		time.Sleep(time.Minute)
+		for agent, want := range map[string]string{"Merlin": denied(claim.CodeNothingReady), "Oracle": string(api.CodeForbiddenAgent)} {
+			if _, err := b.claim(agent, ""); code(err) != want {
+				t.Errorf("%s, once the configuration has changed: %v, want %s", agent, err, want)
 			}
 		}
 		b.stop()
