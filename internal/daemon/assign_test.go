@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dibs/config"
@@ -113,62 +112,6 @@ func TestAssignedTasks(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Who waits for a task goes on when one is assigned to it.
-func TestWaitingForAnAssignment(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("task", map[string]any{"claimed_by": text("rich_text", "Maria")})
-		n := w.daemon(nil)
-		defer n.stop()
-		got := make(chan api.Claim, 3)
-		for _, ask := range []api.ClaimRequest{{Agent: "Sandman"}, {Agent: "Oracle"}, {Agent: "Oracle", Task: id}} {
-			ask.WaitSeconds = 600
-			go func() {
-				if cl, err := n.Claim(w.Context(), ask, ""); err == nil {
-					got <- cl
-				}
-			}()
-		}
-		time.Sleep(time.Minute)
-		select {
-		case cl := <-got:
-			w.Fatalf("%s got what was assigned to Maria", cl.Agent)
-		default:
-		}
-		begun := time.Now()
-		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Oracle")})
-		if cl := <-got; cl.Agent != "Oracle" || time.Since(begun) > 30*time.Second {
-			w.Errorf("%s got it after %v, want Oracle at the next sync", cl.Agent, time.Since(begun))
-		}
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-	})
-}
-
-// An agent that has as many tasks as it may could claim none, and is told so.
-func TestReadyAtTheLimit(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		w.add("one", nil)
-		w.add("two", nil)
-		n := w.daemon(func(c *config.Config) { c.Claim.MaxPerAgent = 1 })
-		defer n.stop()
-		cl := n.mustClaim("Sandman", "")
-		for agent, want := range map[string]int{"Sandman": 0, "Oracle": 1, "": 1} {
-			list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Agent: agent})
-			if err != nil || len(list.Tasks) != want || list.LimitReached != (agent == "Sandman") {
-				w.Errorf("ready for %q: %d tasks, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
-			}
-		}
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
-		if got := n.offers("Sandman"); len(got) != 1 {
-			w.Errorf("ready for Sandman once it is done: %q", got)
-		}
-	})
 }
 
 // Notion tells to the minute when a task was made. Its unique id tells the rest, whatever

@@ -280,39 +280,6 @@ func TestPeopleWin(t *testing.T) {
 	}
 }
 
-func TestWaitForTask(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("wanted by two", nil)
-		n := w.daemon(nil)
-		defer n.stop()
-		cl := n.mustClaim("Sandman", id)
-		for _, wanted := range []string{id, ""} {
-			start := time.Now()
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: wanted, WaitSeconds: 20}, "")
-			if err == nil || time.Since(start) != 20*time.Second {
-				w.Errorf("waited %v, err = %v, want a denial after 20s", time.Since(start), err)
-			}
-		}
-		done := make(chan error, 1)
-		go func() {
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 600}, "")
-			done <- err
-		}()
-		time.Sleep(time.Minute)
-		start := time.Now()
-		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
-			w.Fatal(err)
-		}
-		if err := <-done; err != nil {
-			w.Errorf("err = %v, want the claim", err)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			w.Errorf("got the released task after %v, want at once", took)
-		}
-	})
-}
-
 func TestSameRequestSameAnswer(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {

@@ -185,6 +185,10 @@ func TestNextByFilter(t *testing.T) {
 		if cl, err := next(api.Filter{Text: "urg"}); err != nil || cl.Task.Title != "Urgent" {
 			w.Errorf("%+v, %v", cl.Task, err)
 		}
+		but := api.ClaimRequest{Agent: "Sandman", Except: []string{moved}}
+		if _, err := n.Claim(w.Context(), but, ""); code(err) != "nothing_ready" {
+			w.Errorf("all but what is left: %v", err)
+		}
 		if cl, err := next(api.Filter{Priority: "high"}); err != nil || cl.Task.Title != "Moved" {
 			w.Errorf("%+v, %v", cl.Task, err)
 		}

@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
-	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -298,79 +296,6 @@ func TestSendOnce(t *testing.T) {
 		}
 		send("another key")
 		n.wantInbox("Oracle", time.Second, "message from Sandman: hello")
-	})
-}
-
-// What was taken and not acknowledged comes back, and a poll under the same key gets the
-// same.
-func TestVisibility(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		o := w.options(nil)
-		n := w.start(o)
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		poll := func(key string) []api.Trigger {
-			got, err := n.Poll(w.Context(), "Oracle", api.PollRequest{}, key)
-			if err != nil {
-				w.Fatal(err)
-			}
-			return got.Triggers
-		}
-		first := poll("k")
-		n.stop()
-		n = w.start(o)
-		if diff := cmp.Diff(first, poll("k")); diff != "" || len(first) != 1 {
-			w.Errorf("the same poll gets something else (-want +got):\n%s", diff)
-		}
-		if got := poll(""); len(got) != 0 {
-			w.Errorf("handed out twice: %+v", got)
-		}
-		began := time.Now()
-		again := n.poll("Oracle", time.Hour)
-		if took := time.Since(began); len(again) != 1 || again[0].ID != first[0].ID || took < 25*time.Minute || took > 31*time.Minute {
-			w.Errorf("after %v: %+v", took, again)
-		}
-		for range 2 {
-			acked, err := n.Ack(w.Context(), "", api.AckRequest{IDs: []string{first[0].ID, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}, "")
-			want := api.Acked{Acknowledged: []string{first[0].ID}, Unknown: []string{"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}
-			if diff := cmp.Diff(want, acked); err != nil || diff != "" {
-				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
-			}
-		}
-		// A poll that is repeated later gets nothing that was acknowledged, or that another one
-		// has by now.
-		if got := poll("k"); len(got) != 0 {
-			w.Errorf("repeated after the acknowledgement: %+v", got)
-		}
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "twice"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		if got := poll("l"); len(got) != 1 {
-			w.Errorf("%d triggers", len(got))
-		}
-		time.Sleep(30 * time.Minute)
-		n.wantInbox("Oracle", 0, "message from user unknown: twice")
-		if got := poll("l"); len(got) != 0 {
-			w.Errorf("repeated when another poll had them: %+v", got)
-		}
-		// Who goes away while it waits takes nothing along.
-		waiting, leave := context.WithTimeout(w.Context(), time.Minute)
-		if _, err := n.Poll(waiting, "Oracle", api.PollRequest{WaitSeconds: 3600}, ""); err == nil {
-			w.Error("a poll that nobody waits for was answered")
-		}
-		leave()
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "again"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		n.wantInbox("Oracle", 0, "message from user unknown: again")
-		time.Sleep(time.Hour)
-		if got := poll(""); len(got) != 0 {
-			w.Errorf("handed out after it was acknowledged: %+v", got)
-		}
-		n.stop()
 	})
 }
 
