@@ -44,12 +44,21 @@ type Claims interface {
 type Config struct {
 	Storage Storage
 	Claims  Claims
-	// Life tells whether a process is alive, and still the one that was named.
-	Life func(Process) Life
-	// Ended, if set, is told of claims that were given back.
-	Ended func(claim.Claim)
-	Log   *slog.Logger
+	// Processes are those of this machine if nil.
+	Processes Processes
+	Log       *slog.Logger
 }
+
+// Processes are those that may keep something alive.
+type Processes interface {
+	// Life tells whether a process is alive, and still the one that was named.
+	Life(Process) Life
+}
+
+// Here is the processes of this machine.
+type Here struct{}
+
+func (Here) Life(p Process) Life { return LifeOf(p) }
 
 // look is how often processes are looked at.
 const look = time.Second
@@ -81,6 +90,9 @@ type kept struct {
 // New returns a watch of the claims whose keepers are stored. A connection has to come
 // again within its grace.
 func New(ctx context.Context, c Config) (*Watch, error) {
+	if c.Processes == nil {
+		c.Processes = Here{}
+	}
 	w := &Watch{config: c, wake: make(chan struct{}, 1), kept: make(map[claim.ID]*kept)}
 	stored, err := c.Storage.Keepers(ctx)
 	if err != nil {
@@ -91,6 +103,9 @@ func New(ctx context.Context, c Config) (*Watch, error) {
 	}
 	return w, nil
 }
+
+// Lives reports whether a process is alive, as far as is known.
+func (w *Watch) Lives(p Process) bool { return w.config.Processes.Life(p) != Gone }
 
 // Keep has a process keep a claim alive, one that is about to be made perhaps, see
 // Granted and Forget.
@@ -224,12 +239,9 @@ func (w *Watch) lookAfter(ctx context.Context, id claim.ID) error {
 	over, beat, why := w.standing(id, now)
 	switch {
 	case over:
-		cl, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
+		_, err := w.config.Claims.Finish(ctx, id, claim.Finish{As: claim.EndReleased, Summary: why})
 		if err != nil && !gone(err) {
 			return err
-		}
-		if err == nil && w.config.Ended != nil {
-			w.config.Ended(cl)
 		}
 		return w.Forget(ctx, id)
 	case !beat:
@@ -284,7 +296,7 @@ func (w *Watch) looked(c *kept) (best Life, grace time.Duration, who string) {
 			who = "the connection"
 			continue
 		}
-		switch life := w.config.Life(k.Process); {
+		switch life := w.config.Processes.Life(k.Process); {
 		case life == Gone:
 			who = fmt.Sprintf("process %d", k.Process.ID)
 		case best != Living:

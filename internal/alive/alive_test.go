@@ -96,7 +96,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 // watch starts a watch, and returns how to stop it.
 func (w *world) watch() (*alive.Watch, func()) {
 	watch, err := alive.New(w.Context(), alive.Config{
-		Storage: w, Claims: w, Life: w.life,
+		Storage: w, Claims: w, Processes: w,
 		Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (w *world) watch() (*alive.Watch, func()) {
 	}
 }
 
-func (w *world) life(p alive.Process) alive.Life {
+func (w *world) Life(p alive.Process) alive.Life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {

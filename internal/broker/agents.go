@@ -50,7 +50,10 @@ func (b *Broker) agentsOf(member string) (agents []Agent, known bool) {
 	if member == "" {
 		return b.configured(), true
 	}
-	return b.agentsAt(member)
+	if b.cluster == nil {
+		return nil, false
+	}
+	return b.cluster.AgentsAt(member)
 }
 
 // SetAgents changes Config.Agents. Claims that are held stay held.

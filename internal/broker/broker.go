@@ -11,6 +11,7 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/mirror"
 	"dibs/internal/ready"
 	"dibs/internal/task"
@@ -62,25 +63,19 @@ type Config struct {
 	Alive    *alive.Watch
 	Inbox    InboxConfig
 	Reserved Reservations
-	// Now is Notion's time.
-	Now func() time.Time
-	// Back returns a channel that is closed when Notion is next found to be back; nil
-	// for never.
-	Back func() <-chan struct{}
+	// Clock is Notion's time.
+	Clock clock.Source
+	// Notion tells when it is back; never if nil.
+	Notion mirror.Notion
 	// Agents are the names allowed; none means any name.
 	Agents []Agent
-	// AgentsAt returns those that are allowed at a member of a cluster, and false for one of
-	// which that is not known; nil without a cluster.
-	AgentsAt func(member string) ([]Agent, bool)
 	// Names are where minted names are kept.
 	Names  Names
 	Naming Naming
 	// Fields are the names of the fields that tasks have, see SetFields.
 	Fields []string
-	// Past is where it is counted what happened, and Rate says how many requests may be sent
-	// to Notion in a second.
+	// Past is where it is counted what happened.
 	Past Past
-	Rate func() float64
 	// Comments are those that agents make on tasks when they stop; nil for none.
 	Comments Comments
 	// Pages are the pages of tasks. Reading one costs a request for the text, one more for
@@ -90,12 +85,21 @@ type Config struct {
 	Creations Creations
 	// Cluster is the cluster that the daemon is a member of; nil for none.
 	Cluster Cluster
+	House   House
+	Log     *slog.Logger
+}
+
+// House is the daemon that the broker works in.
+type House interface {
 	// Report adds to the status what the broker does not know: who the daemon is, how it
 	// gets on with Notion, and what it owes to Notion.
-	Report func(context.Context, *api.Status) error
-	// Doubt, if set, says why nothing is granted although the mirror is not closed.
-	Doubt func() error
-	Log   *slog.Logger
+	Report(context.Context, *api.Status) error
+
+	// Doubt says why nothing is granted although the mirror is not closed; nil if it is.
+	Doubt() error
+
+	// Rate is how many requests may be sent to Notion in a second.
+	Rate() float64
 }
 
 // Broker is safe for concurrent use.
@@ -111,22 +115,20 @@ type Broker struct {
 	reserved Reservations
 
 	names Names
-	now   func() time.Time
-	back  func() <-chan struct{}
+	clock clock.Source
 
-	past Past
-	rate func() float64
+	notion mirror.Notion
+	past   Past
+	house  House
 
 	comments  Comments
 	pages     Pages
 	creations Creations
 	cluster   Cluster
-	report    func(context.Context, *api.Status) error
 	log       *slog.Logger
 	ahead     atomic.Int64 // see Local
 
 	remembers remembers
-	doubt     func() error
 
 	troubles troubles
 	others   others
@@ -140,12 +142,11 @@ type Broker struct {
 	closed    chan struct{}
 	close     func()
 
-	mu       sync.Mutex
-	picked   map[task.ID]bool // chosen by a `next` that is under way
-	agents   []Agent
-	agentsAt func(member string) ([]Agent, bool)
-	naming   Naming
-	fields   []string
+	mu     sync.Mutex
+	picked map[task.ID]bool // chosen by a `next` that is under way
+	agents []Agent
+	naming Naming
+	fields []string
 }
 
 // New returns a broker. It has to be told of every change of a task, see Changed, and
@@ -153,32 +154,48 @@ type Broker struct {
 func New(c Config) *Broker {
 	closed := make(chan struct{})
 	b := &Broker{
-		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, now: c.Now, back: c.Back,
-		agents: c.Agents, agentsAt: c.AgentsAt, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, rate: c.Rate, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, report: c.Report, log: c.Log,
+		claimer: c.Claimer, mirror: c.Mirror, journal: c.Journal, feed: c.Feed, alive: c.Alive, inbox: c.Inbox, reserved: c.Reserved, clock: c.Clock, notion: c.Notion,
+		agents: c.Agents, names: c.Names, naming: c.Naming, fields: c.Fields, past: c.Past, house: c.House, comments: c.Comments, pages: c.Pages, creations: c.Creations, cluster: c.Cluster, log: c.Log,
 		picked: make(map[task.ID]bool), others: newOthers(),
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
-	}
-	if b.back == nil {
-		b.back = func() <-chan struct{} { return nil }
-	}
-	if b.doubt = c.Doubt; b.doubt == nil {
-		b.doubt = func() error { return nil }
 	}
 	if b.comments == nil {
 		b.comments = noComments{}
 	}
-	b.ready = ready.New(ready.Config{
-		Task:   func(id task.ID) (task.Task, bool) { return b.mirror.Task(id) },
-		Judge:  func(t task.Task) ready.Verdict { return b.present().judge(t) },
-		Became: func(t task.Task, v ready.Verdict) { b.waiters.tell(t, v.For) },
-		Now:    c.Now,
-	})
+	b.ready = ready.New(judged{b})
 	if b.mirror != nil {
 		for t := range b.mirror.Tasks() {
 			b.ready.Changed(t.ID)
 		}
 	}
 	return b
+}
+
+// judged is the board as the ready view sees it.
+type judged struct{ b *Broker }
+
+func (j judged) Task(id task.ID) (task.Task, bool)   { return j.b.mirror.Task(id) }
+func (j judged) Judge(t task.Task) ready.Verdict     { return j.b.present().judge(t) }
+func (j judged) Became(t task.Task, v ready.Verdict) { j.b.waiters.tell(t, v.For) }
+func (j judged) Now() time.Time                      { return j.b.now() }
+
+// now is Notion's time.
+func (b *Broker) now() time.Time { return b.clock.Now() }
+
+// doubt says why nothing is granted although the mirror is not closed; nil if it is.
+func (b *Broker) doubt() error {
+	if b.house == nil {
+		return nil
+	}
+	return b.house.Doubt()
+}
+
+// back returns a channel that is closed when Notion is next found to be back, if that is told.
+func (b *Broker) back() <-chan struct{} {
+	if b.notion == nil {
+		return nil
+	}
+	return b.notion.Back()
 }
 
 // Close ends all waiting: whoever waits gets ErrStopping.
@@ -253,7 +270,7 @@ func (b *Broker) Status(ctx context.Context) (api.Status, error) {
 	s.Mirror.Tasks, s.Mirror.Ready = b.mirror.Len(), b.ready.Len()
 	s.ClaimsHeld = b.claimer.Holding()
 	s.Reservations = b.Reservations(ctx, "").Reservations
-	err := b.report(ctx, &s)
+	err := b.house.Report(ctx, &s)
 	s.Outbox.Oldest = b.time(s.Outbox.Oldest.Time)
 	return s, err
 }

@@ -12,6 +12,9 @@ type Cluster interface {
 	Members(context.Context) (api.Cluster, error)
 	// Adopt takes the journal as it is now for the right one, as a user says who may.
 	Adopt(ctx context.Context, by string) (api.Cluster, error)
+	// AgentsAt returns the names that the users of a member may go by, and false if that is
+	// not known.
+	AgentsAt(member string) ([]Agent, bool)
 }
 
 // Cluster returns the members of the cluster; none if there is no cluster.

@@ -44,7 +44,7 @@ func (b *Broker) History(ctx context.Context, hours, points int) (api.History, e
 		Granted: number(history.Granted), Completed: number(history.Completed), Failed: number(history.Failed),
 		Lost: number(history.Lost), Swept: number(history.Swept), Denied: make(map[string][]int),
 		WaitP50: wait(0.5), WaitP90: wait(0.9),
-		Requests: number(history.Requests), Budget: int(math.Round(b.rate() * w.Step.Seconds())),
+		Requests: number(history.Requests), Budget: int(math.Round(b.house.Rate() * w.Step.Seconds())),
 	}
 	for _, step := range steps {
 		for name := range step {

@@ -45,11 +45,11 @@ func inHouse(t *testing.T, change func(*house), tasks []task.Task, test func(h *
 		h := &house{T: t, board: claimsim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: claimsim.Policy()}
 		h.config = broker.Config{
 			Inbox: broker.InboxConfig{
-				Listen: func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
-				Lives:  func(alive.Process) bool { return true }, Visibility: 30 * time.Minute, Offer: time.Hour,
+				Listen:     func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
+				Visibility: 30 * time.Minute, Offer: time.Hour,
 			},
 			Naming: broker.Naming{Prefix: "agent", Keep: 24 * time.Hour},
-			Rate:   func() float64 { return 2 }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 		}
 		if change != nil {
 			change(h)
@@ -70,8 +70,7 @@ func (h *house) open() {
 	led, c := ledger{h.journal}, h.config
 	h.store = h.board.Store(claimsim.StoreOptions{Name: "here"})
 	h.claimer, err = claim.New(claim.Config{
-		Store: h.store, Ledger: led, Policy: h.policy, Log: c.Log, Blockers: h.blockers,
-		Observe: func(r claim.Reading) { h.Changed(r.Task.ID) }, Stored: func(cl claim.Claim) { h.Claimed(cl) },
+		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board}, Watcher: watcher{h: h}, Log: c.Log,
 	})
 	if err == nil {
 		err = h.claimer.Recover(h.Context())
@@ -79,13 +78,13 @@ func (h *house) open() {
 	if err != nil {
 		h.Fatal(err)
 	}
-	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Now = h.claimer, shown{h.board}, led, led, led, led, h.store.Now
+	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Clock = h.claimer, shown{h.board}, led, led, led, led, h.store
 	c.Inbox.Inbox = led
-	if c.Alive, err = alive.New(h.Context(), alive.Config{Storage: h.journal, Claims: h.claimer, Life: alive.LifeOf, Log: c.Log}); err != nil {
+	if c.Alive, err = alive.New(h.Context(), alive.Config{Storage: h.journal, Claims: h.claimer, Log: c.Log}); err != nil {
 		h.Fatal(err)
 	}
 	reserved, err := reserve.NewBook(h.Context(), reserve.Config{
-		Storage: led, Claim: h.claimer.Find, Lives: c.Inbox.Lives, Now: c.Now, Log: c.Log, Told: func() { h.Told() },
+		Storage: led, Claims: h.claimer, Processes: alive.Here{}, Clock: h.store, Log: c.Log,
 	})
 	if err != nil {
 		h.Fatal(err)
@@ -156,9 +155,20 @@ func (h *house) code(err error) string {
 	return err.Error()
 }
 
-func (h *house) blockers(_ context.Context, t task.Task) (left []task.ID, err error) {
+// watcher tells the broker what the claimer does.
+type watcher struct {
+	claim.Unwatched
+	h *house
+}
+
+func (w watcher) Observe(r claim.Reading) { w.h.Changed(r.Task.ID) }
+func (w watcher) Stored(c claim.Claim)    { w.h.Claimed(c) }
+
+func (shown) Knows(task.Task) bool { return true }
+
+func (s shown) Blockers(_ context.Context, t task.Task) (left []task.ID, err error) {
 	for _, id := range t.DependsOn {
-		if on, ok := (shown{h.board}).Task(id); !ok || on.Status != task.Completed {
+		if on, ok := s.Task(id); !ok || on.Status != task.Completed {
 			left = append(left, id)
 		}
 	}
@@ -176,7 +186,7 @@ func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, er
 	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
 }
 
-// shown is a mirror that is never behind.
+// shown is a mirror, and a claimer's board, that is never behind.
 type shown struct{ *claimsim.Register }
 
 func (s shown) Tasks() iter.Seq[task.Task] {

@@ -45,8 +45,6 @@ type Listen func(ctx context.Context, agent string) (added int, next time.Durati
 type InboxConfig struct {
 	Inbox  Inbox
 	Listen Listen
-	// Lives reports whether a process is alive, and still the one that was named.
-	Lives func(alive.Process) bool
 	// Visibility and Offer are those of the configuration.
 	Visibility, Offer time.Duration
 }
@@ -143,7 +141,7 @@ func (b *Broker) take(ctx context.Context, t inbox.Take, first bool) (got []inbo
 	pause = time.Hour
 	for _, name := range waiting.Processes {
 		var p alive.Process
-		if json.Unmarshal([]byte(name), &p) == nil && !b.inbox.Lives(p) {
+		if json.Unmarshal([]byte(name), &p) == nil && !b.alive.Lives(p) {
 			t.Gone = append(t.Gone, name)
 		}
 		pause = lookAgain

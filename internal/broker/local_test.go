@@ -8,6 +8,11 @@ import (
 	"dibs/internal/broker"
 )
 
+// skewed is a clock that is ahead of this machine's.
+type skewed struct{ by time.Duration }
+
+func (s *skewed) Now() time.Time { return time.Now().Add(s.by) }
+
 // TestLocal has the estimate of Notion's time change between two answers that have
 // the same moment.
 func TestLocal(t *testing.T) {
@@ -28,12 +33,12 @@ func TestLocal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var ahead time.Duration
-				b := broker.New(broker.Config{Now: func() time.Time { return time.Now().Add(-ahead) }})
+				notion := new(skewed)
+				b := broker.New(broker.Config{Clock: notion})
 				for i := range tt.ahead {
-					ahead = tt.ahead[i]
+					notion.by = -tt.ahead[i]
 					if got := b.Local(page).Sub(page); got != tt.want[i] {
-						t.Errorf("ahead by %v: what Notion shows is told %v later, want %v", ahead, got, tt.want[i])
+						t.Errorf("ahead by %v: what Notion shows is told %v later, want %v", tt.ahead[i], got, tt.want[i])
 					}
 					if !b.Local(time.Time{}).IsZero() {
 						t.Error("no time became one")

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -47,7 +48,7 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 		Names:  minter{[]string{"agent-HELD", "agent-DONE", "agent-CONF", "other-7K9X", "agent-FREE"}},
 		Naming: broker.Naming{Prefix: "agent", Keep: time.Hour},
 		Agents: []broker.Agent{{Name: "agent-*"}, {Name: "agent-CONF"}},
-		Now:    time.Now,
+		Clock:  clock.System{},
 	})
 	for _, session := range []string{"", "a"} {
 		if got, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); got.Agent != "agent-FREE" || !got.Minted || err != nil {

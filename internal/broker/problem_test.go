@@ -42,7 +42,7 @@ func held() claim.Claim {
 func problemOf(t *testing.T, err error) (p *api.Problem) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p = broker.New(broker.Config{Now: func() time.Time { return time.Now().Add(skew) }}).Problem(err)
+		p = broker.New(broker.Config{Clock: &skewed{skew}}).Problem(err)
 	})
 	return p
 }

@@ -69,7 +69,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 	if r.Limit != nil {
 		limit = *r.Limit
 	}
-	if why, ok := errors.AsType[*JournalError](c.closed()); ok { // whatever the task
+	if why, ok := errors.AsType[*JournalError](c.board.Closed()); ok { // whatever the task
 		return Claim{}, why
 	}
 	fence, refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
@@ -108,7 +108,7 @@ var errAgain = errors.New("to be tried again")
 // once runs the protocol from the pre-flight on. The error is errAgain if it should
 // start over.
 func (a *attempt) once(ctx context.Context) (Claim, error) {
-	if err := a.closed(); err != nil {
+	if err := a.board.Closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
 	}
 	v, err := a.visit(ctx, a.cl.Task.ID, gatePatience)
@@ -125,14 +125,14 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	}
 	defer v.Close()
 	a.cl.Task = v.Task
-	if err := a.closed(); err != nil { // what the page shows may be why
+	if err := a.board.Closed(); err != nil { // what the page shows may be why
 		return a.deny(ctx, a.unavailable(err), false)
 	}
-	known := a.knows(v.Task)
+	known := a.board.Knows(v.Task)
 	if !known {
 		v.Close()
 	}
-	blockers, err := a.blockers(ctx, v.Task)
+	blockers, err := a.board.Blockers(ctx, v.Task)
 	if err != nil {
 		return a.deny(ctx, a.ofPage(err), true)
 	}
@@ -181,7 +181,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	defer cancel()
 	answer, f, err := v.compete(claimWrite(a.cl))
 	if f != notLanded {
-		a.wrote(v.took, v.failure)
+		a.watcher.Wrote(v.took, v.failure)
 	}
 	switch {
 	case f == seen && a.policy.unsettled():

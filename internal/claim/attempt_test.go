@@ -149,6 +149,11 @@ func TestSameDaemonRaceHasOneWinner(t *testing.T) {
 	}
 }
 
+// waiting is a board on which all that a task depends on is still to be done.
+type waiting struct{ claim.OpenBoard }
+
+func (waiting) Blockers(_ context.Context, t task.Task) ([]task.ID, error) { return t.DependsOn, nil }
+
 func TestDenials(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -218,8 +223,8 @@ func TestDenials(t *testing.T) {
 			tt.change(&first)
 			inWorld(t, first, func(w *world) {
 				o := claimsim.DaemonOptions{
-					Policy:   claimsim.Policy(),
-					Blockers: func(_ context.Context, t task.Task) ([]task.ID, error) { return t.DependsOn, nil },
+					Policy: claimsim.Policy(),
+					Board:  waiting{},
 				}
 				if tt.policy != nil {
 					tt.policy(&o.Policy)

@@ -48,15 +48,22 @@ func TestCallerGone(t *testing.T) {
 	}
 }
 
+// leaving is a board whose caller goes away when it is asked.
+type leaving struct {
+	claim.OpenBoard
+	cancel func()
+}
+
+func (l leaving) Blockers(context.Context, task.Task) ([]task.ID, error) {
+	l.cancel()
+	return nil, nil
+}
+
 // A caller that goes away between the read and the write has nothing written.
 func TestCallerGoneBeforeTheWrite(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		ctx, cancel := context.WithCancel(w.ctx)
-		o := claimsim.DaemonOptions{Blockers: func(context.Context, task.Task) ([]task.ID, error) {
-			cancel()
-			return nil, nil
-		}}
-		d := w.start(o)
+		d := w.start(claimsim.DaemonOptions{Board: leaving{cancel: cancel}})
 		if _, err := d.Claim(ctx, request("Sandman")); err == nil {
 			t.Error("granted, although nobody hears it")
 		}

@@ -18,25 +18,9 @@ type Config struct {
 	Store  Store
 	Ledger Ledger
 	Policy Policy
-	// Blockers returns the dependencies of a task that are not COMPLETED. It is
-	// asked within the write window, so it should know without asking Notion.
-	Blockers func(context.Context, task.Task) ([]task.ID, error)
-	// Knows, if set, reports whether Blockers can answer without asking Notion. If not,
-	// it is asked outside a visit: who holds permits must not wait for others.
-	Knows func(task.Task) bool
-	// Closed, if set, returns why no task may be claimed now, or nil. It is asked before
-	// each attempt sends anything. Claims that are held are not affected.
-	Closed func() error
-	// Observe, if set, is told of every page that the protocol reads or writes.
-	Observe func(Reading)
-	// Wrote, if set, is called after every claim write that may have landed. took is
-	// the time from the sending of the read to the answer of the write, or to its
-	// failure; err is nil if it was answered.
-	Wrote func(took time.Duration, err error)
-	// Stored, if set, is told of every change of a claim, once Find, Claims and On
-	// know of it. It is called with the task locked and must not call the Claimer's
-	// other methods.
-	Stored func(Claim)
+	// Board is an OpenBoard if nil, and Watcher nobody.
+	Board   Board
+	Watcher Watcher
 	// Clocks, if set, reads the clocks of the machine, in place of those that this
 	// process has: by them the write window is measured.
 	Clocks func() clock.Instant
@@ -49,12 +33,8 @@ type Claimer struct {
 	store     Store
 	ledger    Ledger
 	policy    Policy
-	blockers  func(context.Context, task.Task) ([]task.ID, error)
-	knows     func(task.Task) bool
-	closed    func() error
-	observe   func(Reading)
-	wrote     func(time.Duration, error)
-	stored    func(Claim)
+	board     Board
+	watcher   Watcher
 	clocks    func() clock.Instant
 	log       *slog.Logger
 	book      *book
@@ -76,26 +56,14 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		blockers: c.Blockers, knows: c.Knows, closed: c.Closed, observe: c.Observe, wrote: c.Wrote, stored: c.Stored, clocks: c.Clocks, log: c.Log,
+		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}
-	if k.blockers == nil {
-		k.blockers = func(context.Context, task.Task) ([]task.ID, error) { return nil, nil }
+	if k.board == nil {
+		k.board = OpenBoard{}
 	}
-	if k.knows == nil {
-		k.knows = func(task.Task) bool { return true }
-	}
-	if k.closed == nil {
-		k.closed = func() error { return nil }
-	}
-	if k.observe == nil {
-		k.observe = func(Reading) {}
-	}
-	if k.wrote == nil {
-		k.wrote = func(time.Duration, error) {}
-	}
-	if k.stored == nil {
-		k.stored = func(Claim) {}
+	if k.watcher == nil {
+		k.watcher = Unwatched{}
 	}
 	if k.clocks == nil {
 		start := time.Now()
@@ -168,7 +136,7 @@ func (c *Claimer) save(ctx context.Context, cl Claim, facts ...Fact) error {
 // keep has the book know what the ledger has stored.
 func (c *Claimer) keep(cl Claim) {
 	c.book.put(cl)
-	c.stored(cl)
+	c.watcher.Stored(cl)
 }
 
 // end closes the claim, with the facts that say why.

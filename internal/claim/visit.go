@@ -127,7 +127,7 @@ func (c *Claimer) get(ctx context.Context, id task.ID) (Reading, error) {
 		return Reading{}, err
 	}
 	c.hear(r)
-	c.observe(r)
+	c.watcher.Observe(r)
 	if _, err := c.sighted(ctx, r.Task); err != nil {
 		c.log.Error("what a page shows of an abandoned claim could not be journalled", "task", id, "error", err)
 	}
@@ -214,7 +214,7 @@ func (v *visit) write(w Write) (Reading, fate, error) {
 	v.leave()
 	switch {
 	case err == nil:
-		c.observe(r)
+		c.watcher.Observe(r)
 		if w.shows(r.Task, c.policy.NoToken) {
 			return r, seen, nil
 		}

@@ -6,6 +6,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/others"
 )
@@ -45,18 +46,18 @@ func (d *works) knowBot(ctx context.Context) {
 	d.me.Store(bot.ID)
 }
 
-// observe takes note of a page that the protocol has read or written.
-func (d *works) observe(r claim.Reading) {
-	d.mirror.Observe(r)
-	d.doubt.See(context.Background(), r.Task)
+// board is the mirror, on which nothing is claimed while there is a doubt.
+type board struct {
+	*mirror.Mirror
+	doubt *others.Doubt
 }
 
-// closed says why no task may be claimed now; nil if any may.
-func (d *works) closed() error {
-	if why := d.doubt.Why(); why != nil {
+// Closed says why no task may be claimed now; nil if any may.
+func (b board) Closed() error {
+	if why := b.doubt.Why(); why != nil {
 		return why
 	}
-	return d.mirror.Closed()
+	return b.Mirror.Closed()
 }
 
 // doubtAll looks at what the board shows after a sync.
@@ -97,5 +98,8 @@ func (d sharedDoor) Adopt(ctx context.Context, by string) (api.Cluster, error) {
 	c.Adopted = &adopted
 	return c, err
 }
+
+// AgentsAt returns the names that users of a member's machine may go by.
+func (d sharedDoor) AgentsAt(member string) ([]broker.Agent, bool) { return d.shared.agentsAt(member) }
 
 var _ broker.Cluster = sharedDoor{}

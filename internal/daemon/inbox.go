@@ -208,7 +208,7 @@ func (l ledger) Send(ctx context.Context, message claim.Fact, triggers ...inbox.
 // inboxOf is the configuration of the inbox in the terms of the broker.
 func (d *works) inboxOf(l ledger) broker.InboxConfig {
 	return broker.InboxConfig{
-		Inbox: l, Listen: d.ears.listen, Lives: d.lives,
+		Inbox: l, Listen: d.ears.listen,
 		Visibility: d.config.Inbox.Visibility, Offer: d.config.Inbox.Offer,
 	}
 }

@@ -22,22 +22,10 @@ func (d *works) machines() *server.Machines {
 	return d.shared.machines
 }
 
-// life tells whether a process is alive.
-func (d *works) life(p alive.Process) alive.Life {
+// processes are those of the members' machines, or of this one.
+func (d *works) processes() alive.Processes {
 	if d.shared == nil {
-		return alive.LifeOf(p)
+		return alive.Here{}
 	}
-	return d.shared.machines.Life(p)
-}
-
-// lives reports whether a process is alive, as far as is known.
-func (d *works) lives(p alive.Process) bool { return d.life(p) != alive.Gone }
-
-// agentsAt says which names the users of another member may go by; nil with a journal of its
-// own.
-func (d *works) agentsAt() func(member string) ([]broker.Agent, bool) {
-	if d.shared == nil {
-		return nil
-	}
-	return d.shared.agentsAt
+	return d.shared.machines
 }

@@ -13,8 +13,15 @@ import (
 	"dibs/internal/task"
 )
 
-// report fills in what only the daemon knows of its own state.
-func (d *works) report(ctx context.Context, s *api.Status) error {
+// house is the daemon, in the terms of the broker.
+type house struct{ *works }
+
+func (h house) Doubt() error { return h.doubt.Why() }
+
+func (h house) Rate() float64 { return h.live.Load().Notion.Rate }
+
+// Report fills in what only the daemon knows of its own state.
+func (d house) Report(ctx context.Context, s *api.Status) error {
 	s.Version, s.PID, s.StartedAt = d.version, os.Getpid(), api.Time{Time: d.started}
 	s.Socket, s.StateDir = d.listen.Addr().String(), d.config.StateDir
 	if err := d.journal.Trouble(ctx); err != nil {

@@ -24,7 +24,6 @@ import (
 	"dibs/internal/owed"
 	"dibs/internal/reserve"
 	"dibs/internal/server"
-	"dibs/internal/task"
 	"dibs/internal/worklog"
 	"dibs/internal/workspace"
 )
@@ -177,10 +176,9 @@ func (d *works) connect(ctx context.Context, transport http.RoundTripper) (logs 
 
 // build makes the parts that talk to each other. down is as of connect.
 func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, down error) (err error) {
-	changed := func(ids []task.ID) { d.broker.Changed(ids...) } // the broker is made last
 	d.mirror, err = mirror.New(ctx, mirror.Config{
 		Source: source{d.tasks, d.notion}, Storage: d.journal, Keep: d.config.Sync.KeepFinished, Interval: d.config.Sync.Interval,
-		Failure: down, OnChange: changed, Synced: d.afterSync, Unsynced: d.afterFailedSync, Back: d.notion.Back, Log: d.log,
+		Failure: down, Watcher: watcher{d}, Notion: d.notion, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -202,19 +200,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Blockers: d.mirror.Blockers, Knows: d.mirror.Knows, Closed: d.closed, Observe: d.observe,
-		Wrote: func(took time.Duration, err error) {
-			d.metrics.Wrote(took, err)
-			d.overwrites.wrote(took, err)
-		},
-		Stored: func(c claim.Claim) {
-			d.broker.Claimed(c)
-			d.leases.wake()
-			if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-				d.offers.wake()
-			}
-		},
-		Log: d.log,
+		Board: board{d.mirror, d.doubt}, Watcher: watcher{d}, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -234,23 +220,21 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		return err
 	}
 	d.alive, err = alive.New(ctx, alive.Config{
-		Storage: d.journal, Claims: d.claimer, Life: d.life, Log: d.log,
-		Ended: func(c claim.Claim) { changed([]task.ID{c.Task.ID}) },
+		Storage: d.journal, Claims: kept{d.claimer, d}, Processes: d.processes(), Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
 	d.reserved, err = reserve.NewBook(ctx, reserve.Config{
-		Storage: led, Claim: d.claimer.Find, Lives: d.lives, Now: d.notion.Now, Log: d.log,
-		Told: func() { d.broker.Told() },
+		Storage: led, Claims: d.claimer, Processes: d.processes(), Clock: d.notion, Log: d.log,
 	})
 	if err != nil {
 		return err
 	}
 	d.broker = broker.New(broker.Config{
-		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Now: d.notion.Now, Back: d.notion.Back,
-		Past: led, Rate: func() float64 { return d.live.Load().Notion.Rate },
-		Agents: agentsOf(d.config), AgentsAt: d.agentsAt(), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Report: d.report, Doubt: d.doubt.Why, Log: d.log,
+		Claimer: d.claimer, Mirror: d.mirror, Journal: led, Feed: led, Alive: d.alive, Inbox: d.inboxOf(led), Reserved: d.reserved, Clock: d.notion, Notion: d.notion,
+		Past: led, House: house{d},
+		Agents: agentsOf(d.config), Names: led, Naming: namingOf(d.config), Fields: d.config.Tasks.Fields, Comments: said, Pages: pages{d.notion}, Creations: creation.New(d.journal, d.tasks, d.mirror.Observe, d.log), Cluster: d.cluster(), Log: d.log,
 	})
 	d.server = server.New(server.Options{
 		Broker: measured{d.broker, d.metrics}, Journal: d.journal, Log: d.log, Version: d.version,

@@ -40,7 +40,7 @@ func benchmarkObserve(b *testing.B, tasks int, s mirror.Storage) {
 		all.edit(task.Task{ID: task.ID(fmt.Sprintf("%032d", i)), Status: task.Open, Priority: task.Priority(i % 4)})
 	}
 	m, err := mirror.New(b.Context(), mirror.Config{
-		Source: all, Storage: s, Keep: time.Hour, OnChange: func([]task.ID) {}, Log: slog.New(slog.DiscardHandler),
+		Source: all, Storage: s, Keep: time.Hour, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,25 +14,38 @@ import (
 	"dibs/internal/task"
 )
 
+// changes are the tasks that were told to have changed.
+type changes struct {
+	mirror.Unwatched
+	mu   sync.Mutex
+	told []task.ID
+}
+
+func (c *changes) Changed(ids ...task.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, ids...)
+}
+
 // TestChangesAreTold has tasks change, appear and leave.
 func TestChangesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{}
-		var told []task.ID
+		changed := new(changes)
 		m, err := mirror.New(t.Context(), mirror.Config{
 			Source: b, Storage: storage{}, Keep: time.Hour, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			OnChange: func(ids []task.ID) { told = append(told, ids...) },
+			Watcher: changed,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		check := func(when string, want ...task.ID) {
 			t.Helper()
-			slices.Sort(told)
-			if !slices.Equal(told, want) {
-				t.Errorf("%s: told of %q, want %q", when, told, want)
+			slices.Sort(changed.told)
+			if !slices.Equal(changed.told, want) {
+				t.Errorf("%s: told of %q, want %q", when, changed.told, want)
 			}
-			told = nil
+			changed.told = nil
 		}
 		sync := func(full bool) {
 			t.Helper()

@@ -31,19 +31,40 @@ type Config struct {
 	// Failure says why Notion could not be reached just now; nil if it could. It
 	// counts as a sync that failed.
 	Failure error
-	// OnChange is called with the tasks that have changed, appeared or left. Those of one
+	// Watcher is nobody if nil.
+	Watcher Watcher
+	// Notion, if set, tells when it is back: then a sync is made that failed before.
+	Notion Notion
+	Log    *slog.Logger
+}
+
+// Watcher is told what becomes of the mirror.
+type Watcher interface {
+	// Changed is called with the tasks that have changed, appeared or left. Those of one
 	// sync come together, when it has ended.
-	OnChange func(ids []task.ID)
-	// Synced, if set, is called after every sync that succeeded, before the one who
+	Changed(ids ...task.ID)
+
+	// Synced is called after every sync that succeeded, before the one who
 	// asked for it goes on. If it fails, the one who asked gets its error.
-	Synced func(context.Context, Result) error
-	// Unsynced, if set, is called after every sync that failed, unless it was to read
+	Synced(context.Context, Result) error
+
+	// Unsynced is called after every sync that failed, unless it was to read
 	// the schema first and could not. again says that the one before had failed, too.
-	Unsynced func(ctx context.Context, again bool)
-	// Back, if set, returns a channel that is closed when Notion is next found to be
-	// back: then a sync is made that failed before.
-	Back func() <-chan struct{}
-	Log  *slog.Logger
+	Unsynced(ctx context.Context, again bool)
+}
+
+// Unwatched is a Watcher to whom nothing matters.
+type Unwatched struct{}
+
+func (Unwatched) Changed(...task.ID)                   {}
+func (Unwatched) Synced(context.Context, Result) error { return nil }
+func (Unwatched) Unsynced(context.Context, bool)       {}
+
+// Notion is known to be there, or not.
+type Notion interface {
+	// Back returns a channel that is closed when Notion, having been down, is next found to
+	// be back.
+	Back() <-chan struct{}
 }
 
 // Mirror is safe for concurrent use; one sync runs at a time. It calls what is in
@@ -53,10 +74,8 @@ type Mirror struct {
 	storage  Storage
 	keep     time.Duration
 	stale    time.Duration // how long after the last sync the mirror counts as out of date
-	onChange func(ids []task.ID)
-	synced   func(context.Context, Result) error
-	unsynced func(ctx context.Context, again bool)
-	back     func() <-chan struct{}
+	watcher  Watcher
+	notion   Notion
 	log      *slog.Logger
 	interval atomic.Int64
 
@@ -88,12 +107,12 @@ func New(ctx context.Context, c Config) (*Mirror, error) {
 	}
 	m := &Mirror{
 		source: c.Source, storage: c.Storage, keep: c.Keep, stale: staleAfter + 2*c.Interval,
-		onChange: c.OnChange, synced: c.Synced, unsynced: c.Unsynced, back: c.Back, log: c.Log,
+		watcher: c.Watcher, notion: c.Notion, log: c.Log,
 		rows: newIndex(tasks), turn: make(chan struct{}, 1), applying: make(chan struct{}, 1), first: make(chan struct{}),
 		failure: c.Failure, absent: make(map[task.ID]struct{}), seen: newPages(),
 	}
-	if m.back == nil {
-		m.back = func() <-chan struct{} { return nil }
+	if m.watcher == nil {
+		m.watcher = Unwatched{}
 	}
 	m.SetInterval(c.Interval)
 	last, err := c.Storage.Meta(ctx, metaSynced)

@@ -25,7 +25,7 @@ func (m *Mirror) Observe(r claim.Reading) {
 	mine.last[r.Task.ID] = reading{Task: r.Task, at: m.next(), page: true}
 	m.mu.Unlock()
 	if ids := m.take(mine); len(ids) > 0 {
-		m.onChange(ids)
+		m.watcher.Changed(ids...)
 	}
 }
 

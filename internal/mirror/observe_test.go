@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,10 +35,10 @@ func TestPagesSeenTogetherAreStoredTogether(t *testing.T) {
 	for name, failure := range map[string]error{"stored": nil, "the storage fails": errors.New("full")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var changes atomic.Int64
+				changed := new(changes)
 				s := &slow{err: failure}
 				m, err := mirror.New(t.Context(), mirror.Config{
-					Source: &board{}, Storage: s, Keep: time.Hour, OnChange: func(ids []task.ID) { changes.Add(int64(len(ids))) },
+					Source: &board{}, Storage: s, Keep: time.Hour, Watcher: changed,
 					Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 				})
 				if err != nil {
@@ -62,8 +61,8 @@ func TestPagesSeenTogetherAreStoredTogether(t *testing.T) {
 				if took := time.Since(began); took != 2*time.Second || len(s.puts) != 2 || len(s.puts[0]) != 1 || len(s.puts[1]) != pages-1 {
 					t.Errorf("%d transactions in %v, want two in two seconds", len(s.puts), took)
 				}
-				if got, _ := m.Task("7"); failure == nil && (got.Title != "second" || changes.Load() != pages) {
-					t.Errorf("title = %q, and %d tasks changed; want what was seen last, and %d", got.Title, changes.Load(), pages)
+				if got, _ := m.Task("7"); failure == nil && (got.Title != "second" || len(changed.told) != pages) {
+					t.Errorf("title = %q, and %d tasks changed; want what was seen last, and %d", got.Title, len(changed.told), pages)
 				}
 			})
 		})

@@ -59,7 +59,7 @@ func (m *Mirror) pull(ctx context.Context, full bool) (Result, error) {
 		err = m.storage.SetMeta(ctx, metaSynced, began.Format(time.RFC3339Nano))
 	}
 	if all := append(ids(result.Changed), result.removed...); len(all) > 0 {
-		m.onChange(all)
+		m.watcher.Changed(all...)
 	}
 	if err != nil {
 		return result, fmt.Errorf("the tasks could not be synced: %w", err)

@@ -113,3 +113,11 @@ func sleep(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	}
 	return ctx.Err() == nil
 }
+
+// back returns a channel that is closed when Notion is next found to be back, if that is told.
+func (m *Mirror) back() <-chan struct{} {
+	if m.notion == nil {
+		return nil
+	}
+	return m.notion.Back()
+}

@@ -59,10 +59,10 @@ func (m *Mirror) sync(ctx context.Context, full bool) (Result, error) {
 	result, err := m.attempt(ctx, full)
 	switch {
 	case err != nil && ctx.Err() != nil: // whoever asked has gone, and Notion may be well
-	case err != nil && m.unsynced != nil:
-		m.unsynced(ctx, again)
-	case err == nil && m.synced != nil:
-		err = m.synced(ctx, result)
+	case err != nil:
+		m.watcher.Unsynced(ctx, again)
+	default:
+		err = m.watcher.Synced(ctx, result)
 	}
 	if err == nil {
 		m.mu.Lock()

@@ -94,7 +94,7 @@ func (storage) SetMeta(context.Context, string, string) error { return nil }
 func newMirror(t *testing.T, b *board) *mirror.Mirror {
 	t.Helper()
 	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: b, Storage: storage{}, Keep: time.Hour, OnChange: func([]task.ID) {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Source: b, Storage: storage{}, Keep: time.Hour, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -263,15 +263,23 @@ func (s *sluggish) Check(context.Context) error {
 	return nil
 }
 
+// failures are syncs that failed.
+type failures struct {
+	mirror.Unwatched
+	unsynced int
+}
+
+func (f *failures) Unsynced(context.Context, bool) { f.unsynced++ }
+
 // Whoever does not wait for the end of a sync says nothing of Notion: it is not looked for, and
 // the tasks are not out of date.
 func TestGivingUpIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sluggish{board: &board{}}
-		unsynced := 0
+		w := new(failures)
 		m, err := mirror.New(t.Context(), mirror.Config{
-			Source: s, Storage: storage{}, Keep: time.Hour, Interval: time.Hour, OnChange: func([]task.ID) {}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			Unsynced: func(context.Context, bool) { unsynced++ },
+			Source: s, Storage: storage{}, Keep: time.Hour, Interval: time.Hour, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Watcher: w,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -285,8 +293,8 @@ func TestGivingUpIsNoFailure(t *testing.T) {
 		if _, err := m.Sync(t.Context(), false); err != nil {
 			t.Error(err)
 		}
-		if st := m.Standing(); st.Stale || s.checks > 0 || unsynced > 0 {
-			t.Errorf("stale: %v; Notion was looked for %d times; %d syncs were told to have failed", st.Stale, s.checks, unsynced)
+		if st := m.Standing(); st.Stale || s.checks > 0 || w.unsynced > 0 {
+			t.Errorf("stale: %v; Notion was looked for %d times; %d syncs were told to have failed", st.Stale, s.checks, w.unsynced)
 		}
 	})
 }

@@ -94,18 +94,26 @@ func (s *script) Impatient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, patienceKey{}, "")
 }
 
+// noted has a script note how syncs end.
+type noted struct {
+	mirror.Unwatched
+	s *script
+}
+
+func (n noted) Synced(_ context.Context, r mirror.Result) error {
+	n.s.note(fmt.Sprintf("synced %v", r.Full))
+	return nil
+}
+
+func (n noted) Unsynced(_ context.Context, again bool) { n.s.note(fmt.Sprintf("unsynced %v", again)) }
+
 // mirror returns a mirror of s that syncs every ten seconds, and notes what it says.
 func (s *script) mirror(t *testing.T, kept mirror.Storage, failure error) *mirror.Mirror {
 	t.Helper()
 	s.began = time.Now()
 	m, err := mirror.New(t.Context(), mirror.Config{
-		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure, OnChange: func([]task.ID) {},
-		Synced: func(_ context.Context, r mirror.Result) error {
-			s.note(fmt.Sprintf("synced %v", r.Full))
-			return nil
-		},
-		Unsynced: func(_ context.Context, again bool) { s.note(fmt.Sprintf("unsynced %v", again)) },
-		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Source: s, Storage: kept, Keep: time.Hour, Interval: 10 * time.Second, Failure: failure,
+		Watcher: noted{s: s}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &board{tasks: make(map[task.ID]task.Task)}
-		v := ready.New(ready.Config{Task: b.task, Judge: b.judge, Now: time.Now})
+		v := ready.New(b)
 		began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for i := range rapid.IntRange(0, 200).Draw(t, "tasks") {
 			one := task.Task{

@@ -13,18 +13,20 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Config is what a View is made of. Its functions are called with the view locked, and
-// must not call it.
-type Config struct {
+// Board is what a View is of. Its methods are called with the view locked, and must not call it.
+type Board interface {
 	// Task returns a task of the board.
-	Task func(task.ID) (task.Task, bool)
+	Task(task.ID) (task.Task, bool)
+
 	// Judge says whether a claim on a task could be granted now.
-	Judge func(t task.Task) Verdict
-	// Became, if set, is called with every task that was judged anew and is ready, whether
-	// it was before or not.
-	Became func(t task.Task, v Verdict)
+	Judge(task.Task) Verdict
+
+	// Became is called with every task that was judged anew and is ready, whether it was
+	// before or not.
+	Became(task.Task, Verdict)
+
 	// Now is the time that again is compared with.
-	Now func() time.Time
+	Now() time.Time
 }
 
 // Verdict is what is to be said of a task.
@@ -39,7 +41,7 @@ type Verdict struct {
 
 // View is safe for concurrent use.
 type View struct {
-	config Config
+	board Board
 
 	mu   sync.Mutex
 	open map[task.ID]row
@@ -58,9 +60,9 @@ type row struct {
 }
 
 // New returns a view of no tasks.
-func New(c Config) *View {
+func New(b Board) *View {
 	return &View{
-		config: c, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
+		board: b, open: make(map[task.ID]row), waiting: make(map[task.ID]map[task.ID]struct{}),
 		ready: map[string]*btree.BTreeG[*task.Task]{"": newList()},
 		again: clock.NewAgenda[task.ID](),
 	}
@@ -125,7 +127,7 @@ func (v *View) Len() int {
 
 // catchUp judges anew what time may have changed. v.mu is held.
 func (v *View) catchUp() {
-	now := v.config.Now()
+	now := v.board.Now()
 	for {
 		id, at, ok := v.again.First()
 		if !ok || at.After(now) {
@@ -143,7 +145,7 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 	if known && before.verdict.Ready {
 		v.take(before)
 	}
-	t, ok := v.config.Task(id)
+	t, ok := v.board.Task(id)
 	if !ok || t.Trashed || t.Status != task.Open && !named(t) {
 		if known {
 			v.depend(id, before.task.DependsOn, nil)
@@ -157,12 +159,10 @@ func (v *View) judge(id task.ID, earliest time.Time) {
 		dependedOn = before.task.DependsOn
 	}
 	v.depend(id, dependedOn, t.DependsOn)
-	now := row{&t, v.config.Judge(t)}
+	now := row{&t, v.board.Judge(t)}
 	if now.verdict.Ready {
 		v.put(now)
-		if v.config.Became != nil {
-			v.config.Became(t, now.verdict)
-		}
+		v.board.Became(t, now.verdict)
 	}
 	again := now.verdict.Again
 	if v.again.Remove(id); !again.IsZero() {

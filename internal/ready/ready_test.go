@@ -20,12 +20,12 @@ type board struct {
 	tasks map[task.ID]task.Task
 }
 
-func (b *board) task(id task.ID) (task.Task, bool) {
+func (b *board) Task(id task.ID) (task.Task, bool) {
 	t, ok := b.tasks[id]
 	return t, ok
 }
 
-func (b *board) judge(t task.Task) ready.Verdict {
+func (b *board) Judge(t task.Task) ready.Verdict {
 	blocked := task.Unfinished(t, func(id task.ID) (task.Status, bool) { return b.tasks[id].Status, true })
 	if end := t.ClaimedAt.Add(time.Minute); !t.ClaimedAt.IsZero() && b.now.Before(end) {
 		return ready.Verdict{Again: end}
@@ -38,12 +38,21 @@ func (b *board) judge(t task.Task) ready.Verdict {
 	return v
 }
 
+func (b *board) Became(task.Task, ready.Verdict) {}
+
+func (b *board) Now() time.Time {
+	if b.now.IsZero() {
+		return time.Now()
+	}
+	return b.now
+}
+
 // want is what the view should show to an agent, apart from what is for any: every task
 // judged on its own.
 func (b *board) want(agent string) []task.ID {
 	var all []task.Task
 	for _, t := range b.tasks {
-		if v := b.judge(t); v.Ready && v.For == agent && !t.Trashed {
+		if v := b.Judge(t); v.Ready && v.For == agent && !t.Trashed {
 			all = append(all, t)
 		}
 	}
@@ -64,7 +73,7 @@ func ids(tasks func(func(task.Task) bool)) []task.ID {
 func TestView(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &board{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), tasks: make(map[task.ID]task.Task)}
-		v := ready.New(ready.Config{Task: b.task, Judge: b.judge, Now: func() time.Time { return b.now }})
+		v := ready.New(b)
 		id := rapid.Custom(func(t *rapid.T) task.ID { return task.ID(fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "id"))) })
 		status := rapid.SampledFrom([]task.Status{task.Open, task.Open, task.Completed, task.InProgress})
 		check := func(t *rapid.T) {
@@ -119,7 +128,7 @@ func TestView(t *testing.T) {
 // What is iterated over is the view of one moment.
 func TestTasksAreOfOneMoment(t *testing.T) {
 	b := &board{tasks: map[task.ID]task.Task{"a": {ID: "a", Status: task.Open}, "b": {ID: "b", Status: task.Open}}}
-	v := ready.New(ready.Config{Task: b.task, Judge: b.judge, Now: time.Now})
+	v := ready.New(b)
 	v.Changed("a", "b")
 	tasks := v.Tasks()
 	delete(b.tasks, "b")
@@ -132,14 +141,19 @@ func TestTasksAreOfOneMoment(t *testing.T) {
 	}
 }
 
+// hasty is a board on which nothing is ready, and all is to be judged again.
+type hasty struct {
+	*board
+	again time.Time
+}
+
+func (h hasty) Judge(task.Task) ready.Verdict { return ready.Verdict{Again: h.again} }
+
 // A judge that wants to be asked again at once does not keep the view from answering.
 func TestAgainNow(t *testing.T) {
 	b := &board{tasks: map[task.ID]task.Task{"a": {ID: "a", Status: task.Open}}}
 	past := time.Now().Add(-time.Second)
-	v := ready.New(ready.Config{
-		Task: b.task, Now: time.Now,
-		Judge: func(task.Task) ready.Verdict { return ready.Verdict{Again: past} },
-	})
+	v := ready.New(hasty{b, past})
 	v.Changed("a")
 	if n := v.Len(); n != 0 {
 		t.Errorf("%d tasks ready, want none", n)
@@ -149,7 +163,7 @@ func TestAgainNow(t *testing.T) {
 func BenchmarkChanged(b *testing.B) {
 	const tasks = 10_000
 	all := &board{tasks: make(map[task.ID]task.Task)}
-	v := ready.New(ready.Config{Task: all.task, Judge: all.judge, Now: time.Now})
+	v := ready.New(all)
 	for i := range tasks {
 		id := task.ID(fmt.Sprint(i))
 		all.tasks[id] = task.Task{ID: id, Status: task.Open}

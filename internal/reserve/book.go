@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"dibs/internal/alive"
 	"dibs/internal/allowance"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // Storage is where reservations survive the daemon. Its methods are safe for concurrent
@@ -31,15 +31,18 @@ type Storage interface {
 // Config is what a Book is made of. All fields are required.
 type Config struct {
 	Storage Storage
-	// Claim returns a claim in whatever state it is.
-	Claim func(context.Context, claim.ID) (claim.Claim, error)
-	// Lives reports whether a process is alive, and still the one that was named.
-	Lives func(alive.Process) bool
-	// Now is Notion's time.
-	Now func() time.Time
-	// Told is called when there is news.
-	Told func()
-	Log  *slog.Logger
+	Claims  Claims
+	// Processes are those that reservations may end with.
+	Processes alive.Processes
+	// Clock is Notion's time.
+	Clock clock.Source
+	Log   *slog.Logger
+}
+
+// Claims are those that reservations may end with.
+type Claims interface {
+	// Find returns a claim in whatever state it is.
+	Find(ctx context.Context, id claim.ID) (claim.Claim, error)
 }
 
 // Book knows what is reserved. It is safe for concurrent use.
@@ -112,7 +115,7 @@ func (b *Book) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	if err := b.endOver(ctx); err != nil {
 		return Reservation{}, err
 	}
-	now := b.config.Now()
+	now := b.config.Clock.Now()
 	made := Reservation{
 		ID: claim.NewFactID(now), Agent: r.Agent, UID: r.UID, Targets: r.Targets, Folder: r.Folder, Shared: r.Shared,
 		Made: now, Until: now.Add(r.lasts()), Claim: r.Claim, Process: r.Process,
@@ -163,7 +166,6 @@ func (b *Book) put(ctx context.Context, e entry, in int, news ...claim.Fact) err
 	b.live = next
 	b.mu.Unlock()
 	b.rouse()
-	b.config.Told()
 	return nil
 }
 
@@ -172,7 +174,7 @@ func (b *Book) bound(ctx context.Context, r *Reservation) error {
 	if r.Claim == "" {
 		return nil
 	}
-	c, err := b.config.Claim(ctx, r.Claim)
+	c, err := b.config.Claims.Find(ctx, r.Claim)
 	if err != nil {
 		return err
 	}
@@ -295,7 +297,7 @@ func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
 	if r.Claim == "" {
 		return r
 	}
-	c, err := b.config.Claim(ctx, r.Claim)
+	c, err := b.config.Claims.Find(ctx, r.Claim)
 	if err == nil && c.State == claim.Held && c.StaleAt.Before(r.Until) {
 		r.Until = c.StaleAt
 	}
@@ -304,17 +306,17 @@ func (b *Book) standing(ctx context.Context, r Reservation) Reservation {
 
 // over says why a reservation is over; empty if it is not.
 func (b *Book) over(ctx context.Context, r Reservation) (why string, err error) {
-	now := b.config.Now()
+	now := b.config.Clock.Now()
 	if !r.Until.After(now) {
 		return "its time is over", nil
 	}
-	if r.Process != (alive.Process{}) && !b.config.Lives(r.Process) {
+	if r.Process != (alive.Process{}) && b.config.Processes.Life(r.Process) == alive.Gone {
 		return fmt.Sprintf("process %d is gone", r.Process.ID), nil
 	}
 	if r.Claim == "" {
 		return "", nil
 	}
-	c, err := b.config.Claim(ctx, r.Claim)
+	c, err := b.config.Claims.Find(ctx, r.Claim)
 	switch {
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return "its claim is over", nil
@@ -350,7 +352,7 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	now := b.config.Now()
+	now := b.config.Clock.Now()
 	var ids []string
 	var news []claim.Fact
 	left := make([]entry, 0, len(b.live))
@@ -369,7 +371,6 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	b.mu.Lock()
 	b.live = left
 	b.mu.Unlock()
-	b.config.Told()
 	return nil
 }
 

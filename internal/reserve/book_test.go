@@ -15,6 +15,7 @@ import (
 
 	"dibs/internal/alive"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/owed"
@@ -44,6 +45,25 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, known := w.claims[id]
+	if !known {
+		return c, claim.ErrUnknownClaim
+	}
+	return c, nil
+}
+
+func (w *world) Life(p alive.Process) alive.Life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead[p.ID] {
+		return alive.Gone
+	}
+	return alive.Living
+}
+
 // start opens the book, as a daemon does that starts.
 func (w *world) start() {
 	w.t.Helper()
@@ -54,21 +74,7 @@ func (w *world) start() {
 	w.t.Cleanup(func() { j.Close() })
 	w.journal = j
 	w.Book, err = reserve.NewBook(w.t.Context(), reserve.Config{
-		Storage: j, Now: time.Now, Told: func() {}, Log: slog.New(slog.DiscardHandler),
-		Claim: func(_ context.Context, id claim.ID) (claim.Claim, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			c, known := w.claims[id]
-			if !known {
-				return c, claim.ErrUnknownClaim
-			}
-			return c, nil
-		},
-		Lives: func(p alive.Process) bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return !w.dead[p.ID]
-		},
+		Storage: j, Claims: w, Processes: w, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -57,7 +57,7 @@ func (b *Book) told(r Reservation, now time.Time) claim.Fact {
 
 // unfold tells the mesh log of what is due. changing is held.
 func (b *Book) unfold(ctx context.Context) error {
-	now := b.config.Now()
+	now := b.config.Clock.Now()
 	for agent, f := range b.folds {
 		switch {
 		case f.until.After(now):
@@ -76,7 +76,6 @@ func (b *Book) unfold(ctx context.Context) error {
 			return err
 		}
 		b.folds[agent] = &fold{until: now.Add(quiet)}
-		b.config.Told()
 	}
 	return nil
 }

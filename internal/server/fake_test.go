@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
@@ -37,7 +38,7 @@ type fake struct {
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	return &fake{
-		Broker: broker.New(broker.Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}),
+		Broker: broker.New(broker.Config{Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}),
 		claim:  func(context.Context, broker.Request) (api.Claim, error) { return held(), nil },
 		lookup: func(context.Context, broker.Ref) (api.Claim, error) { return held(), nil },
 		act:    func(string, broker.Ref, any) (api.Claim, error) { return held(), nil },

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/clock"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
 )
@@ -86,7 +86,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	f := start(t)
 	f.serve(listen(t, path))
 	f.broker.Broker = broker.New(broker.Config{
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
 		Agents: []broker.Agent{{Name: "somebody else"}}, Inbox: broker.InboxConfig{Inbox: sandmans{}}, Reserved: sandmans{},
 	})
 	var acted, signed bool

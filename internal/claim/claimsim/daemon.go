@@ -42,9 +42,9 @@ type DaemonOptions struct {
 	Clocks func(func() clock.Instant) func() clock.Instant
 	// Lag, if set, draws how far a query is behind the page of a task.
 	Lag func(*rand.Rand) time.Duration
-	// Blockers is as in claim.Config.
-	Blockers func(context.Context, task.Task) ([]task.ID, error)
-	Log      *slog.Logger
+	// Board is as in claim.Config.
+	Board claim.Board
+	Log   *slog.Logger
 }
 
 // Daemon is a claimer with all that belongs to it.
@@ -89,7 +89,7 @@ func (d *Daemon) start() {
 	d.life = new(life)
 	c, err := claim.New(claim.Config{
 		Store: mortalStore{store, d.life}, Ledger: mortalLedger{ledger, d.life}, Policy: d.options.Policy,
-		Blockers: d.options.Blockers, Observe: d.mirror.observe, Clocks: clocks, Log: d.options.Log,
+		Board: d.options.Board, Watcher: d.mirror, Clocks: clocks, Log: d.options.Log,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("claimsim: %v", err))

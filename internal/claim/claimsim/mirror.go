@@ -15,6 +15,8 @@ import (
 // mirror is what a daemon knows of the tasks: the rows of its last query, which may have
 // been behind, and the pages that it read or wrote since.
 type mirror struct {
+	claim.Unwatched
+
 	lag func(*rand.Rand) time.Duration
 
 	mu   sync.Mutex
@@ -44,8 +46,8 @@ func (m *mirror) take(r *Register) []task.Task {
 	return rows
 }
 
-// observe takes over a page that was read or written.
-func (m *mirror) observe(r claim.Reading) {
+// Observe takes over a page that was read or written.
+func (m *mirror) Observe(r claim.Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.rows[r.Task.ID] = r.Task; r.Task.Trashed {

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/mirror"
+	"dibs/internal/task"
+)
+
+// watcher passes on what the claimer and the mirror do: to the broker, which is above both, and
+// to the loops that it concerns.
+type watcher struct{ *works }
+
+var (
+	_ claim.Watcher  = watcher{}
+	_ mirror.Watcher = watcher{}
+)
+
+// Observe takes note of a page that the protocol has read or written.
+func (w watcher) Observe(r claim.Reading) {
+	w.mirror.Observe(r)
+	w.doubt.See(context.Background(), r.Task)
+}
+
+func (w watcher) Wrote(took time.Duration, err error) {
+	w.metrics.Wrote(took, err)
+	w.overwrites.wrote(took, err)
+}
+
+func (w watcher) Stored(c claim.Claim) {
+	w.broker.Claimed(c)
+	w.leases.wake()
+	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
+		w.offers.wake()
+	}
+}
+
+func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
+
+func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.afterSync(ctx, r) }
+
+func (w watcher) Unsynced(ctx context.Context, again bool) { w.afterFailedSync(ctx, again) }
+
+// kept are the claims that processes and connections keep. What is given back for them is told
+// to who waits for a task.
+type kept struct {
+	*claim.Claimer
+	works *works
+}
+
+func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+	c, err := k.Claimer.Finish(ctx, id, f)
+	if err == nil {
+		k.works.broker.Changed(c.Task.ID)
+	}
+	return c, err
+}
