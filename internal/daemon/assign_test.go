@@ -45,9 +45,7 @@ func TestAssignedTasks(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
-				if err := w.notion.EditSchema(w.tasks, map[string]any{"claimed_by": map[string]any{kind: map[string]any{}}}); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"claimed_by": map[string]any{kind: map[string]any{}}}))
 				w.add("urgent", map[string]any{"priority": option("select", "critical")})
 				theirs := w.add("theirs", map[string]any{"claimed_by": by("Maria"), "priority": option("select", "critical")})
 				later := w.add("later", map[string]any{"claimed_by": by("Sandman"), "priority": option("select", "low")})
@@ -59,7 +57,6 @@ func TestAssignedTasks(t *testing.T) {
 						c.Agents = dialectAgents
 					}
 				})
-				defer n.stop()
 				for agent, want := range map[string][]string{
 					"Sandman": {"first", "begun", "later", "urgent"}, "Oracle": {"urgent"}, "": {"urgent"},
 				} {
@@ -126,9 +123,7 @@ func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
-				if err := w.notion.EditSchema(w.tasks, schema); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.EditSchema(w.tasks, schema))
 				var want []string
 				for i := range 24 { // by their ids, they would not be in this order
 					title := string(rune('a' + i))
@@ -143,7 +138,6 @@ func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 				n.stop()
 				defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
 				n = w.start(o)
-				defer n.stop()
 				if got := n.offers(""); !slices.Equal(got, want) {
 					w.Errorf("without Notion: ready %q, want %q", got, want)
 				}

@@ -39,7 +39,6 @@ func TestHistoryOfADay(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(func(c *config.Config) { c.Notion.Rate = 2 })
-		defer func() { n.stop() }()
 		w.until(time.Minute, "the first sync", func() bool { return !n.status().Mirror.SyncedAt.IsZero() })
 		began := time.Now()
 		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)

@@ -94,9 +94,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		}
 
 		cl := n.mustClaim("Sandman", a)
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		n.stop()
 		n = w.start(o)
 		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
@@ -200,9 +198,7 @@ func TestOffers(t *testing.T) {
 		n.wantInbox("Oracle", 0, "tasks_available one")
 
 		// One that is open, and accepted.
-		if err := offer(a); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(a))
 		if p := w.page(a); p.Text("claimed_by") != "Oracle" {
 			w.Errorf("the page shows %q", p.Text("claimed_by"))
 		}
@@ -230,9 +226,7 @@ func TestOffers(t *testing.T) {
 		if err := offer(a); code(err) != denied(claim.CodeHeld) {
 			w.Errorf("err = %v, want held", err)
 		}
-		if err := offer(b); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(b))
 		n.wantInbox("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
 		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Merlin"}, ""); code(err) != denied(claim.CodeReserved) {
 			w.Errorf("err = %v, want reserved", err)
@@ -248,9 +242,7 @@ func TestOffers(t *testing.T) {
 		}
 
 		// One that nobody answers.
-		if err := offer(b); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(b))
 		time.Sleep(config.Default().Inbox.Offer + time.Minute)
 		if p := w.page(b); p.Text("claimed_by") != "" {
 			w.Errorf("the page shows %q after the offer ended", p.Text("claimed_by"))
@@ -285,7 +277,6 @@ func TestSendOnce(t *testing.T) {
 		_, err = db.ExecContext(w.Context(), "UPDATE requests SET status = 0") // as when the daemon was killed
 		mustDo(w, errors.Join(err, db.Close()))
 		n = w.start(o)
-		defer func() { n.stop() }()
 		if again := send("key"); again.ID != first.ID {
 			w.Errorf("message %s, and then %s", first.ID, again.ID)
 		}

@@ -26,7 +26,6 @@ func TestWaitingLeavesNoTrace(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("wanted", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				obstruct(w, n, id)
 				start := time.Now()
 				_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 60}, "")
@@ -47,7 +46,6 @@ func TestRefusalIsNoOutage(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		w.notion.Inject(emulator.Fault{Method: "GET", Kind: emulator.Blocked429})
 		if _, err := n.claim("Sandman", id); code(err) != string(api.CodeNotionRefused) {
 			w.Errorf("err = %v, want notion_refused", err)

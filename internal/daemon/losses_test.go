@@ -46,7 +46,6 @@ func TestUnnamedAfterALoss(t *testing.T) {
 		n.mustClaim("Sandman", second)
 		n.stop()
 		n = w.start(o)
-		defer n.stop()
 		_, p := n.finishUnnamed("Sandman", "all of it")
 		if p == nil || p.Code != api.CodeClaimLost || p.Holder != "Anna" || p.Task == nil || p.Task.Title != "First" || !strings.Contains(p.Detail, `"Second"`) ||
 			len(p.Claims) != 1 || p.Claims[0].Task.Title != "Second" {
@@ -72,7 +71,6 @@ func TestTaskByKey(t *testing.T) {
 		w.add("First", nil)
 		id := w.add("Second", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", "task-2")
 		if string(cl.Task.ID) != id || cl.Task.Key != "TASK-2" {
 			t.Errorf("claimed %+v", cl.Task)

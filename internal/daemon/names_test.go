@@ -70,7 +70,6 @@ func TestNames(t *testing.T) {
 		n.stop()
 
 		n = w.start(o)
-		defer n.stop()
 		if got := n.mustMint("one"); got != first {
 			w.Errorf("after a restart %q, want %q", got, first)
 		}
@@ -80,9 +79,7 @@ func TestNames(t *testing.T) {
 		}
 		c := o.Config
 		c.Names.Prefix, c.Agents = "worker", []config.Agent{{Name: "worker-*"}, {Name: first, MaxPerAgent: new(2)}, {Name: "Sandman", UIDs: []int{4711}}}
-		if err := n.daemon.Reload(c); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.daemon.Reload(c))
 		if got := n.mustMint("two"); !strings.HasPrefix(got, "worker-") {
 			w.Errorf("after a reload %q, want a worker", got)
 		}

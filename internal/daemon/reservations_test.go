@@ -38,7 +38,6 @@ func TestWhatReservationsCost(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(quiet)
-		defer n.stop()
 		cost := func(what string, do func(), want ...string) {
 			w.Helper()
 			w.notion.ResetRequests()
@@ -110,7 +109,6 @@ func TestReservationsOfAClaim(t *testing.T) {
 		}
 		n.stop()
 		n = w.start(o)
-		defer n.stop()
 		if got := n.holder("Oracle", "src/a"); got != "Sandman" {
 			w.Errorf("src/a is %q's after a restart", got)
 		}
