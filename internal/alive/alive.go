@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // Keeper is what keeps a claim alive.
@@ -66,7 +67,7 @@ const look = time.Second
 // Watch looks after the claims that have keepers. It is safe for concurrent use.
 type Watch struct {
 	config Config
-	wake   chan struct{}
+	loop   *clock.Loop
 
 	mu   sync.Mutex
 	kept map[claim.ID]*kept
@@ -93,7 +94,8 @@ func New(ctx context.Context, c Config) (*Watch, error) {
 	if c.Processes == nil {
 		c.Processes = Here{}
 	}
-	w := &Watch{config: c, wake: make(chan struct{}, 1), kept: make(map[claim.ID]*kept)}
+	w := &Watch{config: c, kept: make(map[claim.ID]*kept)}
+	w.loop = clock.NewLoop(0, w.turn)
 	stored, err := c.Storage.Keepers(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +125,7 @@ func (w *Watch) Granted(id claim.ID) {
 	if c, ok := w.kept[id]; ok {
 		c.granted = true
 	}
-	w.rouse()
+	w.loop.Wake()
 }
 
 // Forget says that there is nothing to be kept any more.
@@ -156,7 +158,7 @@ func (w *Watch) Connect(ctx context.Context, id claim.ID, grace time.Duration) (
 		if c, ok := w.kept[id]; ok {
 			c.connections--
 		}
-		w.rouse()
+		w.loop.Wake()
 	}, nil
 }
 
@@ -187,35 +189,19 @@ func (w *Watch) change(ctx context.Context, id claim.ID, change func(*kept)) err
 	}
 	next.left, next.beat = time.Time{}, time.Time{}
 	w.kept[id] = &next
-	w.rouse()
+	w.loop.Wake()
 	return nil
 }
 
-// rouse has the loop look at once.
-func (w *Watch) rouse() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Run looks after the claims until ctx ends.
-func (w *Watch) Run(ctx context.Context) {
-	for {
-		wait := look
-		if !w.RunOnce(ctx) {
-			wait = time.Hour // whoever adds a keeper rouses the loop
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-w.wake:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+func (w *Watch) Run(ctx context.Context) { w.loop.Run(ctx) }
+
+// turn looks after the claims, and says when it is to be done again.
+func (w *Watch) turn(ctx context.Context) time.Duration {
+	if w.RunOnce(ctx) {
+		return look
 	}
+	return clock.UntilWoken // by whoever adds a keeper
 }
 
 // RunOnce looks at every keeper, gives the signs of life that are due, and gives back the

@@ -12,10 +12,10 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/inbox"
 	"dibs/internal/mirror"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -64,7 +64,7 @@ func brokerOf(t fatal, tasks ...task.Task) (*broker.Broker, copied) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return broker.New(broker.Config{Claimer: claimer, Mirror: c, Inbox: broker.InboxConfig{Inbox: noOffers{}}, Clock: clock.System{}}), c
+	return broker.New(broker.Config{Claimer: claimer, Mirror: c, Inbox: broker.InboxConfig{Inbox: noOffers{}}, Clock: testkit.Clock{}}), c
 }
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -14,8 +14,8 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // board is a mirror with some tasks, of which nothing else is asked.
@@ -48,7 +48,7 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 		Names:  minter{[]string{"agent-HELD", "agent-DONE", "agent-CONF", "other-7K9X", "agent-FREE"}},
 		Naming: broker.Naming{Prefix: "agent", Keep: time.Hour},
 		Agents: []broker.Agent{{Name: "agent-*"}, {Name: "agent-CONF"}},
-		Clock:  clock.System{},
+		Clock:  testkit.Clock{},
 	})
 	for _, session := range []string{"", "a"} {
 		if got, err := b.Mint(t.Context(), broker.Caller{UID: 1000}, session); got.Agent != "agent-FREE" || !got.Minted || err != nil {

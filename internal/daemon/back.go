@@ -14,6 +14,6 @@ func (d *works) backLoop(ctx context.Context) {
 		if err := d.claimer.Hasten(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 		}
-		d.due.wake()
+		d.due.Wake()
 	}
 }

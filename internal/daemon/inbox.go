@@ -10,6 +10,7 @@ import (
 	"dibs/config"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
 	"dibs/internal/worklog"
@@ -196,7 +197,7 @@ func (d *works) takeBackOffers(ctx context.Context) time.Duration {
 		}
 		return d.left(next, d.interval())
 	}
-	return d.left(next, untilWoken) // by whoever makes an offer
+	return d.left(next, clock.UntilWoken) // by whoever makes an offer
 }
 
 // Send stores a message, and has it delivered to the mesh log.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/journal"
 	"dibs/internal/mirror"
 )
@@ -102,13 +103,13 @@ func (d *works) run(ctx context.Context, listen net.Listener, over <-chan struct
 func (d *works) loops() []func(context.Context) {
 	all := []func(context.Context){
 		d.mirror.Run, d.alive.Run, d.reserved.Run,
-		d.due.run, d.news.run, d.leases.run, d.held.run, d.untidy.run, d.offers.run, d.backLoop,
+		d.due.Run, d.news.Run, d.leases.Run, d.held.Run, d.untidy.Run, d.offers.Run, d.backLoop,
 	}
 	if d.others != nil {
 		all = append(all, d.othersLoop)
 	}
 	if d.shared != nil {
-		all = append(all, d.shared.machines.Run, newLoop(d.remember).run)
+		all = append(all, d.shared.machines.Run, clock.NewLoop(0, d.remember).Run)
 	}
 	return all
 }
@@ -118,20 +119,20 @@ func (d *works) loops() []func(context.Context) {
 // succeeds.
 func (d *works) checkHeld(ctx context.Context) time.Duration {
 	if d.checked {
-		return untilWoken
+		return clock.UntilWoken
 	}
 	err := d.guard(ctx, true)
 	if d.checked = err == nil; !d.checked && ctx.Err() == nil {
 		d.log.Warn("held claims could not be checked; they will be once Notion answers", "error", err)
 	}
-	return untilWoken
+	return clock.UntilWoken
 }
 
 // afterSync looks after claims by what a sync has read: those held here, and those
 // abandoned whose writes arrived after all.
 func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	// Only now, so that agents hear of a claim's end together with what ended it.
-	defer d.news.wake()
+	defer d.news.Wake()
 	var errs []error
 	// Not only of the tasks that this sync changed: one that failed, or an earlier run of
 	// the daemon, may have come upon the token and got no further.
@@ -142,7 +143,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 			break // it is the journal that fails
 		}
 		if sighted {
-			d.due.wake()
+			d.due.Wake()
 		}
 	}
 	d.doubtAll(ctx)
@@ -150,9 +151,9 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 		d.others.See(ctx, d.mirror.Tasks())
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
-	d.untidy.wake()
+	d.untidy.Wake()
 	if err == nil {
-		d.held.wake()
+		d.held.Wake()
 	}
 	return err
 }
@@ -160,7 +161,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 // afterFailedSync looks after the claims held here by their pages, unless nothing can
 // be asked of Notion.
 func (d *works) afterFailedSync(ctx context.Context, again bool) {
-	defer d.news.wake()
+	defer d.news.Wake()
 	if d.notion.Down() != nil || d.notion.Paused() != nil {
 		return
 	}
@@ -205,4 +206,13 @@ func (d *works) takeSteps(ctx context.Context) time.Duration {
 		d.log.Warn("a step that Notion is owed failed; it is tried again", "error", err)
 	}
 	return d.left(next, d.interval())
+}
+
+// left is how long a loop waits for that time of Notion's: not much less than a second, and not
+// longer than most. Zero is no time.
+func (d *works) left(next time.Time, most time.Duration) time.Duration {
+	if next.IsZero() {
+		return most
+	}
+	return max(time.Second, min(most, next.Sub(d.notion.Now())))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -24,7 +25,7 @@ func (d *works) tellNews(ctx context.Context) time.Duration {
 	if busy {
 		return tellRetry
 	}
-	return untilWoken // by whoever changes a task
+	return clock.UntilWoken // by whoever changes a task
 }
 
 // tell compares every task that has changed with what agents were told of it last, and
@@ -83,5 +84,5 @@ func (d *works) warn(ctx context.Context) time.Duration {
 		d.log.Error("agents could not be warned that their leases end", "error", err)
 		return d.left(next, d.interval())
 	}
-	return d.left(next, untilWoken) // by every claim and every renewal
+	return d.left(next, clock.UntilWoken) // by every claim and every renewal
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // tidyUp tidies after every sync.
 func (d *works) tidyUp(ctx context.Context) time.Duration {
 	if d.mirror.Closed() != nil {
-		return untilWoken // what cards show is not all that they have
+		return clock.UntilWoken // what cards show is not all that they have
 	}
 	err := d.tidy(ctx)
 	said := ""
@@ -22,7 +23,7 @@ func (d *works) tidyUp(ctx context.Context) time.Duration {
 		d.log.Warn("what claims that are over have left on tasks could not be taken off yet", "error", err)
 	}
 	d.said = said
-	return untilWoken
+	return clock.UntilWoken
 }
 
 // tidy takes off the pages of tasks, as the mirror has them, what they show of claims of
@@ -33,7 +34,7 @@ func (d *works) tidy(ctx context.Context) error {
 	for t := range d.mirror.Tasks() {
 		tidied, err := d.claimer.Tidy(ctx, t)
 		if tidied {
-			d.due.wake()
+			d.due.Wake()
 		}
 		if tidied && err == nil {
 			d.log.Warn("a task showed a claim that is over, which is taken off", "task", t.Title, "id", t.ID, "claimed_by", t.ClaimedBy)

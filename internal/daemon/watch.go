@@ -31,9 +31,9 @@ func (w watcher) Wrote(took time.Duration, err error) {
 
 func (w watcher) Stored(c claim.Claim) {
 	w.broker.Claimed(c)
-	w.leases.wake()
+	w.leases.Wake()
 	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
-		w.offers.wake()
+		w.offers.Wake()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"dibs/internal/alive"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/creation"
 	"dibs/internal/journal"
 	"dibs/internal/metrics"
@@ -57,7 +58,7 @@ type works struct {
 	jobs *jobs
 
 	// The loops that others wake.
-	due, news, leases, held, untidy, offers *loop
+	due, news, leases, held, untidy, offers *clock.Loop
 
 	checked bool   // held claims were, see checkHeld; for held only
 	begun   bool   // the feed has begun, see journal.Begin; for news only
@@ -78,9 +79,8 @@ func (u *unbegun) Unwrap() error { return u.error }
 // call run or close next.
 func (h *Daemon) begin(ctx context.Context, open func(context.Context) (*journal.Journal, error)) (_ *works, err error) {
 	d := &works{Daemon: h, config: *h.live.Load()}
-	d.due, d.news, d.leases = newLoop(d.takeSteps), newLoop(d.tellNews), newLoop(d.warn)
-	d.held, d.untidy, d.offers = newLoop(d.checkHeld), newLoop(d.tidyUp), newLoop(d.takeBackOffers)
-	d.untidy.first = untilWoken
+	d.due, d.news, d.leases = clock.NewLoop(0, d.takeSteps), clock.NewLoop(0, d.tellNews), clock.NewLoop(0, d.warn)
+	d.held, d.untidy, d.offers = clock.NewLoop(0, d.checkHeld), clock.NewLoop(clock.UntilWoken, d.tidyUp), clock.NewLoop(0, d.takeBackOffers)
 	defer func() {
 		if err != nil {
 			err = &unbegun{error: errors.Join(err, d.cleanup.run()), passes: journal.Passing(err)}
@@ -193,7 +193,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		for _, q := range d.queues {
 			q.Wake()
 		}
-		d.news.wake() // of the tasks that waited for this one
+		d.news.Wake() // of the tasks that waited for this one
 	}}
 	if err := d.openDoubt(ctx, policy); err != nil {
 		return err

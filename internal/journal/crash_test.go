@@ -215,11 +215,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 				if free := refusal == nil; free != (c.State == claim.Ended) {
 					t.Errorf("the task of a claim that is %s is free: %v", c.State, free)
 				}
-				var wantErr error
-				if c.State != claim.Ended {
-					wantErr = owed.ErrUnanswered
-				}
-				wantBegin(t, j, "key-"+string(id), "f", nil, wantErr)
+				wantBegin(t, j, "key-"+string(id), "f", nil, owed.ErrUnanswered)
 			}
 		})
 	}

@@ -172,7 +172,7 @@ func (j *Journal) tell(ctx context.Context, tx *tx, id task.ID, at time.Time, re
 	if !settled {
 		known = nil
 	}
-	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Record: record, Changed: changed}, known, record); err != nil {
+	if err := j.triggerOf(ctx, tx, inbox.News{At: at, Before: before, After: news, Record: record, Changed: changed}, known); err != nil {
 		return false, err
 	}
 	switch {

@@ -12,8 +12,8 @@ import (
 
 // triggerOf stores what the news of a task mean for agents. known is the state of the
 // task as far as it is settled, nil if it is not; the news say what of it is told.
-func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State, record []claim.Fact) error {
-	offered, err := offer(ctx, tx, known, record)
+func (j *Journal) triggerOf(ctx context.Context, tx *tx, n inbox.News, known *feed.State) error {
+	offered, err := offer(ctx, tx, known, n.Record)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type Claims interface {
 // Book knows what is reserved. It is safe for concurrent use.
 type Book struct {
 	config Config
-	wake   chan struct{}
+	loop   *clock.Loop
 
 	// changing is held while something is decided and stored, and mu while it is looked
 	// at: who looks does not wait for the disk.
@@ -68,7 +68,8 @@ type entry struct {
 
 // NewBook returns a book of the reservations that are stored.
 func NewBook(ctx context.Context, c Config) (*Book, error) {
-	b := &Book{config: c, wake: make(chan struct{}, 1), made: allowance.New(burst, every), folds: make(folds)}
+	b := &Book{config: c, made: allowance.New(burst, every), folds: make(folds)}
+	b.loop = clock.NewLoop(0, b.turn)
 	stored, err := c.Storage.Reservations(ctx)
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (b *Book) put(ctx context.Context, e entry, in int, news ...claim.Fact) err
 	}
 	b.live = next
 	b.mu.Unlock()
-	b.rouse()
+	b.loop.Wake()
 	return nil
 }
 
@@ -372,12 +373,4 @@ func (b *Book) end(ctx context.Context, ends map[string]string) error {
 	b.live = left
 	b.mu.Unlock()
 	return nil
-}
-
-// rouse has the loop look at once.
-func (b *Book) rouse() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"dibs/internal/alive"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/owed"
@@ -74,7 +73,7 @@ func (w *world) start() {
 	w.t.Cleanup(func() { j.Close() })
 	w.journal = j
 	w.Book, err = reserve.NewBook(w.t.Context(), reserve.Config{
-		Storage: j, Claims: w, Processes: w, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
+		Storage: j, Claims: w, Processes: w, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		w.t.Fatal(err)

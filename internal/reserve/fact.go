@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 )
 
 // fact is that something was reserved, or is no longer; why says why that is, if it is said.
@@ -84,22 +85,14 @@ func (b *Book) unfold(ctx context.Context) error {
 const lookEvery = time.Second
 
 // Run ends reservations that are over, until ctx ends.
-func (b *Book) Run(ctx context.Context) {
-	for {
-		wait := lookEvery
-		if !b.RunOnce(ctx) {
-			wait = time.Hour // whoever reserves something rouses the loop
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-b.wake:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+func (b *Book) Run(ctx context.Context) { b.loop.Run(ctx) }
+
+// turn ends what is over, and says when it is to be done again.
+func (b *Book) turn(ctx context.Context) time.Duration {
+	if b.RunOnce(ctx) {
+		return lookEvery
 	}
+	return clock.UntilWoken // by whoever reserves something
 }
 
 // RunOnce ends what is over, and tells the mesh log of what is due. It reports whether
@@ -126,7 +119,7 @@ func (b *Book) Claimed(c claim.Claim) {
 	defer b.mu.RUnlock()
 	for _, e := range b.live {
 		if e.Claim == c.ID {
-			b.rouse()
+			b.loop.Wake()
 			return
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/broker"
 	"dibs/internal/claim"
-	"dibs/internal/clock"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // fake is a broker that does what a test says. Who may go by which name, and what an error
@@ -38,7 +38,7 @@ type fake struct {
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	return &fake{
-		Broker: broker.New(broker.Config{Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}),
+		Broker: broker.New(broker.Config{Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler)}),
 		claim:  func(context.Context, broker.Request) (api.Claim, error) { return held(), nil },
 		lookup: func(context.Context, broker.Ref) (api.Claim, error) { return held(), nil },
 		act:    func(string, broker.Ref, any) (api.Claim, error) { return held(), nil },

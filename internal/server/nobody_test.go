@@ -15,9 +15,9 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/clock"
 	"dibs/internal/reserve"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // operation is what the description says of one.
@@ -86,7 +86,7 @@ func TestWhateverIsDoneInNobodysNameIsSigned(t *testing.T) {
 	f := start(t)
 	f.serve(listen(t, path))
 	f.broker.Broker = broker.New(broker.Config{
-		Clock: clock.System{}, Log: slog.New(slog.DiscardHandler),
+		Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 		Agents: []broker.Agent{{Name: "somebody else"}}, Inbox: broker.InboxConfig{Inbox: sandmans{}}, Reserved: sandmans{},
 	})
 	var acted, signed bool

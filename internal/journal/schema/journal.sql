@@ -1,8 +1,8 @@
--- What a journal consists of, in SQLite.
+-- What a journal consists of, in SQLite's words; in PostgreSQL's, see schema.go.
 --
--- Statements elsewhere are written so that PostgreSQL takes them, too; what only SQLite
--- has (STRICT, WITHOUT ROWID) stands here alone. A column INTEGER PRIMARY KEY that a
--- statement leaves out is given a number above those that are there.
+-- Statements elsewhere are written so that both take them; what only SQLite has (STRICT,
+-- WITHOUT ROWID) stands here alone. A column INTEGER PRIMARY KEY that a statement leaves out
+-- is given a number above those that are there.
 --
 -- Times are milliseconds since 1970, 0 for none. A body is the JSON of the thing itself;
 -- the columns beside it are what statements ask for.
