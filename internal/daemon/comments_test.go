@@ -121,7 +121,7 @@ func TestNoComment(t *testing.T) {
 					w.Error("a comment was owed")
 				}
 				o.Config.Notion.Comments = true
-				n = w.start(o)
+				w.start(o)
 				time.Sleep(time.Hour)
 				w.shows(id)
 			})

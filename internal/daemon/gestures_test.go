@@ -209,7 +209,7 @@ func TestClaimThatIsOverOnACard(t *testing.T) {
 					run(w, n, id, string(cl.ID))
 					if restart {
 						n.stop()
-						n = w.start(o)
+						w.start(o)
 					}
 					w.until(3*time.Minute, "put right", func() bool { return show(w.page(id)) == openCard })
 					time.Sleep(time.Minute)

@@ -55,7 +55,7 @@ func TestLateClaimInASyncThatFails(t *testing.T) {
 				}
 				fails()
 				if c.restart {
-					n = w.start(o)
+					w.start(o)
 				}
 
 				time.Sleep(3 * time.Minute)
