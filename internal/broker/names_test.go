@@ -239,7 +239,7 @@ func TestLimitsOfSingleAgents(t *testing.T) {
 
 // How an agent stands is told without anything being taken from its inbox.
 func TestAgent(t *testing.T) {
-	inHouse(t, nil, pair()[:1], func(h *house) {
+	inHouse(t, nil, nil, func(h *house) {
 		poll := func() int {
 			h.Helper()
 			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle"})
@@ -248,21 +248,24 @@ func TestAgent(t *testing.T) {
 			}
 			return len(got.Triggers)
 		}
-		if got := poll(); got != 1 { // that a task is available
-			h.Errorf("the first poll got %d, want 1", got)
+		if got := poll(); got != 0 {
+			h.Errorf("the first poll got %d, want none", got)
 		}
 		for range 2 {
 			if _, err := h.Send(h.Context(), broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}); err != nil {
 				h.Fatal(err)
 			}
 		}
+		one := openTask(1, "work")
+		h.board.Add(one)
+		h.Changed(one.ID)
 		for range 2 {
-			if who := h.agent("Oracle"); who.Inbox != 2 {
-				h.Errorf("%d wait, want 2", who.Inbox)
+			if who := h.agent("Oracle"); who.Inbox != 3 { // that a task is available, too
+				h.Errorf("%d wait, want 3", who.Inbox)
 			}
 		}
-		if got := poll(); got != 2 {
-			h.Errorf("a poll got %d, want 2", got)
+		if got := poll(); got != 3 {
+			h.Errorf("a poll got %d, want 3", got)
 		}
 		if who := h.agent("Oracle"); who.Inbox != 0 {
 			h.Errorf("%d wait after the poll, want none", who.Inbox)
