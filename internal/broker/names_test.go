@@ -2,12 +2,18 @@ package broker_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"dibs/internal/api"
 	"dibs/internal/broker"
+	"dibs/internal/claim"
 	"dibs/internal/task"
 	"dibs/internal/testkit"
 )
@@ -49,4 +55,235 @@ func TestNamesOnTheBoardAreTaken(t *testing.T) {
 			t.Errorf("session %q: minted %+v, %v; want agent-FREE", session, got, err)
 		}
 	}
+}
+
+func (h *house) mint(session string) (api.Minted, error) {
+	return h.Mint(h.Context(), nobody, session)
+}
+
+func (h *house) mustMint(session string) string {
+	h.Helper()
+	got, err := h.mint(session)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return got.Agent
+}
+
+func (h *house) agent(name string) api.Agent {
+	h.Helper()
+	a, err := h.Identify(h.Context(), name, nobody)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return a
+}
+
+// A session has one name, also after a restart, until it has been gone for long; many who ask
+// at a time get as many names as they are sessions.
+func TestMint(t *testing.T) {
+	inHouse(t, func(h *house) { h.config.Naming.Prefix = "claude-chat" }, nil, func(h *house) {
+		first, err := h.mint("one")
+		if err != nil || !first.Minted || !regexp.MustCompile(`^claude-chat-[A-Z0-9]{4}$`).MatchString(first.Agent) {
+			h.Fatalf("minted %+v, %v", first, err)
+		}
+		again, err := h.mint("one")
+		if want := (api.Minted{Agent: first.Agent}); err != nil || again != want {
+			h.Errorf("then %+v, %v; want %+v", again, err, want)
+		}
+		names := map[string]bool{}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				session := ""
+				if i >= 10 {
+					session = fmt.Sprint("session ", i%20)
+				}
+				got, err := h.mint(session)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					h.Error(err)
+				}
+				names[got.Agent] = true
+			})
+		}
+		wg.Wait()
+		if len(names) != 30 || names[first.Agent] {
+			h.Errorf("%d names for 20 sessions and 10 without one, or that of another: %v", len(names), names)
+		}
+		if who := h.agent(first.Agent); !who.Allowed || len(who.Claims) != 0 || who.Inbox != 0 {
+			h.Errorf("agent %+v", who)
+		}
+		h.restart()
+		if got := h.mustMint("one"); got != first.Agent {
+			h.Errorf("after a restart %q, want %q", got, first.Agent)
+		}
+		for range 2 {
+			time.Sleep(20 * time.Hour)
+			if got := h.mustMint("one"); got != first.Agent {
+				h.Errorf("while it is heard of %q, want %q", got, first.Agent)
+			}
+		}
+		time.Sleep(25 * time.Hour)
+		if got, err := h.mint("one"); err != nil || !got.Minted {
+			h.Errorf("after it was gone: %+v, %v; want a new name", got, err)
+		}
+	})
+}
+
+// Where `agents` lists who may claim, names are minted only if it says so.
+func TestMintAmongListedAgents(t *testing.T) {
+	inHouse(t, func(h *house) { h.config.Agents = []broker.Agent{{Name: "Sandman"}} }, pair(), func(h *house) {
+		id, other := pair()[0].ID, pair()[1].ID
+		_, err := h.mint("one")
+		if h.code(err) != "forbidden_agent" || !strings.HasPrefix(err.Error(), "no name such as agent-") || !strings.Contains(err.Error(), `add "agent-*" to them`) {
+			h.Errorf("no pattern: err = %v", err)
+		}
+		h.SetNaming(broker.Naming{Prefix: "worker", Keep: 24 * time.Hour})
+		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "worker-*", Limit: new(1)}})
+		name := h.mustMint("one")
+		if !strings.HasPrefix(name, "worker-") {
+			h.Errorf("minted %q under the prefix worker", name)
+		}
+		h.mustClaim(name, id)
+		if _, err := h.claim(name, other); h.code(err) != string(claim.CodeLimitReached) {
+			h.Errorf("beyond the limit of its pattern: err = %v", err)
+		}
+		if err := h.Authorize("worker-", nobody); h.code(err) != "forbidden_agent" {
+			h.Errorf("the pattern without an ending: err = %v", err)
+		}
+		h.SetAgents([]broker.Agent{{Name: "Sandman"}, {Name: "worker-*", UIDs: []int{4711}}})
+		if _, err := h.mint("two"); h.code(err) != "forbidden_agent" || !strings.Contains(err.Error(), "the `uids` of \"worker-*\" in `agents` say who may go by one") {
+			h.Errorf("for other users: err = %v", err)
+		}
+		if _, err := h.mint("one"); h.code(err) != "forbidden_agent" {
+			h.Errorf("a name that is for other users by now: err = %v", err)
+		}
+		if who := h.agent(name); who.Allowed || !strings.Contains(who.Reason, "may not go by the name") || len(who.Claims) != 1 {
+			h.Errorf("agent %+v", who)
+		}
+		// A name that is listed by itself goes before the pattern, and is kept.
+		h.SetAgents([]broker.Agent{{Name: name}, {Name: "worker-*", UIDs: []int{4711}}})
+		if got := h.mustMint("one"); got != name {
+			h.Errorf("the session has %q, want %q", got, name)
+		}
+		if who := h.agent(name); !who.Allowed || who.MaxPerAgent != 0 {
+			h.Errorf("agent %+v", who)
+		}
+	})
+}
+
+// One agent may have another limit than all, which may change. Who is refused is told what it
+// holds.
+func TestLimitsOfSingleAgents(t *testing.T) {
+	var tasks []task.Task
+	for i := range 9 {
+		tasks = append(tasks, openTask(i, fmt.Sprint("task ", i)))
+	}
+	agents := []broker.Agent{{Name: "Sandman"}, {Name: "Oracle", Limit: new(2)}, {Name: "Hypnos", Limit: new(0)}}
+	inHouse(t, func(h *house) { h.policy.MaxPerAgent, h.config.Agents = 1, agents }, tasks, func(h *house) {
+		claimed := func(agent string, tries int) (got []api.Claim, err error) {
+			for range tries {
+				var c api.Claim
+				if c, err = h.claim(agent, ""); err != nil {
+					return got, err
+				}
+				got = append(got, c)
+			}
+			return got, nil
+		}
+		for agent, want := range map[string]int{"Sandman": 1, "Hypnos": 3} {
+			if got, err := claimed(agent, want); len(got) != want {
+				h.Errorf("%s got %d, %v; want %d", agent, len(got), err, want)
+			}
+		}
+		if _, err := h.claim("Sandman", ""); h.code(err) != string(claim.CodeLimitReached) {
+			h.Errorf("Sandman beyond its limit: %v", err)
+		}
+		got, err := claimed("Oracle", 3)
+		if len(got) != 2 || h.code(err) != string(claim.CodeLimitReached) {
+			h.Fatalf("Oracle got %d, %v; want 2", len(got), err)
+		}
+		p := h.Problem(err)
+		if want := fmt.Sprintf("Oracle already holds as many tasks as it may (2): %s “%s”, %s “%s”; finish or release one first",
+			got[0].Task.Key, got[0].Task.Title, got[1].Task.Key, got[1].Task.Title); p.Detail != want {
+			h.Errorf("detail %q, want %q", p.Detail, want)
+		}
+		if len(p.Claims) != 2 || p.Claims[0].ID != got[0].ID || !p.Claims[1].ExpiresAt.Equal(got[1].ExpiresAt.Time) || p.Claims[1].Task.Title != got[1].Task.Title {
+			h.Errorf("claims %+v, want %+v", p.Claims, got)
+		}
+		for agent, want := range map[string]bool{"Sandman": true, "Oracle": true, "Hypnos": false} {
+			list, err := h.Tasks(h.Context(), api.TaskFilter{Ready: true, Agent: agent})
+			if err != nil || list.LimitReached != want || want != (len(list.Tasks) == 0) {
+				h.Errorf("ready for %s: %d, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
+			}
+		}
+		agents[1].Limit = new(3)
+		h.SetAgents(agents)
+		if who := h.agent("Oracle"); who.MaxPerAgent != 3 || len(who.Claims) != 2 {
+			h.Errorf("Oracle may hold %d and holds %d, want 3 and 2", who.MaxPerAgent, len(who.Claims))
+		}
+		if got, err := claimed("Oracle", 2); len(got) != 1 || h.code(err) != string(claim.CodeLimitReached) {
+			h.Errorf("with a higher limit Oracle got %d, %v; want 1", len(got), err)
+		}
+		if _, err := h.finish("Sandman", "", claim.EndCompleted, ""); err != nil {
+			h.Fatal(err)
+		}
+		if list, err := h.Tasks(h.Context(), api.TaskFilter{Ready: true, Agent: "Sandman"}); err != nil || list.LimitReached || len(list.Tasks) == 0 {
+			h.Errorf("ready for Sandman once it is done: %+v, %v", list, err)
+		}
+	})
+}
+
+// How an agent stands is told without anything being taken from its inbox.
+func TestAgent(t *testing.T) {
+	inHouse(t, nil, nil, func(h *house) {
+		poll := func() int {
+			h.Helper()
+			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle"})
+			if err != nil {
+				h.Fatal(err)
+			}
+			return len(got.Triggers)
+		}
+		if got := poll(); got != 0 {
+			h.Errorf("the first poll got %d, want none", got)
+		}
+		for range 2 {
+			if _, err := h.Send(h.Context(), broker.Message{From: "Sandman", To: "Oracle", Text: "hello"}); err != nil {
+				h.Fatal(err)
+			}
+		}
+		one := openTask(1, "work")
+		h.board.Add(one)
+		h.Changed(one.ID)
+		for range 2 {
+			if who := h.agent("Oracle"); who.Inbox != 3 { // that a task is available, too
+				h.Errorf("%d wait, want 3", who.Inbox)
+			}
+		}
+		if got := poll(); got != 3 {
+			h.Errorf("a poll got %d, want 3", got)
+		}
+		if who := h.agent("Oracle"); who.Inbox != 0 {
+			h.Errorf("%d wait after the poll, want none", who.Inbox)
+		}
+		cl := h.mustClaim("Oracle", "")
+		if who := h.agent("Oracle"); len(who.Claims) != 1 || who.Claims[0].ID != cl.ID {
+			h.Errorf("Oracle holds %+v, want %s", who.Claims, cl.ID)
+		}
+		for _, name := range []string{"auto", " Oracle"} {
+			if _, err := h.Identify(h.Context(), name, nobody); h.code(err) != "invalid_request" {
+				h.Errorf("agent %q: err = %v", name, err)
+			}
+			if err := h.Authorize(name, nobody); h.code(err) != "invalid_request" {
+				h.Errorf("a claim of %q: err = %v", name, err)
+			}
+			if _, err := h.Send(h.Context(), broker.Message{To: name, Text: "hello"}); h.code(err) != "invalid_request" {
+				h.Errorf("a message to %q: err = %v", name, err)
+			}
+		}
+	})
 }

@@ -44,7 +44,6 @@ func TestAdd(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		first := w.add("first", nil)
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
-		defer n.stop()
 		time.Sleep(time.Minute)
 		for i, test := range []struct {
 			body api.AddRequest
@@ -119,7 +118,6 @@ func TestAddOnce(t *testing.T) {
 					inWorld(t, 0, func(w *world) {
 						o := w.options(func(c *config.Config) { c.Sync.Interval = time.Hour })
 						n := w.start(o)
-						defer func() { n.stop() }()
 						n.mustAdd(api.AddRequest{Title: "work", Body: body}, "before") // of the same title
 						time.Sleep(time.Minute)
 						fault := test.fault
@@ -171,7 +169,6 @@ func TestAddFindsWhatIsClaimed(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				n := w.daemon(nil)
-				defer n.stop()
 				w.add("work", nil) // by a person
 				n.mustAdd(api.AddRequest{Title: "work"}, "another")
 				w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 1, Kind: emulator.LateWrite, Late: 20 * time.Second,
@@ -195,7 +192,6 @@ func TestAddWithoutNotion(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
-		defer n.stop()
 		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		time.Sleep(10 * time.Minute)
 		begin := time.Now()
@@ -223,7 +219,6 @@ func TestAddAfterAPause(t *testing.T) {
 					t.Parallel()
 					inWorld(t, 0, func(w *world) {
 						n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
-						defer n.stop()
 						n.mustAdd(api.AddRequest{Title: "another", Body: body}, "")
 						time.Sleep(time.Minute)
 						w.notion.ResetRequests()

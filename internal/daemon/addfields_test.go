@@ -31,7 +31,6 @@ func TestAddFields(t *testing.T) {
 			return map[string]any{"options": all}
 		}
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour })
-		defer n.stop()
 		// Which somebody adds while the daemon runs.
 		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{
 			"Area": map[string]any{"select": options("api", "web")}, "Tags": map[string]any{"multi_select": options("red", "blue")},

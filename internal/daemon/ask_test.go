@@ -130,7 +130,6 @@ func TestAnswersBeforeTheEnd(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("Alpha", nil)
 				n := w.daemon(func(c *config.Config) { c.Sync.Interval = 15 * time.Second })
-				defer n.stop()
 				n.mustClaim("Sandman", id)
 				_, err := n.ask("Sandman", id, "which?", "")
 				mustDo(w, err)
@@ -168,7 +167,6 @@ func TestAskEnds(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("Alpha", map[string]any{"claim_timeout_minutes": number(1200)})
 				n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Hour; c.Schedule.FullSync = "@every 1h" })
-				defer n.stop()
 				n.mustClaim("Sandman", id)
 				_, err := n.ask("Sandman", id, "which?", "")
 				mustDo(w, err)
@@ -193,7 +191,6 @@ func TestComment(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("Alpha", nil)
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
-		defer n.stop()
 		say := func(text, key string) api.Commented {
 			w.Helper()
 			said, err := n.Comment(w.Context(), "TASK-1", api.CommentRequest{Agent: "Oracle", Text: text}, key)

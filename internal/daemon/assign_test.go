@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dibs/config"
@@ -46,9 +45,7 @@ func TestAssignedTasks(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
-				if err := w.notion.EditSchema(w.tasks, map[string]any{"claimed_by": map[string]any{kind: map[string]any{}}}); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"claimed_by": map[string]any{kind: map[string]any{}}}))
 				w.add("urgent", map[string]any{"priority": option("select", "critical")})
 				theirs := w.add("theirs", map[string]any{"claimed_by": by("Maria"), "priority": option("select", "critical")})
 				later := w.add("later", map[string]any{"claimed_by": by("Sandman"), "priority": option("select", "low")})
@@ -60,7 +57,6 @@ func TestAssignedTasks(t *testing.T) {
 						c.Agents = dialectAgents
 					}
 				})
-				defer n.stop()
 				for agent, want := range map[string][]string{
 					"Sandman": {"first", "begun", "later", "urgent"}, "Oracle": {"urgent"}, "": {"urgent"},
 				} {
@@ -115,62 +111,6 @@ func TestAssignedTasks(t *testing.T) {
 	}
 }
 
-// Who waits for a task goes on when one is assigned to it.
-func TestWaitingForAnAssignment(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("task", map[string]any{"claimed_by": text("rich_text", "Maria")})
-		n := w.daemon(nil)
-		defer n.stop()
-		got := make(chan api.Claim, 3)
-		for _, ask := range []api.ClaimRequest{{Agent: "Sandman"}, {Agent: "Oracle"}, {Agent: "Oracle", Task: id}} {
-			ask.WaitSeconds = 600
-			go func() {
-				if cl, err := n.Claim(w.Context(), ask, ""); err == nil {
-					got <- cl
-				}
-			}()
-		}
-		time.Sleep(time.Minute)
-		select {
-		case cl := <-got:
-			w.Fatalf("%s got what was assigned to Maria", cl.Agent)
-		default:
-		}
-		begun := time.Now()
-		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Oracle")})
-		if cl := <-got; cl.Agent != "Oracle" || time.Since(begun) > 30*time.Second {
-			w.Errorf("%s got it after %v, want Oracle at the next sync", cl.Agent, time.Since(begun))
-		}
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-	})
-}
-
-// An agent that has as many tasks as it may could claim none, and is told so.
-func TestReadyAtTheLimit(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		w.add("one", nil)
-		w.add("two", nil)
-		n := w.daemon(func(c *config.Config) { c.Claim.MaxPerAgent = 1 })
-		defer n.stop()
-		cl := n.mustClaim("Sandman", "")
-		for agent, want := range map[string]int{"Sandman": 0, "Oracle": 1, "": 1} {
-			list, err := n.Tasks(w.Context(), api.TaskFilter{Ready: true, Agent: agent})
-			if err != nil || len(list.Tasks) != want || list.LimitReached != (agent == "Sandman") {
-				w.Errorf("ready for %q: %d tasks, limit reached: %v, %v", agent, len(list.Tasks), list.LimitReached, err)
-			}
-		}
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
-		if got := n.offers("Sandman"); len(got) != 1 {
-			w.Errorf("ready for Sandman once it is done: %q", got)
-		}
-	})
-}
-
 // Notion tells to the minute when a task was made. Its unique id tells the rest, whatever
 // the property is called, and also after a restart without Notion.
 func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
@@ -183,9 +123,7 @@ func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
-				if err := w.notion.EditSchema(w.tasks, schema); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.EditSchema(w.tasks, schema))
 				var want []string
 				for i := range 24 { // by their ids, they would not be in this order
 					title := string(rune('a' + i))
@@ -200,7 +138,6 @@ func TestTasksOfOneMinuteAreOfferedInTheirOrder(t *testing.T) {
 				n.stop()
 				defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
 				n = w.start(o)
-				defer n.stop()
 				if got := n.offers(""); !slices.Equal(got, want) {
 					w.Errorf("without Notion: ready %q, want %q", got, want)
 				}

@@ -227,9 +227,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 	}
 	before := pages()
 
-	if err := away(); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, away())
 	gone := time.Now()
 	isAway := true
 	defer func() {
@@ -276,9 +274,7 @@ func (w *world) databaseAway(s *pgtest.Server, away, back func() error) {
 		w.Errorf("the board shows\n%q\nwant\n%q", after, before)
 	}
 
-	if err := back(); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, back())
 	isAway = false
 	var got reply
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {

@@ -23,7 +23,6 @@ func TestNotionIsBack(t *testing.T) {
 				inWorld(t, 0, func(w *world) {
 					open, held := w.add("open", nil), w.add("held", nil)
 					n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 1000h" })
-					defer n.stop()
 					cl := n.mustClaim("Sandman", held)
 					time.Sleep(67 * time.Second)
 					remove := w.notion.Inject(fault)

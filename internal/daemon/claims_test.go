@@ -76,7 +76,6 @@ func TestEachEndOfAClaim(t *testing.T) {
 				id := w.add("Fix the login", nil)
 				// Notion's clock is read to the second, so all here takes whole seconds.
 				n := w.daemon(func(c *config.Config) { quiet(c); c.Claim.Settle = 2 * time.Second })
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				if diff := cmp.Diff(shown{"IN_PROGRESS", "Sandman", "2000-01-01T00:00:00.000+00:00", true}, show(w.page(id))); diff != "" {
 					w.Errorf("claimed (-want +got):\n%s", diff)
@@ -129,7 +128,6 @@ func TestReadyOrderAndDependencies(t *testing.T) {
 		medium := w.add("medium, waits for done", map[string]any{"priority": option("select", "medium"), "depends_on": relation(done)})
 
 		n := w.daemon(quiet)
-		defer n.stop()
 		if _, err := n.claim("Sandman", waits); code(err) != denied(claim.CodeBlockedByDependency) {
 			w.Errorf("err = %v, want blocked_by_dependency", err)
 		}
@@ -142,9 +140,7 @@ func TestReadyOrderAndDependencies(t *testing.T) {
 				w.Fatal(err)
 			}
 			got = append(got, string(cl.Task.ID))
-			if err := n.complete(cl); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, n.complete(cl))
 		}
 		if diff := cmp.Diff([]string{first, second, medium, low, waits, none}, got); diff != "" {
 			w.Errorf("order (-want +got):\n%s", diff)
@@ -164,7 +160,6 @@ func TestSweepReopensWhatADeadAgentLeft(t *testing.T) {
 			"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_timeout_minutes": number(300),
 		})
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(2 * time.Minute) // the schedule says every minute
 		if got := show(w.page(id)); got != (shown{Status: "OPEN"}) {
 			w.Errorf("the stale task shows %+v, want it open", got)
@@ -187,7 +182,6 @@ func TestStaleClaimIsOverridden(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("slow work", nil)
 		n := w.daemon(func(c *config.Config) { quiet(c); c.Schedule.Sweep = "@every 100h" })
-		defer n.stop()
 		old := n.mustClaim("Sandman", id)
 		time.Sleep(29 * time.Minute)
 		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
@@ -217,7 +211,6 @@ func TestRenewedClaimLives(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		for range 12 { // an agent that beats every ten minutes, for two hours
 			time.Sleep(10 * time.Minute)
@@ -244,9 +237,7 @@ func TestPeopleWin(t *testing.T) {
 		"name cleared": func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "")}) },
 		"other name":   func(w *world, id string) { w.edit(id, map[string]any{"claimed_by": text("rich_text", "Maria")}) },
 		"trashed": func(w *world, id string) {
-			if err := w.notion.TrashPage(id); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, w.notion.TrashPage(id))
 		},
 	}
 	for name, edit := range tests {
@@ -254,7 +245,6 @@ func TestPeopleWin(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("contested", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				edit(w, id)
 				before := w.page(id)
@@ -280,45 +270,11 @@ func TestPeopleWin(t *testing.T) {
 	}
 }
 
-func TestWaitForTask(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		id := w.add("wanted by two", nil)
-		n := w.daemon(nil)
-		defer n.stop()
-		cl := n.mustClaim("Sandman", id)
-		for _, wanted := range []string{id, ""} {
-			start := time.Now()
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: wanted, WaitSeconds: 20}, "")
-			if err == nil || time.Since(start) != 20*time.Second {
-				w.Errorf("waited %v, err = %v, want a denial after 20s", time.Since(start), err)
-			}
-		}
-		done := make(chan error, 1)
-		go func() {
-			_, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Oracle", Task: id, WaitSeconds: 600}, "")
-			done <- err
-		}()
-		time.Sleep(time.Minute)
-		start := time.Now()
-		if _, err := n.Release(w.Context(), string(cl.ID), api.StopRequest{}, ""); err != nil {
-			w.Fatal(err)
-		}
-		if err := <-done; err != nil {
-			w.Errorf("err = %v, want the claim", err)
-		}
-		if took := time.Since(start); took > 5*time.Second {
-			w.Errorf("got the released task after %v, want at once", took)
-		}
-	})
-}
-
 func TestSameRequestSameAnswer(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("asked for twice", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		ask := func(agent, key string) (api.Claim, error) {
 			return n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id}, key)
 		}
@@ -344,22 +300,15 @@ func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
-		if err := w.notion.SetBlockLimit(0); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.SetBlockLimit(0))
 		cl := n.mustClaim("Sandman", id)
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		time.Sleep(time.Hour)
 		s, err := n.Status(w.Context())
 		if err != nil || s.Outbox.Depth != 2 || s.Outbox.LastError == "" {
 			w.Errorf("outbox = %+v, err = %v, want two entries and an error", s.Outbox, err)
 		}
-		if err := w.notion.SetBlockLimit(100); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.SetBlockLimit(100))
 		time.Sleep(30 * time.Minute)
 		if diff := cmp.Diff([]string{"granted: Sandman"}, w.mesh()); diff != "" {
 			w.Errorf("mesh log (-want +got):\n%s", diff)
@@ -385,12 +334,9 @@ func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Times: 2, Kind: kind, RetryAfter: 5 * time.Second})
 				cl := n.mustClaim("Sandman", id)
-				if err := n.complete(cl); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, n.complete(cl))
 				time.Sleep(30 * time.Minute)
 				if diff := cmp.Diff([]string{"granted: Sandman"}, w.mesh()); diff != "" {
 					w.Errorf("mesh log (-want +got):\n%s", diff)
@@ -408,7 +354,6 @@ func TestCompletionWithNotionDown(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		time.Sleep(time.Minute)
 		up := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})

@@ -109,9 +109,7 @@ func TestNobodyOverridesEarly(t *testing.T) {
 				t.Parallel()
 				inWorld(t, 0, func(w *world) {
 					holder, _ := w.clocked(slow[0])
-					defer holder.stop()
 					rival, _ := w.clocked(slow[1])
-					defer rival.stop()
 					for i, second := range []time.Duration{0, 29 * time.Second, 58900 * time.Millisecond} {
 						id := w.add(fmt.Sprint("left at ", second), nil)
 						time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + second)))
@@ -199,9 +197,7 @@ func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
 				t.Parallel()
 				inWorld(t, 0, func(w *world) {
 					holder, holders := w.clocked(0)
-					defer holder.stop()
 					rival, rivals := w.clocked(0)
-					defer rival.stop()
 					id := w.add("held", nil)
 					time.Sleep(31 * time.Second)
 					began := time.Now()

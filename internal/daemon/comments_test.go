@@ -57,13 +57,6 @@ func (w *world) shows(id string, want ...string) {
 	}
 }
 
-func mustDo(w *world, err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 // A reason is put on the page as a comment, for one request more.
 func TestReasonBecomesAComment(t *testing.T) {
 	t.Parallel()
@@ -73,7 +66,6 @@ func TestReasonBecomesAComment(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("Draw the logo", nil)
 				n := w.daemon(commenting)
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				time.Sleep(time.Minute)
 				w.notion.ResetRequests()
@@ -120,7 +112,6 @@ func TestNoComment(t *testing.T) {
 				logged := new(strings.Builder)
 				o.Log = slog.New(slog.NewTextHandler(logged, nil))
 				n := w.start(o)
-				defer func() { n.stop() }()
 				mustDo(w, test.end(n, n.mustClaim("Sandman", id)))
 				time.Sleep(time.Minute)
 				w.shows(id)
@@ -130,7 +121,7 @@ func TestNoComment(t *testing.T) {
 					w.Error("a comment was owed")
 				}
 				o.Config.Notion.Comments = true
-				n = w.start(o)
+				w.start(o)
 				time.Sleep(time.Hour)
 				w.shows(id)
 			})
@@ -148,7 +139,6 @@ func TestMention(t *testing.T) {
 			mustDo(w, err)
 		}
 		n := w.daemon(commenting)
-		defer n.stop()
 		for i, who := range []string{"Ada Lovelace", "ada lovelace", "@Ada Lovelace", "ADA@example.com", ada, strings.ReplaceAll(ada, "-", ""), "alex@example.com"} {
 			id := w.add(fmt.Sprint("work ", i), nil)
 			cl := n.mustClaim("Sandman", id)
@@ -215,7 +205,6 @@ func TestMentionThatCannotBe(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(func(c *config.Config) { c.Notion.Comments = test.comments })
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				if test.fault != "" {
 					defer w.notion.Inject(emulator.Fault{Path: "/v1/users", Kind: test.fault})()
@@ -247,7 +236,6 @@ func TestFateOfAComment(t *testing.T) {
 					id := w.add("work", nil)
 					o := w.options(commenting)
 					n := w.start(o)
-					defer func() { n.stop() }()
 					fault := fate.fault
 					fault.Method, fault.Path, fault.Times = http.MethodPost, "/v1/comments", 1
 					// Two say the same, and each has a comment of its own. A daemon that is
@@ -316,7 +304,6 @@ func TestCommentsWithoutTheCapability(t *testing.T) {
 		}
 		o := w.options(commenting)
 		n := w.start(o)
-		defer func() { n.stop() }()
 		mend := w.notion.Inject(emulator.Fault{Method: http.MethodPost, Path: "/v1/comments", Kind: emulator.Forbidden403})
 		mustDo(w, ends["fail"](n, n.mustClaim("Sandman", ids[0]), "one", ""))
 		time.Sleep(time.Minute)
@@ -361,7 +348,6 @@ func TestCommentsSwitchedOff(t *testing.T) {
 		id := w.add("work", nil)
 		o := w.options(commenting)
 		n := w.start(o)
-		defer n.stop()
 		mend := w.notion.Inject(emulator.Fault{Path: "/v1/comments", Kind: emulator.Forbidden403})
 		mustDo(w, ends["fail and reopen"](n, n.mustClaim("Sandman", id), "one", ""))
 		time.Sleep(time.Minute)

@@ -21,18 +21,14 @@ import (
 func (w *world) paged(markdown string) string {
 	w.Helper()
 	id := w.add("Read me", nil)
-	if err := w.notion.WriteMarkdown(id, markdown); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.WriteMarkdown(id, markdown))
 	return id
 }
 
 // commented has Maria comment on a page.
 func (w *world) commented(id, text string) {
 	w.Helper()
-	if err := w.notion.AddComment(id, w.maria(), text); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.AddComment(id, w.maria(), text))
 }
 
 func (w *world) maria() string {
@@ -60,7 +56,6 @@ func TestWhatContentCosts(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.paged("# Do this\nand that\n")
 		n := w.daemon(quiet)
-		defer n.stop()
 		n.mustClaim("Sandman", id)
 		time.Sleep(time.Minute)
 		w.commented(id, "which?")
@@ -89,9 +84,7 @@ func TestWhatContentCosts(t *testing.T) {
 			w.Errorf("%+v (-want +got):\n%s", c.Task, diff)
 		}
 		asks(1, 1)
-		if err := w.notion.SetMarkdownLimit(1); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.SetMarkdownLimit(1))
 		asks(1, 2)
 		for i := range 100 {
 			w.commented(id, fmt.Sprint("and ", i))
@@ -110,7 +103,6 @@ func TestContentIsBounded(t *testing.T) {
 		}
 		w.commented(id, strings.Repeat("x", 10_005))
 		n := w.daemon(quiet)
-		defer n.stop()
 		c, _ := n.content(id)
 		if got := strings.Count(*c.Content, "\n"); got != 200 || c.ContentCut != 1000 {
 			w.Errorf("%d lines, without %d characters", got, c.ContentCut)
@@ -146,7 +138,6 @@ func TestContentThatCannotBeHad(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.paged("text\n")
 				n := w.daemon(quiet)
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				w.notion.Inject(tt.fault)
 				c, took := n.content(id)
@@ -173,7 +164,6 @@ func TestContentOfNoTask(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(quiet)
-		defer n.stop()
 		secret, err := w.notion.CreatePage(w.notion.Databases().MeshLog, map[string]any{"Name": text("title", "not a task")})
 		if err != nil {
 			w.Fatal(err)
@@ -193,7 +183,6 @@ func TestContentSlowsNoClaim(t *testing.T) {
 	inWorld(t, 180, func(w *world) {
 		id := w.paged("text\n")
 		n := w.daemon(nil)
-		defer n.stop()
 		claims := func() (took []time.Duration) {
 			for range 5 {
 				start := time.Now()

@@ -26,8 +26,6 @@ func TestOneAnswerWithAWrongDate(t *testing.T) {
 					held, open := w.add("held", nil), w.add("open", nil)
 					quiet := func(c *config.Config) { c.Schedule.Sweep = "@every 1000h" }
 					holder, rival := w.daemon(quiet), w.daemon(quiet)
-					defer holder.stop()
-					defer rival.stop()
 					cl := holder.mustClaim("Sandman", held)
 					time.Sleep(time.Minute)
 					fault.Skip, fault.Times = skip, 1

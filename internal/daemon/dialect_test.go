@@ -170,9 +170,7 @@ func speaking(w *world, d dialect) *board {
 	b.ids.Tasks = b.create("Tasks", schema)
 	if d.depends == "there" {
 		relation := map[string]any{"database_id": b.ids.Tasks, "single_property": map[string]any{}}
-		if err := w.notion.EditSchema(b.ids.Tasks, map[string]any{b.names.DependsOn: map[string]any{"relation": relation}}); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.EditSchema(b.ids.Tasks, map[string]any{b.names.DependsOn: map[string]any{"relation": relation}}))
 	}
 	w.tasks = b.ids.Tasks
 	b.ids.TaskLog, b.ids.MeshLog = b.log("outcome"), b.log("event")

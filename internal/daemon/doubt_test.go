@@ -39,9 +39,7 @@ func (w *world) tables(s *pgtest.Server, before, each string) {
 	var names, statements []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, rows.Scan(&name))
 		names = append(names, space+"."+name)
 		statements = append(statements, fmt.Sprintf(each, name, space))
 	}
@@ -51,9 +49,7 @@ func (w *world) tables(s *pgtest.Server, before, each string) {
 	if strings.Contains(before, "%") {
 		before = fmt.Sprintf(before, strings.Join(names, ", "))
 	}
-	if err := s.Exec(before + ";" + strings.Join(statements, ";")); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, s.Exec(before+";"+strings.Join(statements, ";")))
 }
 
 // backUp keeps a copy of the journal's database, and restore puts it back.
@@ -142,9 +138,7 @@ func (w *world) databaseRestored(s *pgtest.Server, emptied bool) {
 	newer := n.mustClaim("Sandman", second)
 	n.stop()
 	if emptied {
-		if err := s.Exec("DROP SCHEMA dibs_" + strings.ReplaceAll(w.notion.Databases().Tasks, "-", "") + " CASCADE"); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, s.Exec("DROP SCHEMA dibs_"+strings.ReplaceAll(w.notion.Databases().Tasks, "-", "")+" CASCADE"))
 		newer = known // which is the first to be seen
 	} else {
 		w.restore(s)
@@ -207,7 +201,6 @@ func TestWhoMayAdopt(t *testing.T) {
 	s := pgtest.Run(t)
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(sharing(s, "a"))
-		defer n.stop()
 		n.leads()
 		_, err := n.AdoptCluster(w.Context(), "")
 		if p, _ := errors.AsType[*api.Problem](err); p == nil || p.Status != 403 || !strings.Contains(p.Detail, "root") {
@@ -224,7 +217,6 @@ func TestNoDoubt(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		held, late := w.add("held", nil), w.add("late", nil)
 		a := w.daemon(sharing(s, "a"))
-		defer a.stop()
 		a.leads()
 		cl := a.mustClaim("Sandman", held)
 		copied := w.page(held)
@@ -245,7 +237,6 @@ func TestNoDoubt(t *testing.T) {
 			w.Fatalf("Oracle: %v, want notion_unavailable", err)
 		}
 		b := w.daemon(sharing(s, "b"))
-		defer b.stop()
 		b.led("a")
 		sync := func(n *node) {
 			w.Helper()
@@ -290,11 +281,9 @@ func TestDoubtAtPreflight(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
 		a := w.daemon(sharing(s, "a"))
-		defer a.stop()
 		a.leads()
 		time.Sleep(16 * time.Second) // a sync is over, and the next one is not due
 		newer := w.daemon(nil)       // with a journal that the first one knows nothing of
-		defer newer.stop()
 		cl := newer.mustClaim("Sandman", first)
 		if _, err := a.claim("Oracle", first); code(err) != denied(claim.CodeHeld) && code(err) != denied(claim.CodeJournalUnavailable) {
 			w.Errorf("the task that is held: %v", err)

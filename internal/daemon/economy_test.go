@@ -24,7 +24,6 @@ func TestWhatAnOperationCosts(t *testing.T) {
 		t := w.T
 		id := w.add("Write the docs", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		cost := func(what string, do func(), want ...string) {
 			t.Helper()
 			w.notion.ResetRequests()
@@ -83,7 +82,6 @@ func TestIdleCostsOneRequestAnInterval(t *testing.T) {
 			w.add(fmt.Sprint("Task ", i), nil)
 		}
 		n := w.daemon(nil)
-		defer n.stop()
 		n.mustClaim("Sandman", "")
 		time.Sleep(5 * time.Minute) // out of reach of the overlap of incremental syncs
 		w.notion.ResetRequests()
@@ -189,7 +187,6 @@ func TestRestartLooksAtHeldClaims(t *testing.T) {
 
 		began := time.Now()
 		n = w.start(o)
-		defer n.stop()
 		time.Sleep(time.Minute)
 		looked := 0
 		var last time.Time

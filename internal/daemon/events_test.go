@@ -66,9 +66,7 @@ func (n *node) wantTold(after int64, want ...string) {
 // trash is a person who moves a page to the trash.
 func (w *world) trash(id string) {
 	w.Helper()
-	if err := w.notion.TrashPage(id); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.TrashPage(id))
 }
 
 func sorted(words []string) []string { return slices.Sorted(slices.Values(words)) }
@@ -81,7 +79,6 @@ func TestEventsOfATasksLife(t *testing.T) {
 		first := w.add("first", nil)
 		second := w.add("second", map[string]any{"depends_on": relation(first)})
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(time.Minute)
 		n.wantTold(0) // what was there before is no news
 
@@ -89,9 +86,7 @@ func TestEventsOfATasksLife(t *testing.T) {
 		time.Sleep(time.Minute)
 		n.wantTold(0, `claimed Sandman "first"`)
 		after := n.last()
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		time.Sleep(time.Second)
 		n.wantTold(after, `completed Sandman "first"`, `ready "second"`)
 
@@ -151,9 +146,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 		},
 		"archived": {
 			func(w *world, id string) {
-				if err := w.notion.ArchivePage(id, true); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.ArchivePage(id, true))
 			},
 			true, []string{`claim_lost Sandman "work"`, `trashed Sandman "work"`}, nil,
 		},
@@ -184,7 +177,6 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 				id := w.add("work", nil)
 				w.add("waits", map[string]any{"depends_on": relation(id)})
 				n := w.daemon(nil)
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				time.Sleep(3 * time.Minute) // the claim is no news any more
 				after := n.last()
@@ -251,7 +243,6 @@ func TestTrashedAndRestored(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		held, free := w.add("held", nil), w.add("free", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		n.mustClaim("Sandman", held)
 		time.Sleep(3 * time.Minute)
 		after := n.last()
@@ -262,9 +253,7 @@ func TestTrashedAndRestored(t *testing.T) {
 		time.Sleep(time.Hour) // a full sync
 		after = n.last()
 		for _, id := range []string{held, free} {
-			if err := w.notion.RestorePage(id); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, w.notion.RestorePage(id))
 		}
 		time.Sleep(2 * time.Minute)
 		if diff := cmp.Diff([]string{`ready "free"`, `ready "held"`, `restored "free"`, `restored Sandman "held"`, `swept Sandman "held"`}, sorted(n.told(after))); diff != "" {
@@ -283,14 +272,9 @@ func TestMovedHereOrShared(t *testing.T) {
 		w.unshare(shared)
 		time.Sleep(10 * time.Minute)
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(time.Minute)
-		if err := w.notion.MovePage(moved, w.tasks); err != nil {
-			w.Fatal(err)
-		}
-		if err := w.notion.SharePage(shared); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.MovePage(moved, w.tasks))
+		mustDo(w, w.notion.SharePage(shared))
 		time.Sleep(interval + time.Second)
 		n.wantTold(0, `created "moved"`, `ready "moved"`)
 		after := n.last()
@@ -319,7 +303,6 @@ func TestEditWhileAClaimSettles(t *testing.T) {
 					c.Sync.Interval = time.Second // which sees the write and the edit
 					c.Claim.Settle = 3 * time.Second
 				})
-				defer n.stop()
 				done := make(chan error, 1)
 				go func() {
 					_, err := n.claim("Sandman", id)

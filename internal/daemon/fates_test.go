@@ -170,7 +170,6 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("logged", nil)
 		n, line := w.onLine("a", nil)
-		defer n.stop()
 		mesh := w.notion.Databases().MeshLog
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Times: 1})
 		w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + mesh, Delay: 2 * time.Minute})
@@ -200,9 +199,7 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 							database = w.notion.Databases().TaskLog
 						}
 						edit := func(column any) {
-							if err := w.notion.EditSchema(database, map[string]any{"entry_id": column}); err != nil {
-								w.Fatal(err)
-							}
+							mustDo(w, w.notion.EditSchema(database, map[string]any{"entry_id": column}))
 						}
 						if change[0] == nil {
 							edit(nil)
@@ -210,14 +207,11 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 						id := w.add("logged", nil)
 						o := w.options(nil)
 						n := w.start(o)
-						defer func() { n.stop() }()
 						ours := func(_ *http.Request, body []byte) bool { return bytes.Contains(body, []byte(database)) }
 						w.notion.Inject(emulator.Fault{Kind: emulator.DropAnswer, Method: http.MethodPost, Path: "/v1/pages", Match: ours, Times: 1})
 						// The queries show it after the daemon has seen the change.
 						w.notion.Inject(emulator.Fault{Kind: emulator.StaleQuery, Path: "/v1/databases/" + database, Delay: 90 * time.Second})
-						if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 						time.Sleep(2 * time.Second)
 						edit(change[1])
 						if restart {
@@ -226,9 +220,7 @@ func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
 						}
 						// Another entry, of the same words.
 						again := w.add("logged", nil)
-						if err := n.complete(n.mustClaim("Sandman", again)); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, n.complete(n.mustClaim("Sandman", again)))
 						time.Sleep(20 * time.Minute)
 						if got, want := w.mesh(), []string{"granted: Sandman", "granted: Sandman"}; !cmp.Equal(got, want) {
 							w.Errorf("the mesh log says %q, want %q", got, want)

@@ -99,7 +99,6 @@ func TestFields(t *testing.T) {
 
 		w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		n = w.start(o)
-		defer n.stop()
 		if one, err := n.Task(w.Context(), task.ID(id)); err != nil || one.Fields["Sprint"] != 43.0 || len(one.Fields) != 4 {
 			w.Errorf("without Notion: %+v, %v", one.Fields, err)
 		}
@@ -116,10 +115,7 @@ func TestFieldsThatChange(t *testing.T) {
 		w.add("Rest", map[string]any{"Area": areas("API")})
 		o := w.options(fielded("Sprint"))
 		n := w.start(o)
-		defer n.stop()
-		if err := w.notion.EditSchema(w.tasks, map[string]any{"Sprint": nil}); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"Sprint": nil}))
 		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err != nil {
 			w.Fatal(err)
 		}
@@ -138,9 +134,7 @@ func TestFieldsThatChange(t *testing.T) {
 
 		c := o.Config
 		c.Tasks.Fields = []string{"Area"}
-		if err := n.daemon.Reload(c); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.daemon.Reload(c))
 		if _, err := n.Tasks(w.Context(), api.TaskFilter{Filter: api.Filter{Where: []string{"Sprint=42"}}}); code(err) != "invalid_request" || !strings.Contains(err.Error(), `there is no field "Sprint": want one of Area, title, key,`) {
 			w.Error(err)
 		}
@@ -165,7 +159,6 @@ func TestNextByFilter(t *testing.T) {
 		moved := w.add("Moved", map[string]any{"priority": option("select", "high"), "Sprint": number(42)})
 		w.add("Login form", map[string]any{"Sprint": number(42)})
 		n := w.daemon(fielded("Sprint"))
-		defer n.stop()
 		next := func(f api.Filter) (api.Claim, error) {
 			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Filter: f}, "")
 		}
@@ -184,6 +177,10 @@ func TestNextByFilter(t *testing.T) {
 		}
 		if cl, err := next(api.Filter{Text: "urg"}); err != nil || cl.Task.Title != "Urgent" {
 			w.Errorf("%+v, %v", cl.Task, err)
+		}
+		but := api.ClaimRequest{Agent: "Sandman", Except: []string{moved}}
+		if _, err := n.Claim(w.Context(), but, ""); code(err) != "nothing_ready" {
+			w.Errorf("all but what is left: %v", err)
 		}
 		if cl, err := next(api.Filter{Priority: "high"}); err != nil || cl.Task.Title != "Moved" {
 			w.Errorf("%+v, %v", cl.Task, err)
@@ -208,7 +205,6 @@ func TestWaitByFilter(t *testing.T) {
 		first := w.add("First", map[string]any{"Sprint": number(1)})
 		second := w.add("Second", map[string]any{"Sprint": number(2), "depends_on": relation(first)})
 		n := w.daemon(fielded("Sprint"))
-		defer n.stop()
 		held := n.mustClaim("Anna", first)
 		type got struct {
 			agent, title, err string
@@ -275,7 +271,6 @@ func TestReadyWhy(t *testing.T) {
 			fielded("Sprint")(c)
 			c.Claim.MaxPerAgent, c.Tasks.Statuses.Review, c.Tasks.Statuses.Failed = 1, "REVIEW", "FAILED"
 		})
-		defer n.stop()
 		cl := n.mustClaim("Sandman", held)
 		time.Sleep(10 * time.Second) // its log entry follows
 		why := func(agent string, f api.Filter) map[string]string {

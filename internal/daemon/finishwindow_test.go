@@ -129,7 +129,6 @@ func TestEditsAroundAFinish(t *testing.T) {
 						quiet(c)
 						c.Notion.Rate, c.Notion.Burst, c.Schedule.Sweep = 100, 100, "@every 100h"
 					})
-					defer n.stop()
 					w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return finishWay, finishWay })
 					outside, inside, lost := 0, 0, 0
 					for what, edit := range personEdits {

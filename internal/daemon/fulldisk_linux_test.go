@@ -25,7 +25,6 @@ func TestFullDisk(t *testing.T) {
 			ids = append(ids, w.add(title, nil))
 		}
 		n := w.daemon(func(c *config.Config) { c.StateDir = disk.Path + "/state" })
-		defer n.stop()
 		held := make(map[string]api.Claim)
 		for i, title := range []string{"blocked", "completed", "failed", "held"} {
 			held[title] = n.mustClaim("Sandman", ids[i])

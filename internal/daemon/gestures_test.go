@@ -45,8 +45,6 @@ func TestDraggedToOpen(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("contended", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		for _, waits := range []*node{a, b} { // on the holder's daemon, and on another
 			cl := a.mustClaim("Sandman", id)
 			time.Sleep(5 * time.Minute)
@@ -88,8 +86,6 @@ func TestTakenOver(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("wanted by Maria", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		a.mustClaim("Sandman", id)
 		time.Sleep(5 * time.Minute)
 		w.edit(id, map[string]any{"claimed_by": text("rich_text", "Maria")})
@@ -140,7 +136,6 @@ func TestTouchedWhileItIsClaimed(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("touched", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				time.AfterFunc(time.Second, func() { tt.edit(w, id) })
 				_, err := n.claim("Sandman", id)
 				if code(err) != denied(tt.code) || !strings.Contains(err.Error(), tt.says) {
@@ -208,15 +203,13 @@ func TestClaimThatIsOverOnACard(t *testing.T) {
 				inWorld(t, 0, func(w *world) {
 					id := w.add("undone", nil)
 					o, other := w.options(nil), w.daemon(nil)
-					defer other.stop()
 					n := w.start(o)
-					defer func() { n.stop() }()
 					cl := n.mustClaim("Sandman", id)
 					time.Sleep(2 * time.Minute)
 					run(w, n, id, string(cl.ID))
 					if restart {
 						n.stop()
-						n = w.start(o)
+						w.start(o)
 					}
 					w.until(3*time.Minute, "put right", func() bool { return show(w.page(id)) == openCard })
 					time.Sleep(time.Minute)
@@ -240,8 +233,6 @@ func TestDuplicatedAndTemplated(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("original", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		cl := a.mustClaim("Sandman", id)
 		copied := map[string]any{
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"),
@@ -273,8 +264,6 @@ func TestLeaseLengthGoesWithItsClaim(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		minutes := func(id string) float64 { return w.page(id).Number("claim_timeout_minutes") }
 		claim := func(n *node, agent, id string, minutes int) api.Claim {
 			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id, TimeoutMinutes: minutes}, "")
@@ -315,7 +304,6 @@ func TestEditBetweenReadAndWrite(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("edited at the wrong moment", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		if s := n.status(); s.ReadToWrite != nil {
 			w.Errorf("before any claim: %+v", s.ReadToWrite)
 		}
@@ -366,7 +354,6 @@ func TestOnePageIsRefused(t *testing.T) {
 		o := w.options(nil)
 		o.Transport = notion
 		n := w.start(o)
-		defer n.stop()
 		long := func(agent, id string) api.Claim {
 			cl, err := n.Claim(w.Context(), api.ClaimRequest{Agent: agent, Task: id, TimeoutMinutes: 10}, "")
 			if err != nil {

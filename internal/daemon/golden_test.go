@@ -35,7 +35,6 @@ func TestGolden(t *testing.T) {
 		g := &golden{node: w.daemon(func(c *config.Config) {
 			c.Agents = []config.Agent{{Name: "*"}, {Name: "Root", UIDs: []int{0}}}
 		}), seen: make(map[string]bool), names: make(map[string]string)}
-		defer g.stop()
 		g.story()
 		for _, op := range api.Operations() {
 			if !g.seen[op.Name] {

@@ -41,8 +41,6 @@ func TestClaimCoveredByALateWrite(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("covered", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		cl := coverLate(w, a, b, id)
 
 		covered := time.Now()
@@ -90,12 +88,8 @@ func TestFinishUnderALateWrite(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("covered", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		cl := coverLate(w, a, b, id)
-		if err := a.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, a.complete(cl))
 		time.Sleep(5 * time.Minute)
 		if got := show(w.page(id)); got.Status != "COMPLETED" || got.ClaimedBy != "Sandman" {
 			w.Errorf("the task shows %+v, want it completed by Sandman", got)
@@ -136,15 +130,12 @@ func TestAgentKnowsWithinAnInterval(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				n := w.daemon(nil)
-				defer n.stop()
 				for _, offset := range few(1, []int{0, 1, 2, 3, 4}) { // of the edit in the interval
 					id := w.add(name, nil)
 					cl := n.mustClaim("Sandman", id)
 					time.Sleep(5*time.Minute + time.Duration(offset)*interval/5 + 300*time.Millisecond)
 					if tt.edit != nil {
-						if err := tt.edit(w, id); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, tt.edit(w, id))
 					} else {
 						w.edit(id, tt.props)
 					}
@@ -166,7 +157,6 @@ func TestClaimTakenByAProgramThatFollowsNoProtocol(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("taken", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		time.Sleep(time.Minute)
 		w.edit(id, map[string]any{

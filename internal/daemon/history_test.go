@@ -39,7 +39,6 @@ func TestHistoryOfADay(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(func(c *config.Config) { c.Notion.Rate = 2 })
-		defer func() { n.stop() }()
 		w.until(time.Minute, "the first sync", func() bool { return !n.status().Mirror.SyncedAt.IsZero() })
 		began := time.Now()
 		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
@@ -123,57 +122,6 @@ func TestHistoryOfADay(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, numbers(got)); diff != "" || sum(got.Requests) != len(w.notion.Requests()) || got.Budget != 600 {
 			t.Errorf("after a restart: %d requests of %d, budget %d (-want +got):\n%s", sum(got.Requests), len(w.notion.Requests()), got.Budget, diff)
-		}
-	})
-}
-
-func TestWhoWorksHere(t *testing.T) {
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		login, menu := w.add("Fix the login", nil), w.add("Fix the menu", nil)
-		n := w.daemon(quiet)
-		defer n.stop()
-		first := n.mustClaim("Sandman", login)
-		second := n.mustClaim("Oracle", menu)
-		time.Sleep(20 * time.Minute)
-		if err := n.complete(first); err != nil {
-			t.Fatal(err)
-		}
-		done := time.Now()
-		time.Sleep(time.Minute)
-		if _, err := n.Renew(w.Context(), string(second.ID), api.RenewRequest{Agent: "Oracle"}, ""); err != nil {
-			t.Fatal(err)
-		}
-		renewed := time.Now()
-		time.Sleep(time.Second)
-		if _, err := n.Send(w.Context(), api.MessageRequest{From: "", To: "Oracle", Text: "hello"}, ""); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(7 * time.Second) // until the message is in the mesh log
-		sent := len(w.notion.Requests())
-		list, err := n.Agents(w.Context(), 7)
-		if err != nil || len(list.Agents) != 2 {
-			t.Fatalf("%+v, %v; want two agents", list, err)
-		}
-		oracle, sandman := list.Agents[0], list.Agents[1]
-		if oracle.Agent != "Oracle" || len(oracle.Claims) != 1 || oracle.Claims[0].ID != second.ID || oracle.DoneToday != 0 || oracle.MedianSeconds != nil || oracle.Inbox != 1 ||
-			oracle.LastSeen.Sub(renewed).Abs() > 10*time.Second {
-			t.Errorf("Oracle, who renewed at %v: %+v", renewed, oracle)
-		}
-		if sandman.Agent != "Sandman" || len(sandman.Claims) != 0 || sandman.DoneToday != 1 || sandman.MedianSeconds == nil || !within(*sandman.MedianSeconds, 1200) || sandman.Inbox != 0 ||
-			sandman.LastSeen.Sub(done).Abs() > 10*time.Second {
-			t.Errorf("Sandman, who was done at %v: %+v", done, sandman)
-		}
-		if now := len(w.notion.Requests()); now != sent {
-			t.Errorf("%d requests to Notion, to list agents", now-sent)
-		}
-		// A day later nothing was done today, and two days later only who is still at it was seen.
-		time.Sleep(24 * time.Hour)
-		if list, err = n.Agents(w.Context(), 7); err != nil || len(list.Agents) != 2 || list.Agents[1].DoneToday != 0 || list.Agents[1].MedianSeconds == nil {
-			t.Errorf("a day later: %+v, %v", list, err)
-		}
-		if list, err = n.Agents(w.Context(), 1); err != nil || len(list.Agents) != 0 {
-			t.Errorf("seen within a day: %+v, %v", list, err)
 		}
 	})
 }

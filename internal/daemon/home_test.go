@@ -52,7 +52,6 @@ func TestStateDirectoryOfAnotherDatabase(t *testing.T) {
 				time.Sleep(time.Minute)
 
 				n = w.start(o)
-				defer n.stop()
 				if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || w.page(id).Text("claim_token") != string(cl.ID) {
 					w.Errorf("the claim: %s, %v; the page shows %q", got.State, err, w.page(id).Text("claim_token"))
 				}

@@ -31,7 +31,6 @@ func TestHostileTitle(t *testing.T) {
 		o := w.options(nil)
 		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&text, options), slog.NewJSONHandler(&structured, options)))
 		n := w.start(o)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		n.claim("Oracle", id)
 		w.edit(id, map[string]any{"claimed_by": map[string]any{"rich_text": []any{}}})

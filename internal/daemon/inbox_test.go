@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/task"
-	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -96,9 +94,7 @@ func TestTriggersOfTasks(t *testing.T) {
 		}
 
 		cl := n.mustClaim("Sandman", a)
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		n.stop()
 		n = w.start(o)
 		n.wantInbox("Lead", 0, "task_finished Alpha from Sandman: done")
@@ -202,9 +198,7 @@ func TestOffers(t *testing.T) {
 		n.wantInbox("Oracle", 0, "tasks_available one")
 
 		// One that is open, and accepted.
-		if err := offer(a); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(a))
 		if p := w.page(a); p.Text("claimed_by") != "Oracle" {
 			w.Errorf("the page shows %q", p.Text("claimed_by"))
 		}
@@ -232,9 +226,7 @@ func TestOffers(t *testing.T) {
 		if err := offer(a); code(err) != denied(claim.CodeHeld) {
 			w.Errorf("err = %v, want held", err)
 		}
-		if err := offer(b); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(b))
 		n.wantInbox("Oracle", time.Minute, "task_offered Beta from Sandman: you know this")
 		if _, err := n.Decline(w.Context(), task.ID(b), api.DeclineRequest{Agent: "Merlin"}, ""); code(err) != denied(claim.CodeReserved) {
 			w.Errorf("err = %v, want reserved", err)
@@ -250,9 +242,7 @@ func TestOffers(t *testing.T) {
 		}
 
 		// One that nobody answers.
-		if err := offer(b); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, offer(b))
 		time.Sleep(config.Default().Inbox.Offer + time.Minute)
 		if p := w.page(b); p.Text("claimed_by") != "" {
 			w.Errorf("the page shows %q after the offer ended", p.Text("claimed_by"))
@@ -287,7 +277,6 @@ func TestSendOnce(t *testing.T) {
 		_, err = db.ExecContext(w.Context(), "UPDATE requests SET status = 0") // as when the daemon was killed
 		mustDo(w, errors.Join(err, db.Close()))
 		n = w.start(o)
-		defer func() { n.stop() }()
 		if again := send("key"); again.ID != first.ID {
 			w.Errorf("message %s, and then %s", first.ID, again.ID)
 		}
@@ -298,79 +287,6 @@ func TestSendOnce(t *testing.T) {
 		}
 		send("another key")
 		n.wantInbox("Oracle", time.Second, "message from Sandman: hello")
-	})
-}
-
-// What was taken and not acknowledged comes back, and a poll under the same key gets the
-// same.
-func TestVisibility(t *testing.T) {
-	testkit.SkipUnderRace(t)
-	t.Parallel()
-	inWorld(t, 0, func(w *world) {
-		o := w.options(nil)
-		n := w.start(o)
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "hello"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		poll := func(key string) []api.Trigger {
-			got, err := n.Poll(w.Context(), "Oracle", api.PollRequest{}, key)
-			if err != nil {
-				w.Fatal(err)
-			}
-			return got.Triggers
-		}
-		first := poll("k")
-		n.stop()
-		n = w.start(o)
-		if diff := cmp.Diff(first, poll("k")); diff != "" || len(first) != 1 {
-			w.Errorf("the same poll gets something else (-want +got):\n%s", diff)
-		}
-		if got := poll(""); len(got) != 0 {
-			w.Errorf("handed out twice: %+v", got)
-		}
-		began := time.Now()
-		again := n.poll("Oracle", time.Hour)
-		if took := time.Since(began); len(again) != 1 || again[0].ID != first[0].ID || took < 25*time.Minute || took > 31*time.Minute {
-			w.Errorf("after %v: %+v", took, again)
-		}
-		for range 2 {
-			acked, err := n.Ack(w.Context(), "", api.AckRequest{IDs: []string{first[0].ID, "01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}, "")
-			want := api.Acked{Acknowledged: []string{first[0].ID}, Unknown: []string{"01KA8XQ5V8ZJ6N3T4R7W9Y2M1D"}}
-			if diff := cmp.Diff(want, acked); err != nil || diff != "" {
-				w.Errorf("%v, acked (-want +got):\n%s", err, diff)
-			}
-		}
-		// A poll that is repeated later gets nothing that was acknowledged, or that another one
-		// has by now.
-		if got := poll("k"); len(got) != 0 {
-			w.Errorf("repeated after the acknowledgement: %+v", got)
-		}
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "twice"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		if got := poll("l"); len(got) != 1 {
-			w.Errorf("%d triggers", len(got))
-		}
-		time.Sleep(30 * time.Minute)
-		n.wantInbox("Oracle", 0, "message from user unknown: twice")
-		if got := poll("l"); len(got) != 0 {
-			w.Errorf("repeated when another poll had them: %+v", got)
-		}
-		// Who goes away while it waits takes nothing along.
-		waiting, leave := context.WithTimeout(w.Context(), time.Minute)
-		if _, err := n.Poll(waiting, "Oracle", api.PollRequest{WaitSeconds: 3600}, ""); err == nil {
-			w.Error("a poll that nobody waits for was answered")
-		}
-		leave()
-		if _, err := n.Send(w.Context(), api.MessageRequest{To: "Oracle", Text: "again"}, ""); err != nil {
-			w.Fatal(err)
-		}
-		n.wantInbox("Oracle", 0, "message from user unknown: again")
-		time.Sleep(time.Hour)
-		if got := poll(""); len(got) != 0 {
-			w.Errorf("handed out after it was acknowledged: %+v", got)
-		}
-		n.stop()
 	})
 }
 

@@ -38,7 +38,6 @@ func TestRepeatedAfterCut(t *testing.T) {
 		}
 
 		second := w.start(o)
-		defer second.stop()
 		if _, err := ask(second); code(err) != denied(claim.CodeNotionUnavailable) {
 			t.Errorf("the same request, with the first attempt not withdrawn: %v", err)
 		}

@@ -34,7 +34,6 @@ func TestMetrics(t *testing.T) {
 			"claimed_at": date(time.Now().Add(-2 * time.Hour)),
 		})
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = time.Minute })
-		defer n.stop()
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 			return 300 * time.Millisecond, 300 * time.Millisecond
 		})
@@ -51,9 +50,7 @@ func TestMetrics(t *testing.T) {
 		if got := show(w.page(stale)); got.Status != "OPEN" {
 			w.Fatalf("the stale task shows %+v", got)
 		}
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		time.Sleep(10 * time.Second)
 		up := w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Kind: emulator.Error503})
 		cl = n.mustClaim("Sandman", "")

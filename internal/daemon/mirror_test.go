@@ -73,7 +73,6 @@ func TestEditsInOneMinuteAreAllSeen(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("first", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(10 * time.Minute)
 		for _, title := range []string{"second", "third", "fourth"} {
 			w.edit(id, name(title))
@@ -89,8 +88,7 @@ func TestAnIdleIntervalIsOneRequest(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
-		n := w.daemon(nil)
-		defer n.stop()
+		w.daemon(nil)
 		w.edit(id, name("edited")) // for minutes after this it is in every answer
 		time.Sleep(16 * time.Second)
 		w.notion.ResetRequests()
@@ -110,33 +108,20 @@ func TestWhatLeavesTheBoardLeavesTheMirror(t *testing.T) {
 		w.add("stays", nil)
 		late := w.add("trashed just before the full sync", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(50 * time.Minute)
-		if err := w.notion.TrashPage(trashed); err != nil {
-			w.Fatal(err)
-		}
-		if err := w.notion.ArchivePage(archived, true); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.TrashPage(trashed))
+		mustDo(w, w.notion.ArchivePage(archived, true))
 		w.moveAway(moved)
 		w.unshare(unshared)
 		time.Sleep(10*time.Minute - time.Second)
-		if err := w.notion.TrashPage(late); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.TrashPage(late))
 		time.Sleep(2 * time.Second) // an hour after the start
 		if diff := cmp.Diff([]string{"stays"}, n.titles()); diff != "" {
 			w.Errorf("tasks (-want +got):\n%s", diff)
 		}
-		if err := w.notion.RestorePage(trashed); err != nil {
-			w.Fatal(err)
-		}
-		if err := w.notion.MovePage(moved, w.tasks); err != nil {
-			w.Fatal(err)
-		}
-		if err := w.notion.SharePage(unshared); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.RestorePage(trashed))
+		mustDo(w, w.notion.MovePage(moved, w.tasks))
+		mustDo(w, w.notion.SharePage(unshared))
 		if done := n.sync(); done.Read != 4 || !done.Full {
 			w.Errorf("sync = %+v, want four tasks", done)
 		}
@@ -166,9 +151,7 @@ func (w *world) moveAway(id string) {
 // unshare is a person who keeps the connection from seeing one task.
 func (w *world) unshare(id string) {
 	w.Helper()
-	if err := w.notion.UnsharePage(id); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.UnsharePage(id))
 }
 
 // A database that is no longer shared is a failure, and not an empty board.
@@ -179,11 +162,8 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 		held := w.add("held", nil)
 		done := w.add("done", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		working, finished := n.mustClaim("Sandman", held), n.mustClaim("Oracle", done)
-		if err := w.notion.Unshare(w.tasks); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.Unshare(w.tasks))
 		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); err == nil {
 			w.Error("synced with a board that is not shared")
 		}
@@ -199,9 +179,7 @@ func TestAnUnsharedBoardIsNotAnEmptyOne(t *testing.T) {
 		}
 
 		// Once it is shared again, everything is as it was.
-		if err := w.notion.Share(w.tasks); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.Share(w.tasks))
 		time.Sleep(10 * time.Minute)
 		if got := w.page(done).Select("status"); got != "COMPLETED" {
 			w.Errorf("the finished task is %s", got)
@@ -224,13 +202,10 @@ func TestAQueryThatFailsHalfWayChangesNothing(t *testing.T) {
 			ids = append(ids, w.add(fmt.Sprintf("task %03d", i), nil))
 		}
 		n := w.daemon(quiet)
-		defer n.stop()
 		before := n.titles()
 		time.Sleep(10 * time.Minute)
 		w.edit(ids[0], name("edited"))
-		if err := w.notion.TrashPage(ids[1]); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.TrashPage(ids[1]))
 		w.add("added", nil)
 		remove := w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Skip: 1, Kind: emulator.HTML502})
 		if _, err := n.Sync(w.Context(), api.SyncRequest{Full: true}, ""); code(err) != denied(claim.CodeNotionUnavailable) {
@@ -259,14 +234,11 @@ func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 		w.add("finished today", done)
 		last := w.add("waits", map[string]any{"depends_on": relation(needed)})
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute })
-		defer n.stop()
 		if diff := cmp.Diff([]string{"finished long ago and needed", "finished today", "waits"}, n.titles()); diff != "" {
 			w.Errorf("at first (-want +got):\n%s", diff)
 		}
 		cl := n.mustClaim("Sandman", last)
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		time.Sleep(23 * time.Hour)
 		if diff := cmp.Diff([]string{"finished today", "waits"}, n.titles()); diff != "" {
 			w.Errorf("a day later (-want +got):\n%s", diff)
@@ -290,9 +262,7 @@ func TestALargeBoard(t *testing.T) {
 			}
 			w.add(fmt.Sprint("Task ", i), nil)
 		}
-		if err := w.notion.SetQueryLimit(shown); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.SetQueryLimit(shown))
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return 500 * time.Millisecond, 0 })
 		o := w.options(nil)
 		began := time.Now()
@@ -329,7 +299,6 @@ func TestALargeBoard(t *testing.T) {
 
 		// The next run has something to show from the beginning.
 		n = w.start(o)
-		defer n.stop()
 		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Percent == nil || *s.Mirror.Syncing.Percent > 90 || s.Mirror.Tasks != tasks {
 			w.Errorf("while the board is read again, mirror = %+v (%+v)", s.Mirror, s.Mirror.Syncing)
 		}
@@ -350,7 +319,6 @@ func TestReadyDuringLookups(t *testing.T) {
 		ready := w.add("ready", nil)
 		w.add("waits", map[string]any{"depends_on": relation(old...)})
 		n := w.daemon(nil)
-		defer n.stop()
 		if s := n.status(); s.Mirror.Stale || s.Mirror.Ready == 0 {
 			w.Errorf("ready %d, stale %v; want something ready", s.Mirror.Ready, s.Mirror.Stale)
 		}

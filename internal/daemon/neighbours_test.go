@@ -21,8 +21,6 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 		id := w.add("work", nil)
 		waits := w.add("waits", map[string]any{"depends_on": relation(id)})
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		time.Sleep(time.Minute)
 		both := func(want ...string) {
 			w.Helper()
@@ -35,9 +33,7 @@ func TestTwoDaemonsSeeEachOthersClaims(t *testing.T) {
 		if _, err := b.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
 			w.Errorf("err = %v, want held", err)
 		}
-		if err := a.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, a.complete(cl))
 		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`)
 		cl = b.mustClaim("Oracle", waits)
 		both(`claimed Sandman "work"`, `completed Sandman "work"`, `ready "waits"`, `claimed Oracle "waits"`)
@@ -56,8 +52,6 @@ func TestOneOfTwoDaemonsTakesAStaleClaim(t *testing.T) {
 		id := w.add("work", nil)
 		slow := func(c *config.Config) { c.Schedule.Sweep = "@every 100h" }
 		a, b := w.daemon(slow), w.daemon(slow)
-		defer a.stop()
-		defer b.stop()
 		cl := a.mustClaim("Sandman", id)
 		time.Sleep(33 * time.Minute)
 		afterA, afterB := a.last(), b.last()
@@ -79,8 +73,6 @@ func TestNextGoesOnWhenAnotherDaemonWasFaster(t *testing.T) {
 		time.Sleep(time.Minute)
 		second := w.add("second", nil)
 		a, b := w.daemon(quiet), w.daemon(quiet)
-		defer a.stop()
-		defer b.stop()
 		a.mustClaim("Sandman", first)
 		cl, err := b.claim("Oracle", "") // its mirror knows nothing of Sandman's claim
 		if err != nil || string(cl.Task.ID) != second {
@@ -113,8 +105,6 @@ func TestTwoDaemonsNeverBothGrant(t *testing.T) {
 		}
 		fast := func(c *config.Config) { c.Notion.Rate, c.Notion.Burst = 100, 100 }
 		a, b := w.daemon(fast), w.daemon(fast)
-		defer a.stop()
-		defer b.stop()
 		w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 			return up(370 * time.Millisecond), up(370 * time.Millisecond)
 		})

@@ -74,16 +74,13 @@ func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
 					}
 					o.Transport = line
 					n := w.start(o)
-					defer n.stop()
 					const tasks = 12
 					for i := range tasks {
 						title := fmt.Sprint("task ", i)
 						if i == 3 {
 							title = "poison"
 						}
-						if err := n.complete(n.mustClaim("Sandman", w.add(title, nil))); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, n.complete(n.mustClaim("Sandman", w.add(title, nil))))
 					}
 					time.Sleep(5 * time.Second)
 					mesh := tasks - 1

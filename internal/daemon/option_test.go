@@ -70,13 +70,10 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						held, kept, free := w.add("held", w.open(kind)), w.add("kept", w.open(kind)), w.add("free", w.open(kind))
 						o := w.options(nil)
 						n := w.start(o)
-						defer n.stop()
 						done, alive := n.mustClaim("Sandman", held), n.mustClaim("Oracle", kept)
 						time.Sleep(2 * time.Minute)
 						n.sync()
-						if err := tt.change(w); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, tt.change(w))
 						switch noticed {
 						case "by its holder":
 							time.Sleep(14 * time.Minute) // to the half of the lease
@@ -113,16 +110,12 @@ func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
 						}
 
 						if tt.mend != nil {
-							if err := tt.mend(w); err != nil {
-								w.Fatal(err)
-							}
+							mustDo(w, tt.mend(w))
 						}
 						c, doing := o.Config, "IN_PROGRESS"
 						if tt.config != nil {
 							tt.config(&c)
-							if err := n.daemon.Reload(c); err != nil {
-								w.Fatal(err)
-							}
+							mustDo(w, n.daemon.Reload(c))
 							doing = c.Tasks.Statuses.InProgress
 						}
 						time.Sleep(6 * time.Minute) // what is owed is tried again after five at the most
@@ -172,9 +165,7 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 						w.Errorf("start = %v, want %s", err, says)
 					}
 				}
-				if err := w.notion.RenameOption(w.tasks, "status", "IN_PROGRESS", "Doing"); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.RenameOption(w.tasks, "status", "IN_PROGRESS", "Doing"))
 				refused(`was renamed to "Doing": set tasks.statuses.in_progress to "Doing"`)
 				o.Config.Tasks.Statuses.InProgress = "Doing"
 				n = w.start(o)
@@ -182,15 +173,10 @@ func TestStatusOptionsThatChangeWhileTheDaemonIsAway(t *testing.T) {
 				n.sync()
 				n.stop()
 
-				if err := w.notion.DeleteOption(w.tasks, "status", "Doing"); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.DeleteOption(w.tasks, "status", "Doing"))
 				refused(`option "Doing" of property "status" was deleted`)
-				if err := w.notion.AddOption(w.tasks, "status", "Doing"); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.AddOption(w.tasks, "status", "Doing"))
 				n = w.start(o)
-				defer n.stop()
 				time.Sleep(time.Minute)
 				if got, err := n.Lookup(w.Context(), string(cl.ID), ""); err != nil || got.State != claim.Held || w.page(id).Select("status") != "Doing" {
 					w.Errorf("the claim: %s, %v (%s); the task shows %q", got.State, err, got.Detail, w.page(id).Select("status"))
@@ -207,17 +193,12 @@ func TestAPersonsStatusIsNotTakenForALostOne(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		first, second := w.add("first", nil), w.add("second", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		one, two := n.mustClaim("Sandman", first), n.mustClaim("Oracle", second)
 		w.edit(first, map[string]any{"status": option("status", "OPEN")})
 		time.Sleep(time.Minute)
-		if err := w.notion.DeleteOption(w.tasks, "status", "IN_PROGRESS"); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.DeleteOption(w.tasks, "status", "IN_PROGRESS"))
 		time.Sleep(time.Minute)
-		if err := w.notion.AddOption(w.tasks, "status", "IN_PROGRESS"); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.AddOption(w.tasks, "status", "IN_PROGRESS"))
 		time.Sleep(time.Minute)
 		w.edit(second, map[string]any{"status": option("status", "OPEN")})
 		time.Sleep(time.Minute)
@@ -236,9 +217,7 @@ func (w *world) selectStatus() {
 	for _, name := range []string{"OPEN", "IN_PROGRESS", "BLOCKED", "COMPLETED", "CANCELLED"} {
 		options = append(options, map[string]any{"name": name})
 	}
-	if err := w.notion.EditSchema(w.tasks, map[string]any{"status": map[string]any{"select": map[string]any{"options": options}}}); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"status": map[string]any{"select": map[string]any{"options": options}}}))
 }
 
 // open is the properties of an open task.

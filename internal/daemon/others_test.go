@@ -74,26 +74,18 @@ func TestOtherSettingsAreNoticed(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
 				if tt.withoutText {
-					if err := w.notion.EditSchema(w.notion.Databases().MeshLog, map[string]any{"detail": nil, "message": nil}); err != nil {
-						w.Fatal(err)
-					}
+					mustDo(w, w.notion.EditSchema(w.notion.Databases().MeshLog, map[string]any{"detail": nil, "message": nil}))
 				}
 				a := w.daemon(calm)
-				defer a.stop()
 				o := w.options(calm)
 				tt.change(&o.Config)
 				b := w.start(o)
-				defer func() { b.stop() }()
 				work := func() { // for an hour
 					for i := range 6 {
 						ca, cb := a.mustClaim("Sandman", w.add(fmt.Sprint("a", i), nil)), b.mustClaim("Oracle", w.add(fmt.Sprint("b", i), nil))
 						time.Sleep(10 * time.Minute)
-						if err := a.complete(ca); err != nil {
-							w.Fatal(err)
-						}
-						if err := b.complete(cb); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, a.complete(ca))
+						mustDo(w, b.complete(cb))
 					}
 				}
 				work()
@@ -130,16 +122,13 @@ func TestAloneNobodyIsAskedFor(t *testing.T) {
 			for i := range 6 {
 				cl := n.mustClaim("Sandman", w.add(fmt.Sprint(from+i), nil))
 				time.Sleep(10 * time.Minute)
-				if err := n.complete(cl); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, n.complete(cl))
 			}
 		}
 		work(n, 0)
 		n.stop()
 		o.Config.Claim.Timeout = time.Hour
 		n = w.start(o)
-		defer n.stop()
 		work(n, 6)
 		time.Sleep(5 * time.Hour)
 		n.wantOthers("alone")

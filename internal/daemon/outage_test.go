@@ -43,7 +43,6 @@ func TestFirstRefusalOfANotionThatHangs(t *testing.T) {
 					id = ""
 				}
 				n := w.daemon(func(c *config.Config) { c.Sync.Interval = 10 * time.Minute })
-				defer n.stop()
 				time.Sleep(time.Minute)
 				w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: time.Hour})
 				start := time.Now()
@@ -68,7 +67,6 @@ func TestAnHourWithoutNotion(t *testing.T) {
 					held = append(held, w.add(fmt.Sprint("held ", i), map[string]any{"claim_timeout_minutes": number(300)}))
 				}
 				n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Minute, "@every 10m" })
-				defer n.stop()
 				var claims []api.Claim
 				for _, id := range held {
 					claims = append(claims, n.mustClaim("Sandman", id))
@@ -183,7 +181,6 @@ func TestNotionFallsSilent(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		held, open := w.add("held", nil), w.add("open", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", held)
 		w.notion.Inject(emulator.Fault{Kind: emulator.Delay, Delay: time.Hour})
 		most := 2*config.Default().Notion.Timeout + time.Second
@@ -229,7 +226,6 @@ func TestWaitingForNotion(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("task", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		time.Sleep(5 * time.Minute)
 		start := time.Now()
@@ -260,7 +256,6 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 			more = append(more, w.add(fmt.Sprint("open ", i), nil))
 		}
 		n := w.daemon(nil)
-		defer n.stop()
 		// The entries of these claims are owed, too.
 		logs := w.notion.Inject(emulator.Fault{Method: "POST", Path: "/v1/pages", Kind: emulator.Error503})
 		var claims []api.Claim
@@ -270,9 +265,7 @@ func TestABacklogStarvesNoClaim(t *testing.T) {
 		remove := w.notion.Inject(emulator.Fault{Kind: emulator.Error503})
 		time.Sleep(30 * time.Minute)
 		for _, cl := range claims {
-			if err := n.complete(cl); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, n.complete(cl))
 		}
 		time.Sleep(30 * time.Minute)
 		logs()
@@ -327,7 +320,6 @@ func TestQueriesThatFailStopNoClaims(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id, other := w.add("known", nil), w.add("other", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		w.notion.Inject(emulator.Fault{Path: "/v1/databases/*/query", Kind: emulator.Error500})
 		time.Sleep(10 * time.Minute)
 		if s := n.status(); !s.Mirror.Stale || s.Notion.LastError == "" {

@@ -19,7 +19,6 @@ func TestMadeUpNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		n := w.daemon(nil)
-		defer n.stop()
 		ctx := w.Context()
 		poll := func(agent string) error {
 			_, err := n.Poll(ctx, agent, api.PollRequest{}, "")

@@ -19,7 +19,6 @@ func TestSyncInAPause(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("held", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		n.mustClaim("Sandman", "")
 		time.Sleep(time.Minute)
 		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 4 * time.Minute, Times: 1})
@@ -60,7 +59,6 @@ func TestSyncWhenAPauseBegins(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("task", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(time.Minute + time.Second)
 		w.notion.Inject(emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
 		start := time.Now()
@@ -78,7 +76,6 @@ func TestADependencyInAPause(t *testing.T) {
 		time.Sleep(48 * time.Hour)
 		id := w.add("task", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		w.edit(id, map[string]any{"depends_on": relation(needed)})
 		w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + needed, Kind: emulator.RateLimited429, RetryAfter: 10 * time.Minute, Times: 1})
 		start := time.Now()
@@ -100,7 +97,6 @@ func TestAListingOutlastsAPause(t *testing.T) {
 			Path: "/v1/databases/*/query", Skip: 2, Times: 1, Kind: emulator.RateLimited429, RetryAfter: time.Minute,
 		})
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(30 * time.Second)
 		if s := n.status(); s.Mirror.Syncing == nil || s.Mirror.Syncing.Read != 200 || !s.Mirror.Stale {
 			w.Errorf("in the pause, mirror = %+v (%+v); want 200 tasks read", s.Mirror, s.Mirror.Syncing)

@@ -36,9 +36,7 @@ func TestFinishWhileNotionIsAway(t *testing.T) {
 				id := w.add("work", nil)
 				settings := func(c *config.Config) { c.Claim.Timeout, c.Schedule.Sweep = 3*time.Minute, "@every 100h" }
 				a, lineA := w.onLine("a", settings)
-				defer a.stop()
 				b, _ := w.onLine("b", settings)
-				defer b.stop()
 				cl := a.mustClaim("Sandman", id)
 				back := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Match: func(r *http.Request, _ []byte) bool { return lineA.sends(r) }})
 				time.Sleep(tt.after)

@@ -23,7 +23,6 @@ func TestReload(t *testing.T) {
 		level, logged := new(slog.LevelVar), new(bytes.Buffer)
 		o.LogLevel, o.Log = level, slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: level}))
 		n := w.start(o)
-		defer n.stop()
 		time.Sleep(time.Second)
 
 		c := o.Config
@@ -31,9 +30,7 @@ func TestReload(t *testing.T) {
 		c.Notion.Rate, c.Notion.Burst = 10, 20
 		c.Agents = []config.Agent{{Name: "Oracle"}}
 		c.Log.Level = "error"
-		if err := n.daemon.Reload(c); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.daemon.Reload(c))
 		synctest.Wait() // nobody writes to the log
 		if !strings.Contains(logged.String(), "serving") || level.Level() != slog.LevelError {
 			w.Errorf("the level is %v after %q", level.Level(), logged)
@@ -82,7 +79,6 @@ func TestReloadRefused(t *testing.T) {
 			c.Agents = []config.Agent{{Name: "Sandman", NotionUser: ann}, {Name: "Hypnos"}}
 		})
 		n := w.start(o)
-		defer n.stop()
 		for name, tt := range map[string]struct {
 			change func(*config.Config)
 			want   string
@@ -125,14 +121,11 @@ func TestReloadWithAnotherToken(t *testing.T) {
 		file := filepath.Join(w.TempDir(), "token")
 		write := func(token string) {
 			w.Helper()
-			if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, os.WriteFile(file, []byte(token+"\n"), 0o600))
 		}
 		write(w.notion.Token())
 		o := w.options(func(c *config.Config) { c.Notion.Token, c.Notion.TokenFile = "", file })
 		n := w.start(o)
-		defer n.stop()
 		if err := n.daemon.Reload(o.Config); err != nil {
 			w.Errorf("with the same token: %v", err)
 		}
@@ -150,13 +143,10 @@ func TestReloadLeavesClaims(t *testing.T) {
 		id := w.add("work", nil)
 		o := w.options(nil)
 		n := w.start(o)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		c := o.Config
 		c.Agents = []config.Agent{{Name: "Oracle"}}
-		if err := n.daemon.Reload(c); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.daemon.Reload(c))
 		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
 			w.Errorf("err = %v, want held", err)
 		}

@@ -26,9 +26,7 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 		for _, name := range []string{"status", "claimed_by", "claimed_at", "claim_token", "priority", "depends_on", "claim_timeout_minutes"} {
 			rename[name] = map[string]any{"name": "My " + name}
 		}
-		if err := w.notion.EditSchema(w.tasks, rename); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.EditSchema(w.tasks, rename))
 		n.sync()
 		if err := n.complete(cl); err != nil {
 			w.Error(err)
@@ -37,7 +35,6 @@ func TestRenamedPropertiesKeepWorking(t *testing.T) {
 		n.stop()
 
 		n = w.start(o) // which knows the properties by their ids
-		defer n.stop()
 		n.mustClaim("Sandman", w.add("one more", nil))
 		if s := n.status(); len(s.Warnings) != 0 {
 			w.Errorf("warnings: %q", s.Warnings)
@@ -78,13 +75,10 @@ func TestPropertiesThatAreGoneStopClaims(t *testing.T) {
 					held, kept, free := w.add("held", nil), w.add("kept", map[string]any{"claim_timeout_minutes": number(40)}), w.add("free", nil)
 					w.add("waits", map[string]any{"depends_on": relation(held), "priority": option("select", "critical")})
 					n := w.daemon(nil)
-					defer n.stop()
 					done, alive := n.mustClaim("Sandman", held), n.mustClaim("Oracle", kept)
 					time.Sleep(25 * time.Minute) // more than half of their leases
 					edit := func(to any) {
-						if err := w.notion.EditSchema(w.tasks, map[string]any{tt.property: to}); err != nil {
-							w.Fatal(err)
-						}
+						mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{tt.property: to}))
 					}
 					edit(tt.is)
 					renew := func() {
@@ -179,14 +173,11 @@ func TestNothingIsSweptWhileALeaseIsUnknown(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 5m" })
-		defer n.stop()
 		w.edit(id, map[string]any{ // which nobody here reads in time
 			"status": option("status", "IN_PROGRESS"), "claimed_by": text("rich_text", "Sandman"), "claimed_at": date(time.Now()),
 			"claim_token": text("rich_text", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), "claim_timeout_minutes": number(300),
 		})
-		if err := w.notion.EditSchema(w.tasks, map[string]any{"claim_timeout_minutes": nil}); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, w.notion.EditSchema(w.tasks, map[string]any{"claim_timeout_minutes": nil}))
 		time.Sleep(2 * time.Hour)
 		if got := w.page(id).Select("status"); got != "IN_PROGRESS" {
 			w.Errorf("the task is %s", got)
@@ -205,8 +196,7 @@ func TestQueriesAskForWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		w.add("task", nil)
-		n := w.daemon(nil)
-		defer n.stop()
+		w.daemon(nil)
 		time.Sleep(time.Minute)
 		for _, r := range w.notion.Requests() {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/query") {

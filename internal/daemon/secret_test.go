@@ -71,7 +71,6 @@ func TestTokenIsNowhere(t *testing.T) {
 		options := &slog.HandlerOptions{Level: slog.LevelDebug}
 		o.Log = slog.New(slog.NewMultiHandler(slog.NewTextHandler(&text, options), slog.NewJSONHandler(&structured, options)))
 		n := w.start(o)
-		defer n.stop()
 
 		shown := new(strings.Builder)
 		note := func(v any, err error) { fmt.Fprintf(shown, "%+v %v\n", v, err) }

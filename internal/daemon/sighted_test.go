@@ -32,7 +32,6 @@ func TestLateClaimInASyncThatFails(t *testing.T) {
 				})
 				o := w.options(nil)
 				n := w.start(o)
-				defer func() { n.stop() }()
 				time.Sleep(time.Minute)
 				w.notion.Inject(emulator.Fault{Kind: emulator.LateWrite, Late: 40 * time.Second, Times: 1, Match: of("PATCH", late)})
 				w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest, Times: 2, Match: of("PATCH", late)}) // of the attempts that follow
@@ -56,7 +55,7 @@ func TestLateClaimInASyncThatFails(t *testing.T) {
 				}
 				fails()
 				if c.restart {
-					n = w.start(o)
+					w.start(o)
 				}
 
 				time.Sleep(3 * time.Minute)

@@ -20,7 +20,6 @@ func TestUsersSign(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		blocked := w.add("Alpha", map[string]any{"status": option("status", "BLOCKED")})
 		n := w.daemon(func(c *config.Config) { c.Agents, c.Schedule.Sweep = nil, "@every 1000h" })
-		defer n.stop()
 		n.mustClaim("Sandman", w.add("Beta", nil))
 		if _, err := n.Reopen(w.Context(), task.ID(blocked), api.ReopenRequest{Note: "look again"}, ""); err != nil {
 			w.Fatal(err)

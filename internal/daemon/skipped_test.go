@@ -15,12 +15,9 @@ func TestADatabaseAmongTheTasks(t *testing.T) {
 	for _, version := range []string{"2022-06-28", "2025-09-03"} {
 		t.Run(version, func(t *testing.T) {
 			inWorld(t, 180, func(w *world) {
-				if err := w.notion.SetVersions(version); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.SetVersions(version))
 				id := w.add("work", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				handbook, err := w.notion.CreateRowDatabase(w.tasks, "Handbook", map[string]any{"Name": typed("title")})
 				if err != nil {
 					w.Fatal(err)

@@ -70,9 +70,7 @@ func TestPruneAtTheStart(t *testing.T) {
 		id := w.add("work", nil)
 		o := w.options(func(c *config.Config) { c.Journal.Keep, c.Events.Keep = 24*time.Hour, 24*time.Hour })
 		n := w.start(o)
-		if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 		time.Sleep(time.Minute)
 		n.stop()
 		for _, pause := range []time.Duration{23 * time.Hour, 2 * time.Hour} {

@@ -32,9 +32,7 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 	again := map[string]func(w *world, n *node, o daemon.Options) (_ *node, warns bool){
 		"and named in a reload": func(w *world, n *node, o daemon.Options) (*node, bool) {
 			o.Config.Databases.TasksSource = "Tasks"
-			if err := n.daemon.Reload(o.Config); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, n.daemon.Reload(o.Config))
 			return n, false
 		},
 		"and the daemon restarted": func(w *world, n *node, o daemon.Options) (*node, bool) {
@@ -60,7 +58,6 @@ func TestASecondDataSourceIsAdded(t *testing.T) {
 				}
 				o := w.options(nil)
 				n := w.start(o)
-				defer func() { n.stop() }()
 				completed, goesOn := n.mustClaim("Sandman", ids[0]), n.mustClaim("Sandman", ids[1])
 				time.Sleep(time.Minute)
 				ideas := w.copied(w.tasks, "Ideas")
@@ -126,7 +123,6 @@ func TestASecondDataSourceBesideTheNamedOne(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		w.second(w.tasks, "Ideas")
 		w.second(w.tasks, "Tasks")
@@ -155,7 +151,6 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 		id := w.add("work", nil)
 		o := w.options(nil)
 		n := w.start(o)
-		defer n.stop()
 		bare, err := w.notion.CreateDatabase("Bare", map[string]any{"Name": typed("title")})
 		if err != nil {
 			w.Fatal(err)
@@ -179,9 +174,7 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		w.mentions(reload("Empty"), `databases.tasks_source: database "Empty" cannot be used: property "status" is missing`)
 		for _, id := range []string{empty, twin} {
-			if err := w.notion.TrashDataSource(id); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, w.notion.TrashDataSource(id))
 		}
 		time.Sleep(20 * time.Second)
 		cl := n.mustClaim("Sandman", id)
@@ -192,9 +185,7 @@ func TestReloadOfADataSourceThatIsNone(t *testing.T) {
 		w.mentions(reload("Idea"), "has no data source")
 		w.mentions(reload(ideas), `data source "Ideas" does not have "work", which Sandman holds: name the one that has it`)
 		n.mustClaim("Oracle", w.add("more", nil))
-		if err := reload("Tasks"); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, reload("Tasks"))
 		w.mentions(reload(ideas), "databases.tasks_source cannot change while the tasks can be claimed")
 		if err := n.complete(cl); err != nil {
 			w.Error(err)
@@ -209,13 +200,10 @@ func TestALogWithSeveralDataSources(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		o := w.options(nil)
 		n := w.start(o)
-		defer func() { n.stop() }()
 		other := w.copied(w.notion.Databases().MeshLog, "Chatter")
 		want := []string{}
 		for range 2 {
-			if err := n.complete(n.mustClaim("Sandman", w.add("work", nil))); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, n.complete(n.mustClaim("Sandman", w.add("work", nil))))
 			time.Sleep(5 * time.Minute)
 			want = append(want, "granted: Sandman")
 			if s := n.status(); s.Outbox.Depth != 0 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "the mesh log has several data sources now") || !strings.Contains(s.Warnings[0], "set databases.mesh_log_source") {
@@ -246,12 +234,9 @@ func TestEntriesRelateToTasksOfOneDataSource(t *testing.T) {
 				}
 				id := w.add("work", nil)
 				n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = chosen })
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				w.second(w.tasks, "Ideas")
-				if err := n.complete(cl); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, n.complete(cl))
 				time.Sleep(time.Minute)
 				entries := w.notion.Pages(w.notion.Databases().TaskLog)
 				if len(entries) != 1 || !slices.Equal(entries[0].Relation("task_id"), []string{id}) {

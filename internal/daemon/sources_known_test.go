@@ -18,7 +18,6 @@ func TestDataSourcesThatAreRecognised(t *testing.T) {
 		first, second, third := w.add("first", nil), w.add("second", nil), w.add("third", nil)
 		o := w.options(nil)
 		n := w.start(o)
-		defer func() { n.stop() }()
 		held := n.mustClaim("Sandman", first)
 		mine := w.notion.Databases()
 		ideas := w.second(mine.Tasks, "Ideas")

@@ -85,7 +85,6 @@ func TestTasksOfOneDataSource(t *testing.T) {
 
 				w.notion.ResetRequests()
 				n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = choose(w.tasks) })
-				defer n.stop()
 				if got := count(w.requests(), "GET databases/"+database); got != 1 {
 					w.Errorf("the database was asked for its data sources %d times, want once", got)
 				}
@@ -194,7 +193,6 @@ func TestANamedDataSourceOfTheLastRun(t *testing.T) {
 		n.stop()
 		remove := w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})
 		n = w.start(o)
-		defer func() { n.stop() }()
 		remove()
 		time.Sleep(time.Minute)
 		if _, err := n.claim("Oracle", other); code(err) != denied(claim.CodeNotFound) {
@@ -217,13 +215,10 @@ func TestANamedDataSourceOfAReload(t *testing.T) {
 		o := w.options(nil)
 		n := w.start(o)
 		o.Config.Databases.TasksSource = "Tasks"
-		if err := n.daemon.Reload(o.Config); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.daemon.Reload(o.Config))
 		n.stop()
 		defer w.notion.Inject(emulator.Fault{Kind: emulator.DropRequest})()
 		n = w.start(o)
-		defer n.stop()
 		if got := n.task(id).Title; got != "work" {
 			w.Errorf("the task is %q", got)
 		}
@@ -248,7 +243,6 @@ func TestAnotherDataSourceIsNamed(t *testing.T) {
 		w.mentions(w.startError(another), `data source "Ideas" does not have "work", which Sandman holds`)
 		time.Sleep(time.Hour)
 		n = w.daemon(another)
-		defer n.stop()
 		if diff := cmp.Diff([]string{"idea"}, n.titles()); diff != "" {
 			w.Errorf("tasks (-want +got):\n%s", diff)
 		}
@@ -272,7 +266,6 @@ func TestDependenciesOnAnotherDataSource(t *testing.T) {
 		}
 		id := w.add("waits", map[string]any{"depends_on": relation(finished)})
 		n := w.daemon(func(c *config.Config) { c.Databases.TasksSource = "Tasks" })
-		defer n.stop()
 		if _, err := n.claim("Sandman", id); code(err) != denied(claim.CodeBlockedByDependency) {
 			w.Errorf("err = %v, want blocked_by_dependency", err)
 		}

@@ -39,7 +39,6 @@ func TestStartWithoutNotion(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				start = time.Now()
 				n = w.start(o)
-				defer n.stop()
 				if diff := cmp.Diff([]string{"first", "second"}, n.titles()); diff != "" {
 					w.Errorf("tasks (-want +got):\n%s", diff)
 				}
@@ -110,7 +109,6 @@ func TestStateSurvivesAnOrderlyStop(t *testing.T) {
 		cl := n.mustClaim("Sandman", id)
 		n.stop()
 		n = w.start(o)
-		defer n.stop()
 		if _, err := n.claim("Oracle", id); code(err) != denied(claim.CodeHeld) {
 			w.Errorf("err = %v, want held", err)
 		}

@@ -73,7 +73,6 @@ func TestStreamOfEvents(t *testing.T) {
 		id := w.add("work", nil)
 		other := w.add("other", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		all := n.stream("/v1/events", "")
 		oracles := n.stream("/v1/events?agent=Oracle", "")
 		others := n.stream("/v1/events?task="+other, "")
@@ -103,9 +102,7 @@ func TestStreamOfEvents(t *testing.T) {
 			}
 		}
 		// A quiet stream shows that it is alive, and how far it is.
-		if err := n.complete(cl); err != nil {
-			w.Fatal(err)
-		}
+		mustDo(w, n.complete(cl))
 		time.Sleep(16 * time.Second)
 		quiet := oracles.read()
 		if diff := cmp.Diff([]string{": alive", "id: 3", ""}, quiet[len(quiet)-3:]); diff != "" {
@@ -137,7 +134,6 @@ func TestSlowReader(t *testing.T) {
 			ids = append(ids, w.add(fmt.Sprint("Task ", i), nil))
 		}
 		n := w.daemon(func(c *config.Config) { c.Notion.Rate, c.Notion.Burst = 100, 100 })
-		defer n.stop()
 		conn, err := n.dial(w.Context())
 		if err != nil {
 			w.Fatal(err)
@@ -148,9 +144,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		start := time.Now()
 		for _, id := range ids {
-			if err := n.complete(n.mustClaim("Sandman", id)); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, n.complete(n.mustClaim("Sandman", id)))
 		}
 		if took := time.Since(start); took > 40*4*time.Second {
 			w.Errorf("40 claims took %v beside a reader that does not read", took)
@@ -172,7 +166,6 @@ func TestEventsNoLongerKept(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(func(c *config.Config) { c.Events.Keep, c.Sync.Interval = 2*time.Hour, time.Hour })
-		defer n.stop()
 		for range 3 {
 			if _, err := n.Release(w.Context(), string(n.mustClaim("Sandman", id).ID), api.StopRequest{}, ""); err != nil {
 				w.Fatal(err)

@@ -36,7 +36,6 @@ func TestEditsAroundASweep(t *testing.T) {
 					quiet(c)
 					c.Notion.Rate, c.Notion.Burst, c.Schedule.Sweep = 100, 100, "@every 100h"
 				})
-				defer n.stop()
 				w.notion.SetLatency(func(*http.Request) (before, after time.Duration) { return finishWay, finishWay })
 				outside, inside, lost := 0, 0, 0
 				for _, after := range moments {

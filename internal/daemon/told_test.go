@@ -63,7 +63,6 @@ func TestLeaseThatIsAboutToEnd(t *testing.T) {
 					c.Claim.Timeout, c.Sync.Interval = tt.timeout, time.Minute
 					c.Schedule.Sweep = "@every 100h"
 				})
-				defer n.stop()
 				cl := n.mustClaim("Sandman", id)
 				granted := cl.ClaimedAt.Time
 				if tt.during != nil {
@@ -101,7 +100,6 @@ func TestLeaseThatEndedUnnoticed(t *testing.T) {
 		n.stop()
 		time.Sleep(11 * time.Minute)
 		n = w.start(o)
-		defer n.stop()
 		time.Sleep(time.Hour)
 		n.wantTold(0, `claimed Sandman "work"`)
 	})
@@ -112,7 +110,6 @@ func TestSweptAndOverridden(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		swept, over := w.add("swept", nil), w.add("over", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
-		defer n.stop()
 		n.mustClaim("Sandman", swept)
 		old := n.mustClaim("Sandman", over)
 		time.Sleep(33 * time.Minute)
@@ -140,7 +137,6 @@ func TestSweepOfADuplicateIsNotTold(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("original", nil)
 		n := w.daemon(func(c *config.Config) { c.Schedule.Sweep = "@every 100h" })
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 		for range 2 { // until the lease that the copy will show is over, and that of the claim is not
 			time.Sleep(17 * time.Minute)
@@ -184,7 +180,6 @@ func TestSweepIsToldOnce(t *testing.T) {
 			"claimed_at": date(time.Now().Add(-2 * time.Hour)), "claim_token": text("rich_text", "01JAAAAAAAAAAAAAAAAAAAAAAA"),
 		})
 		n := w.daemon(func(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = time.Second, "@every 100h" })
-		defer n.stop()
 		time.Sleep(3 * time.Second)
 		w.notion.Inject(emulator.Fault{Method: "PATCH", Path: "/v1/pages/*", Kind: emulator.DelayAnswer, Delay: 1400 * time.Millisecond})
 		if _, err := n.Sweep(w.Context(), ""); err != nil {
@@ -203,7 +198,6 @@ func TestWaitOnAClaim(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(quiet)
-		defer n.stop()
 		cl := n.mustClaim("Sandman", id)
 
 		start := time.Now()
@@ -260,7 +254,6 @@ func TestEventsAfterARestart(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		w.notion.ResetRequests()
 		n = w.start(o)
-		defer n.stop()
 		time.Sleep(10 * time.Second)
 		pages := 0
 		for _, r := range w.notion.Requests() {
@@ -300,8 +293,6 @@ func TestClaimThatIsRepairedIsNoNews(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		a, b := w.daemon(nil), w.daemon(nil)
-		defer a.stop()
-		defer b.stop()
 		w.notion.Inject(emulator.Fault{Method: "PATCH", Times: 1, Kind: emulator.LateWrite, Late: 40 * time.Second})
 		w.notion.Inject(emulator.Fault{Method: "PATCH", Times: 2, Kind: emulator.DropRequest}) // of the attempts that follow
 		if _, err := b.claim("Oracle", id); err == nil {
@@ -323,7 +314,6 @@ func TestEditsInTheMinuteOfASync(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		time.Sleep(2*time.Minute + time.Second)
 		w.edit(id, map[string]any{"status": option("status", "BLOCKED")})
 		time.Sleep(interval)

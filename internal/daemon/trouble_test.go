@@ -30,7 +30,6 @@ func TestNextPassesOverABrokenPage(t *testing.T) {
 					w.add("another", nil)
 				}
 				n := w.daemon(nil)
-				defer n.stop()
 				mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + first, Kind: kind})
 				began := time.Now()
 				for _, agent := range []string{"Sandman", "Oracle"} {
@@ -63,7 +62,6 @@ func TestNextWithNothingButABrokenPage(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("broken", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
 		for range 2 {
 			if _, err := n.claim("Sandman", ""); code(err) != denied(claim.CodeNotionUnavailable) {
@@ -81,7 +79,6 @@ func TestClaimWriteFailsInPassing(t *testing.T) {
 			inWorld(t, 0, func(w *world) {
 				id := w.add("work", nil)
 				n := w.daemon(nil)
-				defer n.stop()
 				w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: kind, Times: 1})
 				cl := n.mustClaim("Sandman", id)
 				if got := w.page(id); got.Text("claim_token") != string(cl.ID) {
@@ -98,7 +95,6 @@ func TestKeyAfterAWriteThatNeverArrived(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		id := w.add("work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		mend := w.notion.Inject(emulator.Fault{Method: "PATCH", Kind: emulator.DropRequest})
 		ask := func() (api.Claim, error) {
 			return n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", Task: id}, "once")
@@ -129,8 +125,7 @@ func TestSweepPassesOverABrokenPage(t *testing.T) {
 			}))
 		}
 		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + ids[0], Kind: emulator.Error500})()
-		n := w.daemon(nil)
-		defer n.stop()
+		w.daemon(nil)
 		time.Sleep(5 * time.Minute)
 		for i, id := range ids {
 			status := w.page(id).Select("status")
@@ -148,7 +143,6 @@ func TestWaitingWhileAPageIsBroken(t *testing.T) {
 		id := w.add("broken", nil)
 		defer w.notion.Inject(emulator.Fault{Path: "/v1/pages/" + id, Kind: emulator.Error500})()
 		n := w.daemon(nil)
-		defer n.stop()
 		granted := make(chan time.Time, 1)
 		go func() {
 			if _, err := n.Claim(w.Context(), api.ClaimRequest{Agent: "Sandman", WaitSeconds: 600}, ""); err != nil {
@@ -172,7 +166,6 @@ func TestPagesAfterASpell(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		w.add("work", nil)
 		n := w.daemon(nil)
-		defer n.stop()
 		mend := w.notion.Inject(emulator.Fault{Path: "/v1/pages/*", Kind: emulator.Error503})
 		granted := make(chan time.Time, 1)
 		go func() {
@@ -205,7 +198,6 @@ func TestManyWithUnknownDependencies(t *testing.T) {
 			ids = append(ids, w.add(fmt.Sprint("task ", i), map[string]any{"depends_on": relation(finished[i])}))
 		}
 		n := w.daemon(nil)
-		defer n.stop()
 		var all sync.WaitGroup
 		began := time.Now()
 		for i := range agents {

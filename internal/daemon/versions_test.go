@@ -17,9 +17,7 @@ func TestServersOfOneVersion(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, 0, func(w *world) {
-				if err := w.notion.SetVersions(version); err != nil {
-					w.Fatal(err)
-				}
+				mustDo(w, w.notion.SetVersions(version))
 				speaking(w, d).cycle()
 				for _, r := range w.notion.Requests() {
 					if r.Method == "POST" && r.Path == "/v1/pages" && !strings.Contains(string(r.Body), `"parent":{"data_source_id":`) {
@@ -40,9 +38,7 @@ func TestSunsetOfAVersion(t *testing.T) {
 		n := w.start(o)
 		cl := n.mustClaim("Sandman", id)
 		for _, versions := range [][]string{{"2025-09-03", "2026-03-11"}, {"2026-03-11"}} {
-			if err := w.notion.SetVersions(versions...); err != nil {
-				w.Fatal(err)
-			}
+			mustDo(w, w.notion.SetVersions(versions...))
 			time.Sleep(20 * time.Minute)
 			if s := n.status(); len(s.Warnings) != 0 || s.Notion.LastError != "" || s.Outbox.Depth != 0 || s.Mirror.Stale {
 				w.Errorf("warnings %q, error %q, %d owed", s.Warnings, s.Notion.LastError, s.Outbox.Depth)

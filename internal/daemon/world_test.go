@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +47,13 @@ type world struct {
 	tap func(net.Listener) net.Listener
 	// wires is the network between daemons that share a journal.
 	wires wires
+
+	mu    sync.Mutex
+	nodes []*node // that were started
 }
 
 // inWorld runs a test in a world with an empty board and a server that
-// enforces the limit, 0 for none.
+// enforces the limit, 0 for none. Daemons that it has not stopped are stopped at its end.
 func inWorld(t *testing.T, limit int, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,8 +66,19 @@ func inWorld(t *testing.T, limit int, test func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(&world{T: t, notion: notion, tasks: dbs.Tasks})
+		w := &world{T: t, notion: notion, tasks: dbs.Tasks}
+		defer w.stop() // cleanup functions run outside the bubble
+		test(w)
 	})
+}
+
+// stop stops the daemons that are still there, the last one first.
+func (w *world) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range slices.Backward(w.nodes) {
+		n.stop()
+	}
 }
 
 // add puts a task on the board.
@@ -80,12 +95,18 @@ func (w *world) add(title string, props map[string]any) string {
 	return id
 }
 
+// mustDo fails the test if there is an error.
+func mustDo(w *world, err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 // edit is a person's edit in Notion.
 func (w *world) edit(id string, props map[string]any) {
 	w.Helper()
-	if err := w.notion.EditPage(id, props); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, w.notion.EditPage(id, props))
 }
 
 func (w *world) page(id string) emulator.Page {
@@ -173,9 +194,7 @@ func (w *world) daemon(change func(*config.Config)) *node {
 // start starts a daemon with those options, on a listener of its own.
 func (w *world) start(o daemon.Options) *node {
 	w.Helper()
-	if err := journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)); err != nil {
-		w.Fatal(err)
-	}
+	mustDo(w, journaltest.Make(filepath.Join(o.Config.StateDir, journal.FileName)))
 	pipe := server.NewPipe()
 	o.Listener = pipe
 	if w.tap != nil {
@@ -210,7 +229,9 @@ func (w *world) start(o daemon.Options) *node {
 			return errors.New("it goes on")
 		}
 	}
-	// Cleanup functions run outside the bubble, so tests stop their daemons.
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = append(w.nodes, n)
 	return n
 }
 

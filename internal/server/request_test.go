@@ -40,6 +40,8 @@ func TestRequestsRefused(t *testing.T) {
 		{name: "too long a wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":3600.1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds: expected number <= 3600", location: "body.wait_seconds"},
 		{name: "negative wait", method: "POST", path: claims, body: `{"agent":"Sandman","wait_seconds":-1}`, status: 422, code: api.CodeInvalidRequest, want: "body.wait_seconds", location: "body.wait_seconds"},
 		{name: "no task to claim", method: "POST", path: claims, body: `{"agent":"Sandman","task":"nonsense"}`, status: 422, code: api.CodeInvalidRequest, want: `body.task: "nonsense" is not a Notion id`, location: "body.task"},
+		{name: "no task to leave out", method: "POST", path: claims, body: `{"agent":"Sandman","except":["nonsense"]}`, status: 422, code: api.CodeInvalidRequest, want: `"nonsense" is not a Notion id`, location: "body.except[0]"},
+		{name: "a task, and others left out", method: "POST", path: claims, body: `{"agent":"Sandman","task":"11111111-1111-1111-1111-111111111111","except":["11111111-1111-1111-1111-111111111111"]}`, status: 422, code: api.CodeInvalidRequest, want: "except", location: "body.except"},
 		{name: "no claim id", method: "POST", path: claims + "/nonsense/renew", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is neither the id of a claim nor of a task`, location: "path.id"},
 		{name: "whose only claim", method: "POST", path: claims + "/mine/renew", status: 422, code: api.CodeInvalidRequest, want: "which agent's only claim?", location: "agent"},
 		{name: "no task id", method: "GET", path: "/v1/tasks/nonsense", status: 422, code: api.CodeInvalidRequest, want: `path.id: "nonsense" is not a Notion id`, location: "path.id"},

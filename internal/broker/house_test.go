@@ -1,0 +1,255 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dibs/internal/alive"
+	"dibs/internal/api"
+	"dibs/internal/broker"
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/journal"
+	"dibs/internal/journal/journaltest"
+	"dibs/internal/mirror"
+	"dibs/internal/reserve"
+	"dibs/internal/task"
+)
+
+// house is a broker with a claimer and a journal that are the real ones, on a simulated board
+// that its mirror shows as it is. It lives in a bubble.
+type house struct {
+	*testing.T
+	*broker.Broker
+	board   *claimsim.Register
+	store   *claimsim.Store
+	claimer *claim.Claimer
+	path    string // of the journal
+	config  broker.Config
+	policy  claim.Policy
+	journal *journal.Journal
+	stop    func() // what runs until the end
+}
+
+// inHouse runs a test in a house with those tasks, which change may furnish otherwise.
+func inHouse(t *testing.T, change func(*house), tasks []task.Task, test func(h *house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{T: t, board: claimsim.NewRegister(tasks...), path: filepath.Join(t.TempDir(), journal.FileName), policy: claimsim.Policy()}
+		h.config = broker.Config{
+			Inbox: broker.InboxConfig{
+				Listen:     func(context.Context, string) (int, time.Duration) { return 0, time.Minute },
+				Visibility: 30 * time.Minute, Offer: time.Hour,
+			},
+			Naming: broker.Naming{Prefix: "agent", Keep: 24 * time.Hour},
+			Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+		}
+		if change != nil {
+			change(h)
+		}
+		h.open()
+		defer func() { h.close() }()
+		test(h)
+	})
+}
+
+// open makes all that is made anew when a daemon starts.
+func (h *house) open() {
+	h.Helper()
+	var err error
+	if h.journal, err = journaltest.Open(h.Context(), h.path); err != nil {
+		h.Fatal(err)
+	}
+	led, c := ledger{h.journal}, h.config
+	h.store = h.board.Store(claimsim.StoreOptions{Name: "here"})
+	h.claimer, err = claim.New(claim.Config{
+		Store: h.store, Ledger: led, Policy: h.policy, Board: shown{h.board}, Watcher: watcher{h: h}, Log: c.Log,
+	})
+	if err == nil {
+		err = h.claimer.Recover(h.Context())
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+	c.Claimer, c.Mirror, c.Journal, c.Feed, c.Names, c.Past, c.Clock = h.claimer, shown{h.board}, led, led, led, led, h.store
+	c.Inbox.Inbox = led
+	if c.Alive, err = alive.New(h.Context(), alive.Config{Storage: h.journal, Claims: h.claimer, Log: c.Log}); err != nil {
+		h.Fatal(err)
+	}
+	reserved, err := reserve.NewBook(h.Context(), reserve.Config{
+		Storage: led, Claims: h.claimer, Processes: alive.Here{}, Clock: h.store, Log: c.Log,
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	c.Reserved = reserved
+	h.Broker = broker.New(c)
+	ctx, cancel := context.WithCancel(h.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reserved.Run(ctx)
+	}()
+	h.stop = func() {
+		cancel()
+		<-done
+	}
+}
+
+func (h *house) close() {
+	h.Close()
+	h.stop()
+	if err := h.journal.Close(); err != nil {
+		h.Error(err)
+	}
+}
+
+// restart is what a restart of the daemon leaves.
+func (h *house) restart() {
+	h.Helper()
+	h.close()
+	h.open()
+}
+
+// edit is a person's edit, which the mirror shows at once.
+func (h *house) edit(id task.ID, change func(*task.Task)) {
+	h.board.Edit(id, change)
+	h.Changed(id)
+}
+
+// claim asks for a task, the next ready one if id is empty.
+func (h *house) claim(agent string, id task.ID) (api.Claim, error) {
+	return h.Claim(h.Context(), broker.Request{Agent: agent, Task: id})
+}
+
+// mustClaim fails the test unless the claim is granted.
+func (h *house) mustClaim(agent string, id task.ID) api.Claim {
+	h.Helper()
+	cl, err := h.claim(agent, id)
+	if err != nil {
+		h.Fatalf("%s: %v", agent, err)
+	}
+	return cl
+}
+
+// finish ends a claim, the only one of the agent if id is empty.
+func (h *house) finish(agent, id string, as claim.Ending, summary string) (api.Claim, error) {
+	return h.Finish(h.Context(), broker.Ref{Claim: id, Agent: agent}, claim.Finish{As: as, Summary: summary})
+}
+
+// code is the code of the problem that callers are told of, or the error's text.
+func (h *house) code(err error) string {
+	if err == nil {
+		return "<nil>"
+	}
+	if p := h.Problem(err); p != nil {
+		return string(p.Code)
+	}
+	return err.Error()
+}
+
+// watcher tells the broker what the claimer does.
+type watcher struct {
+	claim.Unwatched
+	h *house
+}
+
+func (w watcher) Observe(r claim.Reading) { w.h.Changed(r.Task.ID) }
+func (w watcher) Stored(c claim.Claim)    { w.h.Claimed(c) }
+
+func (shown) Knows(task.Task) bool { return true }
+
+func (s shown) Blockers(_ context.Context, t task.Task) (left []task.ID, err error) {
+	for _, id := range t.DependsOn {
+		if on, ok := s.Task(id); !ok || on.Status != task.Completed {
+			left = append(left, id)
+		}
+	}
+	return left, nil
+}
+
+// ledger is the journal in the terms of the broker.
+type ledger struct{ *journal.Journal }
+
+func (l ledger) Log(ctx context.Context, f api.LogFilter) ([]claim.Fact, error) {
+	return l.Facts(ctx, journal.FactFilter{After: f.After, Task: f.Task, Agent: f.Agent, Claim: f.Claim, Limit: f.Limit})
+}
+
+func (l ledger) Feed(ctx context.Context, f broker.FeedFilter) ([]claim.Fact, error) {
+	return l.Journal.Feed(ctx, journal.FeedFilter{After: f.After, Agent: f.Agent, Task: f.Task, Limit: f.Limit})
+}
+
+// shown is a mirror, and a claimer's board, that is never behind.
+type shown struct{ *claimsim.Register }
+
+func (s shown) Tasks() iter.Seq[task.Task] {
+	tasks := s.Register.Tasks()
+	task.Sort(tasks)
+	return slices.Values(tasks)
+}
+
+func (s shown) Len() int { return len(s.Register.Tasks()) }
+
+func (s shown) Task(id task.ID) (task.Task, bool) {
+	tasks := s.Register.Tasks()
+	if i := slices.IndexFunc(tasks, func(t task.Task) bool { return t.ID == id }); i >= 0 {
+		return tasks[i], true
+	}
+	return task.Task{}, false
+}
+
+func (s shown) Standing() mirror.Standing { return mirror.Standing{SyncedAt: time.Now()} }
+func (shown) Closed() error               { return nil }
+
+func (shown) Sync(context.Context, bool) (mirror.Result, error) {
+	return mirror.Result{}, errors.New("it is never behind")
+}
+
+// nobody is a caller of whom nothing is known.
+var nobody = broker.Caller{UID: -1}
+
+// openTask is a task that anybody may claim; those with lower numbers are older.
+func openTask(n int, title string) task.Task {
+	return task.Task{
+		ID: task.ID("11111111-2222-3333-4444-00000000000" + string(rune('0'+n))), Key: "TASK-" + string(rune('0'+n)),
+		Title: title, Status: task.Open, Created: began,
+	}
+}
+
+// take puts Anna's name on the task of a claim, and has the guard see it.
+func (h *house) take(cl api.Claim) {
+	h.Helper()
+	h.edit(cl.Task.ID, func(t *task.Task) { t.ClaimedBy = "Anna" })
+	h.guard(cl)
+}
+
+// guard has the guard find that a claim is lost.
+func (h *house) guard(cl api.Claim) {
+	h.Helper()
+	err := h.claimer.Guard(h.Context(), cl.ID, nil)
+	if _, lost := errors.AsType[*claim.Lost](err); !lost {
+		h.Fatalf("the guard says %v, want that the claim is lost", err)
+	}
+}
+
+// logged returns how many facts of that kind are on record.
+func (h *house) logged(kind claim.Kind) (n int) {
+	h.Helper()
+	facts, err := h.journal.Facts(h.Context(), journal.FactFilter{})
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, f := range facts {
+		if f.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
