@@ -33,9 +33,6 @@ type Options struct {
 	Hosts []string
 	// Log gets what people do on the board; nil discards it.
 	Log *slog.Logger
-	// Entered, if set, is called whenever a link was used, with none of it left: Link
-	// gives the next one. It must not block.
-	Entered func()
 }
 
 // Board is a page for people. It is safe for concurrent use.
@@ -48,6 +45,7 @@ type Board struct {
 	static   fs.FS
 	// streams are the readers of GET /live, of whom there are not more than maxStreams.
 	streams chan struct{}
+	entered chan struct{} // holds a value when a link was used
 
 	stopOnce sync.Once
 	stopped  chan struct{}
@@ -63,11 +61,14 @@ func New(o Options) *Board {
 	}
 	b := &Board{
 		Options: o, state: newState(rand.Text()[:8], o.ReadOnly), door: newDoor(), static: staticFiles(),
-		streams: make(chan struct{}, maxStreams), stopped: make(chan struct{}),
+		streams: make(chan struct{}, maxStreams), entered: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	b.follower = newFollower(b)
 	return b
 }
+
+// Entered has a value whenever a link was used, with none of it left: Link gives the next one.
+func (b *Board) Entered() <-chan struct{} { return b.entered }
 
 // Serve follows the daemon and serves pages on l, which it closes, until ctx ends. That
 // is no error. It is called once.

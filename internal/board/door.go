@@ -85,8 +85,9 @@ func (b *Board) enter(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	render(w, http.StatusOK, "entered.html", nil)
 	b.Log.Info("the board was opened", "from", r.RemoteAddr)
-	if b.Entered != nil {
-		b.Entered()
+	select {
+	case b.entered <- struct{}{}:
+	default: // nobody has heard of the last one yet
 	}
 }
 

@@ -84,8 +84,7 @@ func (v *visitor) enter(b *board.Board) {
 }
 
 func TestLinkOpensOnce(t *testing.T) {
-	entered := 0
-	b, v := newVisitor(t, board.Options{Entered: func() { entered++ }})
+	b, v := newVisitor(t, board.Options{})
 	for _, path := range []string{"/", "/board.json", "/live", "/tasks/x", "/enter", "/enter?token=", "/enter?token=AAAA"} {
 		resp, body := v.ask("GET", path)
 		if resp.StatusCode != 401 && resp.StatusCode != 403 || len(resp.Cookies()) > 0 || !strings.Contains(body, "link") {
@@ -96,9 +95,12 @@ func TestLinkOpensOnce(t *testing.T) {
 	if b.Link(v.server.URL) != first {
 		t.Error("a link that was not used has changed")
 	}
+	if len(b.Entered()) > 0 {
+		t.Error("a link that was not used was")
+	}
 	v.enter(b)
-	if !v.cookie.HttpOnly || v.cookie.SameSite != http.SameSiteStrictMode || v.cookie.Path != "/" || entered != 1 {
-		t.Errorf("the cookie is %v, entered %d times", v.cookie, entered)
+	if !v.cookie.HttpOnly || v.cookie.SameSite != http.SameSiteStrictMode || v.cookie.Path != "/" || len(b.Entered()) != 1 {
+		t.Errorf("the cookie is %v, entered %d times", v.cookie, len(b.Entered()))
 	}
 	if resp, _ := v.ask("GET", "/"); resp.StatusCode != 200 {
 		t.Errorf("with the cookie, the board is answered with %s", resp.Status)

@@ -95,13 +95,6 @@ func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	base := "http://" + reachable(l.Addr().(*net.TCPAddr))
-	used := make(chan struct{}, 1)
-	o.Entered = func() {
-		select {
-		case used <- struct{}{}:
-		default:
-		}
-	}
 	b := board.New(o)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ctx, l) }()
@@ -133,7 +126,7 @@ func (a *app) serveBoard(ctx context.Context, l net.Listener, open bool, o board
 			if err != nil && ctx.Err() == nil {
 				fmt.Fprintf(a.stderr, "the browser could not be opened: %v: open the link yourself\n", err)
 			}
-		case <-used:
+		case <-b.Entered():
 			fmt.Fprintf(a.stderr, "The link was used. For another browser: %s\n", b.Link(base))
 		case err := <-served:
 			return err

@@ -5,7 +5,6 @@ import (
 
 	"dibs/internal/api"
 	"dibs/internal/broker"
-	"dibs/internal/claim"
 	"dibs/internal/mirror"
 	"dibs/internal/notion"
 	"dibs/internal/others"
@@ -13,27 +12,19 @@ import (
 
 // openDoubt prepares to notice that the database of a journal that others share was restored.
 // One of the daemon's own is in its state directory, with the rest of its state.
-func (d *works) openDoubt(ctx context.Context, policy claim.Policy) (err error) {
+func (d *works) openDoubt(ctx context.Context) (err error) {
 	if d.shared == nil {
 		return nil
 	}
 	d.doubt, err = others.OpenDoubt(ctx, others.DoubtConfig{
-		Find:  func(ctx context.Context, id claim.ID) (claim.Claim, error) { return d.claimer.Find(ctx, id) }, // which is made later
-		Stale: policy.Stale, Bot: func(context.Context) string { return d.bot() },
-		Storage: d.journal, Now: d.notion.Now, Log: d.log,
+		Claims: d.claimer, Policy: d.claimer.Policy(), Storage: d.journal, Clock: d.notion, Log: d.log,
 	})
 	return err
 }
 
-// bot is who this daemon is to Notion, empty if that is not known.
-func (d *works) bot() string {
-	id, _ := d.me.Load().(string)
-	return id
-}
-
 // knowBot asks Notion who this daemon is, once in a term.
 func (d *works) knowBot(ctx context.Context) {
-	if d.doubt == nil || d.bot() != "" {
+	if d.doubt == nil || d.doubt.Bot() != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(notion.Impatient(ctx), connectWait, errConnect)
@@ -43,18 +34,18 @@ func (d *works) knowBot(ctx context.Context) {
 		d.log.Debug("who this daemon is to Notion is not known yet", "error", err)
 		return
 	}
-	d.me.Store(bot.ID)
+	d.doubt.SetBot(bot.ID)
 }
 
 // board is the mirror, on which nothing is claimed while there is a doubt.
 type board struct {
 	*mirror.Mirror
-	doubt *others.Doubt
+	daemon *works
 }
 
 // Closed says why no task may be claimed now; nil if any may.
 func (b board) Closed() error {
-	if why := b.doubt.Why(); why != nil {
+	if why := b.daemon.doubt.Why(); why != nil {
 		return why
 	}
 	return b.Mirror.Closed()

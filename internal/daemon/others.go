@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"dibs/internal/claim"
 	"dibs/internal/others"
 	"dibs/internal/worklog"
 )
@@ -17,18 +14,20 @@ func (d *works) lookOut(log worklog.Writer) {
 		return
 	}
 	d.others = others.New(others.Config{
-		Met:  func(agent string, ago time.Duration) { d.broker.Met(agent, ago) }, // which is made last
-		Mesh: mesh, Recorded: d.journal.Recorded, Settings: func() claim.Settings { return d.claimer.Policy().Settings() }, Now: d.notion.Now, Log: d.log,
-		Strange: func(ctx context.Context, t claim.Token) bool {
-			_, err := d.claimer.Find(ctx, t.ID)
-			return errors.Is(err, claim.ErrUnknownClaim)
-		},
+		Mesh: mesh, Journal: d.journal, Claims: d.claimer, Settings: d.claimer.Policy().Settings(), Clock: d.notion, Log: d.log,
 	})
+}
+
+// lookAround looks for claims of other daemons.
+func (d *works) lookAround(ctx context.Context) {
+	for _, s := range d.others.See(ctx, d.mirror.Tasks()) {
+		d.broker.Met(s.Agent, s.Ago)
+	}
 }
 
 // othersLoop looks at the settings of other daemons.
 func (d *works) othersLoop(ctx context.Context) {
-	d.others.See(ctx, d.mirror.Tasks())
+	d.lookAround(ctx)
 	d.others.Run(ctx)
 }
 

@@ -47,6 +47,7 @@ func (d *Daemon) Reload(c config.Config) error {
 	d.live.Store(&c)
 	if d.shared != nil {
 		d.shared.front.SetListed(listed(c))
+		d.shared.member.SetAgents(namesAt(c))
 	}
 	if w != nil {
 		if err := w.reschedule(before.Schedule, c.Schedule); err != nil {

@@ -148,7 +148,7 @@ func (d *works) afterSync(ctx context.Context, r mirror.Result) error {
 	}
 	d.doubtAll(ctx)
 	if len(errs) == 0 && d.others != nil {
-		d.others.See(ctx, d.mirror.Tasks())
+		d.lookAround(ctx)
 	}
 	err := errors.Join(append(errs, d.answered(ctx), d.guard(ctx, false))...)
 	d.untidy.Wake()

@@ -56,7 +56,7 @@ func (d *Daemon) share(ctx context.Context, network member.Network) error {
 	s := &shared{daemon: d}
 	s.member, err = member.New(ctx, member.Config{
 		Database: database, Name: name, Dir: c.StateDir, Network: network, Log: d.log,
-		Agents: func() []member.Name { return namesAt(*d.live.Load()) },
+		Agents: namesAt(*c),
 	})
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"dibs/internal/task"
 )
 
-// watcher passes on what the claimer and the mirror do: to the broker, which is above both, and
+// watcher passes on what the claimer, the mirror and the queues do: to the broker, which is above them, and
 // to the loops that it concerns.
 type watcher struct{ *works }
 
@@ -38,6 +38,8 @@ func (w watcher) Stored(c claim.Claim) {
 }
 
 func (w watcher) Changed(ids ...task.ID) { w.broker.Changed(ids...) }
+
+func (w watcher) Delivered() { w.broker.Delivered() }
 
 func (w watcher) Synced(ctx context.Context, r mirror.Result) error { return w.afterSync(ctx, r) }
 

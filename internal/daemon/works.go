@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"dibs/config"
@@ -42,7 +41,6 @@ type works struct {
 	queues  []*owed.Queue   // of the logs and of comments: none waits for another
 	others  *others.Lookout // nil if the mesh log cannot be asked
 	doubt   *others.Doubt   // nil with a journal of its own
-	me      atomic.Value    // a string, see bot
 	// overwrites tells what the daemon cannot save people's edits from.
 	overwrites overwrites
 	broker     *broker.Broker
@@ -195,14 +193,14 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 		}
 		d.news.Wake() // of the tasks that waited for this one
 	}}
-	if err := d.openDoubt(ctx, policy); err != nil {
-		return err
-	}
 	d.claimer, err = claim.New(claim.Config{
 		Store: d.tasks, Ledger: led, Policy: policy,
-		Board: board{d.mirror, d.doubt}, Watcher: watcher{d}, Log: d.log,
+		Board: board{d.mirror, d}, Watcher: watcher{d}, Log: d.log,
 	})
 	if err != nil {
+		return err
+	}
+	if err := d.openDoubt(ctx); err != nil {
 		return err
 	}
 	said := d.newComments()
@@ -210,7 +208,7 @@ func (d *works) build(ctx context.Context, logs map[claim.Log]worklog.Writer, do
 	for _, log := range slices.Sorted(maps.Keys(logs)) {
 		d.queues = append(d.queues, owed.New(owed.Config{
 			Kind: owed.Kind(log), Ledger: d.journal, Entries: worklog.Entries{Log: log, Writer: logs[log]},
-			Notion: d.notion, Changed: func() { d.broker.Delivered() }, Log: d.log,
+			Notion: d.notion, Watcher: watcher{d}, Log: d.log,
 		}))
 	}
 	d.lookOut(logs[claim.MeshLog])

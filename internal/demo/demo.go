@@ -60,11 +60,13 @@ type Summary struct {
 const limit = 600
 
 // timing keeps the demo short; the server is on this machine and answers fast.
-func timing(c *config.Config) {
+func timing() *config.Config {
+	c := config.Default()
 	c.Notion.Rate, c.Notion.Burst = limit/60, 120
 	c.Claim.WriteWindow, c.Claim.Settle = 800*time.Millisecond, 1100*time.Millisecond
 	c.Sync.Interval = time.Second
 	c.Schedule.Sweep = "@every 1s"
+	return &c
 }
 
 // demo is one run.
@@ -101,7 +103,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	d.print = newPrinter(o)
 
 	severally := o.Machines > 1
-	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Change: timing, Version: o.Version, NoDaemon: severally})
+	running, err := trial.Start(ctx, trial.Options{Dir: dir, Limit: limit, Config: timing(), Version: o.Version, NoDaemon: severally})
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func TestWayToTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := w.TempDir()
-	m, err := member.New(w.Context(), member.Config{Database: database, Name: "north", Dir: dir, Agents: func() []member.Name { return nil }, Log: slog.New(slog.DiscardHandler)})
+	m, err := member.New(w.Context(), member.Config{Database: database, Name: "north", Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

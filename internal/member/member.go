@@ -40,11 +40,11 @@ type Member struct {
 	name     string
 	key      tls.Certificate
 	network  Network
-	agents   func() []Name
 	log      *slog.Logger
 
 	mu       sync.Mutex
 	address  string
+	agents   []Name
 	standing Standing
 	peers    map[string]Peer
 	asked    time.Time     // when that was, by the database's clock
@@ -70,8 +70,8 @@ type Config struct {
 	Name string
 	// Dir is where it keeps its key.
 	Dir string
-	// Agents returns the names that users of this machine may go by.
-	Agents func() []Name
+	// Agents are the names that users of this machine may go by, see SetAgents.
+	Agents []Name
 	// Network is how members reach each other; nil for the machine's.
 	Network Network
 	Log     *slog.Logger
@@ -84,8 +84,8 @@ func New(ctx context.Context, c Config) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{
-		database: c.Database, name: c.Name, key: key, network: c.Network, agents: c.Agents, log: c.Log,
-		peers: make(map[string]Peer), changed: make(chan struct{}),
+		database: c.Database, name: c.Name, key: key, network: c.Network, log: c.Log,
+		agents: c.Agents, peers: make(map[string]Peer), changed: make(chan struct{}),
 	}
 	if m.network == nil {
 		m.network = tcp{}
@@ -101,6 +101,13 @@ func New(ctx context.Context, c Config) (*Member, error) {
 	}
 	m.take(now)
 	return m, nil
+}
+
+// SetAgents changes Config.Agents. The other members hear of it with the next sign of this one.
+func (m *Member) SetAgents(agents []Name) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.agents = agents
 }
 
 // Name is what the member is called.
@@ -135,9 +142,8 @@ func (m *Member) say(ctx context.Context, said *time.Time) error {
 
 func (m *Member) introduce(ctx context.Context) error {
 	m.mu.Lock()
-	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw}
+	card := Card{Address: m.address, Certificate: m.key.Leaf.Raw, Agents: m.agents}
 	m.mu.Unlock()
-	card.Agents = m.agents()
 	body, err := json.Marshal(card)
 	if err != nil {
 		return err

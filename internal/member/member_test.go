@@ -28,7 +28,7 @@ func join(t *testing.T, s *pgtest.Server, name, dir string) (*member.Member, err
 	}
 	t.Cleanup(func() { database.Close() })
 	return member.New(t.Context(), member.Config{
-		Database: database, Name: name, Dir: dir, Agents: func() []member.Name { return nil },
+		Database: database, Name: name, Dir: dir,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 }

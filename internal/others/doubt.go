@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dibs/internal/claim"
+	"dibs/internal/clock"
 	"dibs/internal/task"
 )
 
@@ -29,6 +30,7 @@ type Doubt struct {
 	DoubtConfig
 
 	mu      sync.Mutex
+	bot     string    // who this daemon is to Notion; empty if that is not known
 	seen    *sight    // why there is a doubt; nil if there is none
 	stored  bool      // in the journal
 	adopted time.Time // Notion's time: what was claimed before is taken for another daemon's
@@ -36,20 +38,16 @@ type Doubt struct {
 
 // DoubtConfig is what a Doubt is made of. All of it is required.
 type DoubtConfig struct {
-	// Find returns a claim that the journal knows, or claim.ErrUnknownClaim.
-	Find func(context.Context, claim.ID) (claim.Claim, error)
-	// Stale reports whether the lease that a page shows is over.
-	Stale func(t task.Task, now time.Time) bool
-	// Bot is who this daemon is to Notion; empty if that is not known now. It is asked only
-	// if a page shows a claim that the journal does not have like that.
-	Bot func(context.Context) string
+	Claims Claims
+	// Policy says whether the lease that a page shows is over.
+	Policy claim.Policy
 	// Storage keeps the doubt.
 	Storage interface {
 		Meta(ctx context.Context, key string) (string, error)
 		SetMeta(ctx context.Context, key, value string) error
 	}
-	Now func() time.Time // Notion's time
-	Log *slog.Logger
+	Clock clock.Source
+	Log   *slog.Logger
 }
 
 // sight is a claim that was seen and ought not to be there.
@@ -97,6 +95,21 @@ func (d *Doubt) Why() error {
 		d.seen.Title, d.seen.Task, d.seen.Claim, d.seen.Agent, d.seen.What, adviceRestored)}
 }
 
+// Bot is who this daemon is to Notion, and empty as long as that is not known: then nothing is
+// found out about a claim that the journal does not have as a page shows it.
+func (d *Doubt) Bot() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bot
+}
+
+// SetBot says who this daemon is to Notion.
+func (d *Doubt) SetBot(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bot = id
+}
+
 // See looks whether a page shows that the journal is not as it was left. What cannot be found
 // out now is when the page is seen again.
 func (d *Doubt) See(ctx context.Context, t task.Task) {
@@ -104,19 +117,19 @@ func (d *Doubt) See(ctx context.Context, t task.Task) {
 		return
 	}
 	d.mu.Lock()
-	done, adopted := d.seen != nil && d.stored, d.adopted
+	done, adopted, bot := d.seen != nil && d.stored, d.adopted, d.bot
 	d.mu.Unlock()
 	token := claim.ParseToken(t.Token)
 	if done || t.Trashed || t.EditedBy == "" || t.Status != task.Open && t.Status != task.InProgress || // no claim there is live
-		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Stale(t, d.Now()) {
+		token.ID == "" || token.Void || token.Done || t.ClaimedBy == "" || t.ClaimedAt.IsZero() || d.Policy.Stale(t, d.Clock.Now()) {
 		return
 	}
 	what := d.strange(ctx, t, token.ID)
 	// A person who copies a page, or writes on it, restores nothing.
-	if made, _ := token.ID.Minted(); what == "" || d.Bot(ctx) != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
+	if made, _ := token.ID.Minted(); what == "" || bot != t.EditedBy || !made.After(adopted) && !t.ClaimedAt.After(adopted) {
 		return
 	}
-	d.raise(ctx, &sight{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Now(), What: what})
+	d.raise(ctx, &sight{Task: t.ID, Title: t.Title, Claim: token.ID, Agent: t.ClaimedBy, At: d.Clock.Now(), What: what})
 }
 
 // slack is by how much what Notion shows of a moment may differ from what was noted: it cuts
@@ -127,7 +140,7 @@ const slack = time.Minute
 // forgotten; nothing if all is well, or cannot be asked. Whatever is written to a page was
 // journalled before, also what came too late, or of which nobody knows what became.
 func (d *Doubt) strange(ctx context.Context, t task.Task, id claim.ID) string {
-	c, err := d.Find(ctx, id)
+	c, err := d.Claims.Find(ctx, id)
 	switch {
 	case errors.Is(err, claim.ErrUnknownClaim):
 		return "which it does not know"
@@ -174,7 +187,7 @@ func (d *Doubt) Adopt(ctx context.Context) (bool, error) {
 	if d.seen == nil {
 		return false, nil
 	}
-	now := d.Now()
+	now := d.Clock.Now()
 	err := d.Storage.SetMeta(ctx, metaAdopted, now.Format(time.RFC3339Nano))
 	if err == nil {
 		err = d.Storage.SetMeta(ctx, metaDoubt, "")

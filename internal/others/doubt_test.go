@@ -12,6 +12,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/others"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // record is a journal: claims, and what is kept by key. It can be away.
@@ -41,13 +42,12 @@ func (r *record) SetMeta(_ context.Context, key, value string) error {
 func (r *record) doubt(t *testing.T) *others.Doubt {
 	t.Helper()
 	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
-		Find: r.Find, Storage: r, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Stale: func(t task.Task, now time.Time) bool { return now.After(t.ClaimedAt.Add(30 * time.Minute)) },
-		Bot:   func(context.Context) string { return "bot" },
+		Claims: r, Storage: r, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.SetBot("bot")
 	return d
 }
 
@@ -145,12 +145,12 @@ func TestDoubtIsStored(t *testing.T) {
 	r.away = nil
 	unsaved := &unsaving{record: r, err: away}
 	d, err := others.OpenDoubt(t.Context(), others.DoubtConfig{
-		Find: r.Find, Storage: unsaved, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Stale: func(task.Task, time.Time) bool { return false }, Bot: func(context.Context) string { return "bot" },
+		Claims: r, Storage: unsaved, Policy: claim.Policy{Timeout: 30 * time.Minute}, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.SetBot("bot")
 	d.See(t.Context(), shown)
 	if d.Why() == nil {
 		t.Error("what cannot be stored is not doubted")

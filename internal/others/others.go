@@ -5,6 +5,7 @@ package others
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -38,19 +39,26 @@ type Mesh interface {
 	OtherGrants(ctx context.Context, since time.Time, than claim.Settings) ([]worklog.Grant, error)
 }
 
+// Journal knows what this daemon has logged. Its method is safe for concurrent use.
+type Journal interface {
+	// Recorded reports whether a log entry is this daemon's own.
+	Recorded(ctx context.Context, entry string) (bool, error)
+}
+
+// Claims is the claims that this daemon, and those that share its journal, have made. Its method
+// is safe for concurrent use.
+type Claims interface {
+	// Find returns a claim that the journal knows, or claim.ErrUnknownClaim.
+	Find(context.Context, claim.ID) (claim.Claim, error)
+}
+
 // Config is what a Lookout is made of. All of it is required.
 type Config struct {
-	Mesh Mesh
-	// Recorded reports whether a log entry is this daemon's own.
-	Recorded func(ctx context.Context, entry string) (bool, error)
-	// Strange reports whether a claim is of a daemon with which this one has nothing to do, as
-	// far as is known.
-	Strange func(ctx context.Context, t claim.Token) bool
-	// Met is called once with each such claim that was seen: its agent, and how long ago it was
-	// made. It must not call the Lookout.
-	Met      func(agent string, ago time.Duration)
-	Settings func() claim.Settings
-	Now      func() time.Time // Notion's time
+	Mesh     Mesh
+	Journal  Journal
+	Claims   Claims
+	Settings claim.Settings // of this daemon
+	Clock    clock.Source
 	Log      *slog.Logger
 }
 
@@ -71,6 +79,12 @@ type meeting struct {
 	at    time.Time
 }
 
+// Stranger is a claim of a daemon with which this one has nothing to do, as far as is known.
+type Stranger struct {
+	Agent string
+	Ago   time.Duration // since it was made
+}
+
 // New returns a Lookout that has met nobody.
 func New(c Config) *Lookout {
 	return &Lookout{Config: c, wake: make(chan struct{}, 1), seen: make(map[claim.ID]bool)}
@@ -84,8 +98,9 @@ func (l *Lookout) Lines() []string {
 }
 
 // See is to be called with the tasks of the board when there may be other claims on them.
-func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) {
-	since := claim.NewID(l.Now().Add(-Since)) // ids are in the order of their times
+// It returns those claims that it has not seen before.
+func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) (met []Stranger) {
+	since := claim.NewID(l.Clock.Now().Add(-Since)) // ids are in the order of their times
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.seen, func(id claim.ID, _ bool) bool { return id < since })
@@ -95,10 +110,10 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) {
 			continue
 		}
 		l.seen[token.ID] = true
-		if l.Strange(ctx, token) {
+		if l.strange(ctx, token) {
 			l.met = append(l.met, meeting{token, time.Now()})
 			made, _ := token.ID.Minted()
-			l.Met(cmp.Or(token.By, t.ClaimedBy), l.Now().Sub(made))
+			met = append(met, Stranger{cmp.Or(token.By, t.ClaimedBy), l.Clock.Now().Sub(made)})
 		}
 	}
 	if len(l.met) > 0 {
@@ -107,6 +122,13 @@ func (l *Lookout) See(ctx context.Context, tasks iter.Seq[task.Task]) {
 		default:
 		}
 	}
+	return met
+}
+
+// strange reports whether a claim is a stranger's.
+func (l *Lookout) strange(ctx context.Context, t claim.Token) bool {
+	_, err := l.Claims.Find(ctx, t.ID)
+	return errors.Is(err, claim.ErrUnknownClaim)
 }
 
 // Run looks at the settings of other daemons until ctx ends. Where there are none it asks for
@@ -147,7 +169,7 @@ func (l *Lookout) await(ctx context.Context) bool {
 		if clock.Pause(ctx, delay-time.Since(first.at)) != nil {
 			return false
 		}
-		if l.Strange(ctx, first.token) {
+		if l.strange(ctx, first.token) {
 			return true
 		}
 		l.mu.Lock()
@@ -158,14 +180,14 @@ func (l *Lookout) await(ctx context.Context) bool {
 
 // look asks the mesh log for grants under other settings.
 func (l *Lookout) look(ctx context.Context) error {
-	here, began := l.Settings(), time.Now()
-	found, err := l.Mesh.OtherGrants(ctx, l.Now().Add(-Since), here)
+	here, began := l.Settings, time.Now()
+	found, err := l.Mesh.OtherGrants(ctx, l.Clock.Now().Add(-Since), here)
 	if err != nil {
 		return err
 	}
 	agents := make(map[claim.Settings][]string)
 	for _, g := range found {
-		ours, err := l.Recorded(ctx, g.EntryID)
+		ours, err := l.Journal.Recorded(ctx, g.EntryID)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/others"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 	"dibs/internal/worklog"
 )
 
@@ -40,6 +41,18 @@ func (b *board) OtherGrants(_ context.Context, since time.Time, _ claim.Settings
 		}
 	}
 	return found, nil
+}
+
+// Recorded says that no entry is this daemon's own.
+func (*board) Recorded(context.Context, string) (bool, error) { return false, nil }
+
+func (b *board) Find(_ context.Context, id claim.ID) (c claim.Claim, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.members[id] {
+		err = claim.ErrUnknownClaim
+	}
+	return c, err
 }
 
 // requests is how often the mesh log was asked.
@@ -82,14 +95,7 @@ func onBoard(t *testing.T, test func(b *board)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &board{members: make(map[claim.ID]bool)}
 		b.Lookout = others.New(others.Config{
-			Mesh: b, Recorded: func(context.Context, string) (bool, error) { return false, nil },
-			Strange: func(_ context.Context, token claim.Token) bool {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				return !b.members[token.ID]
-			},
-			Met:      func(string, time.Duration) {},
-			Settings: func() claim.Settings { return inside }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Mesh: b, Journal: b, Claims: b, Settings: inside, Clock: testkit.Clock{}, Log: slog.New(slog.DiscardHandler),
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

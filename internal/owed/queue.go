@@ -36,14 +36,20 @@ type Entries interface {
 	Name(in Intent) (id, title string)
 }
 
+// Watcher is told what becomes of intents. Its method is safe for concurrent use, and must not
+// call the queue.
+type Watcher interface {
+	// Delivered is called when something has become of one.
+	Delivered()
+}
+
 // Config is what a queue is made of.
 type Config struct {
 	Kind    Kind
 	Ledger  Ledger
 	Entries Entries
 	Notion  Reach
-	// Changed is called when something has become of an intent; nil for nobody.
-	Changed func()
+	Watcher Watcher // nil for nobody
 	Log     *slog.Logger
 }
 
@@ -196,8 +202,8 @@ func (q *Queue) deliver(ctx context.Context, in Intent) (delivered bool, err err
 	if q.waits(q.now()) {
 		return false, nil // that began while this run was under way
 	}
-	if q.config.Changed != nil {
-		defer q.config.Changed()
+	if q.config.Watcher != nil {
+		defer q.config.Watcher.Delivered()
 	}
 	if in.State == Doubted {
 		return q.lookUp(ctx, in)

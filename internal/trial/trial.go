@@ -25,8 +25,9 @@ type Options struct {
 	Limit int
 	// StateFile keeps the board; empty keeps nothing.
 	StateFile string
-	// Change, if set, may change the daemon's configuration.
-	Change func(*config.Config)
+	// Config is the daemon's configuration, apart from where it and the board are; nil for the
+	// default.
+	Config *config.Config
 	// NoDaemon leaves the daemon to whoever starts the trial: there is the board, and how
 	// one would be configured.
 	NoDaemon bool
@@ -73,8 +74,8 @@ func Start(ctx context.Context, o Options) (t *Trial, err error) {
 	go t.server.Serve(listener)
 
 	t.Config = config.Default()
-	if o.Change != nil {
-		o.Change(&t.Config)
+	if o.Config != nil {
+		t.Config = *o.Config
 	}
 	t.Config.StateDir, t.Config.Socket = o.Dir, filepath.Join(o.Dir, "dibs.sock")
 	t.Config.Notion.BaseURL, t.Config.Notion.Token = t.URL, config.Secret(t.Notion.Token())
