@@ -24,7 +24,6 @@ func (a *app) addCommand() *cobra.Command {
 	var body api.AddRequest
 	var content string
 	var fields []string
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "add TITLE",
 		Short: "Make a task",
@@ -55,9 +54,6 @@ func (a *app) addCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			if cmd.Flags().Changed("body") {
 				if body.Body, err = contentOf(cmd.InOrStdin(), content); err != nil {
 					return err
@@ -67,11 +63,11 @@ func (a *app) addCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			minted := requestID.value == ""
+			minted := a.request == ""
 			if minted {
-				requestID.value = "add-" + ulid.Make().String()
+				a.request = "add-" + ulid.Make().String()
 			}
-			added, err := a.added(cmd.Context(), daemon.Add, body, requestID.value, minted)
+			added, err := a.added(cmd.Context(), daemon.Add, body, a.request, minted)
 			if err != nil {
 				return err
 			}
@@ -91,7 +87,7 @@ func (a *app) addCommand() *cobra.Command {
 	flags.StringArrayVar(&fields, "field", nil, "a value for a property of the database, `NAME=VALUE`; can be repeated")
 	flags.StringVar(&body.For, "for", "", "the `agent` that it is assigned to")
 	completeFlag(cmd, "depends-on", a.someTasks(api.TaskFilter{}))
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 

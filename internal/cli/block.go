@@ -20,8 +20,8 @@ func (a *app) blockCommand() *cobra.Command {
 			cmd.Flags().StringVar(&reason, "reason", "", "what is in the way, a `text`")
 			mentioning(cmd, &mention)
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Block(ctx, id, api.BlockRequest{Agent: a.agent, Reason: reason, Mention: mention}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Block(ctx, id, api.BlockRequest{Agent: a.agent, Reason: reason, Mention: mention}, a.request)
 		},
 		done: func(c api.Claim) string { return "blocked " + quoted(c.Task) },
 	})

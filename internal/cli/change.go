@@ -20,13 +20,12 @@ type change struct {
 	// check, if set, looks at them.
 	check func(*cobra.Command) error
 	// do asks the daemon for it.
-	do func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error)
+	do func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error)
 	// done says in a line what has been done.
 	done func(api.Claim) string
 }
 
 func (a *app) changeCommand(c change) *cobra.Command {
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   c.verb + " [CLAIM_OR_TASK]",
 		Short: c.short,
@@ -42,9 +41,6 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			if c.check != nil {
 				if err := c.check(cmd); err != nil {
 					return err
@@ -54,7 +50,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changed, err := c.do(cmd.Context(), daemon, id, requestID.value)
+			changed, err := c.do(cmd.Context(), daemon, id)
 			if err != nil {
 				return err
 			}
@@ -74,7 +70,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 	if c.flags != nil {
 		c.flags(cmd)
 	}
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"time"
 
 	"dibs/internal/api"
@@ -30,21 +29,20 @@ func (a *app) claimCommand() *cobra.Command {
 			return a.claim(cmd, api.ClaimRequest{Task: string(id)}, flags)
 		},
 	}
-	flags.add(cmd)
+	flags.add(a, cmd)
 	return cmd
 }
 
 // claimFlags are the flags of commands that claim.
 type claimFlags struct {
 	wait, timeout time.Duration
-	key           key
 	keeper        keeperFlags
 	content       contentFlag
 }
 
-func (f *claimFlags) add(cmd *cobra.Command) {
+func (f *claimFlags) add(a *app, cmd *cobra.Command) {
 	f.addWait(cmd)
-	f.key.add(cmd)
+	a.addRequestID(cmd)
 	f.keeper.add(cmd)
 	f.content.add(cmd)
 }
@@ -78,19 +76,13 @@ func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags)
 	if err != nil {
 		return err
 	}
-	if err := flags.key.check(); err != nil {
-		return err
-	}
 	daemon, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	c, err := daemon.Claim(cmd.Context(), request, flags.key.value)
-	if p, ok := errors.AsType[*api.Problem](err); ok {
-		return notClaimed{p}
-	}
+	c, err := daemon.Claim(cmd.Context(), request, a.request)
 	if err != nil {
-		return err
+		return denial(err)
 	}
 	var page api.Page
 	var document any = c
@@ -107,22 +99,5 @@ func (a *app) claim(cmd *cobra.Command, what api.ClaimRequest, flags claimFlags)
 	}
 	a.say("%s is %s's%s%s", quoted(c.Task), clean(c.Agent), lasting(c.ExpiresAt, time.Now()), over)
 	a.sayUnread(page)
-	return nil
-}
-
-// key is the flag --request-id.
-type key struct{ value string }
-
-func (k *key) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&k.value, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
-}
-
-func (k *key) check() error {
-	if k.value == "" {
-		return nil
-	}
-	if err := api.ValidateKey(k.value); err != nil {
-		return usagef("--request-id: %w", err)
-	}
 	return nil
 }

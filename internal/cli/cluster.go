@@ -36,7 +36,6 @@ func (a *app) clusterCommand() *cobra.Command {
 }
 
 func (a *app) adoptCommand() *cobra.Command {
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Take the database of the journal as it is now for the right one",
@@ -48,14 +47,11 @@ func (a *app) adoptCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			c, err := daemon.AdoptCluster(cmd.Context(), requestID.value)
+			c, err := daemon.AdoptCluster(cmd.Context(), a.request)
 			if err != nil {
 				return err
 			}
@@ -69,7 +65,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			})
 		},
 	}
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 

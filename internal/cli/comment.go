@@ -13,7 +13,6 @@ import (
 
 func (a *app) commentCommand() *cobra.Command {
 	var body api.CommentRequest
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "comment TASK TEXT",
 		Short: "Comment on a task",
@@ -35,15 +34,12 @@ func (a *app) commentCommand() *cobra.Command {
 			if strings.TrimSpace(args[1]) == "" {
 				return usagef("the comment is empty: say something")
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
 			body.Agent, body.Text = agent, args[1]
-			said, err := daemon.Comment(cmd.Context(), id, body, requestID.value)
+			said, err := daemon.Comment(cmd.Context(), id, body, a.request)
 			if err != nil {
 				return denial(err)
 			}
@@ -57,7 +53,7 @@ func (a *app) commentCommand() *cobra.Command {
 		},
 	}
 	mentioning(cmd, &body.Mention)
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 
@@ -78,8 +74,8 @@ func (a *app) askCommand() *cobra.Command {
 			}
 			return nil
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Ask(ctx, id, api.AskRequest{Agent: a.agent, Text: text, To: to}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Ask(ctx, id, api.AskRequest{Agent: a.agent, Text: text, To: to}, a.request)
 		},
 		done: func(c api.Claim) string {
 			return "asked about " + quoted(c.Task) + ", which is blocked until a person opens it"

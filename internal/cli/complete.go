@@ -18,8 +18,8 @@ func (a *app) completeCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&summary, "summary", "", "what was done, a `text`")
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Complete(ctx, id, api.CompleteRequest{Agent: a.agent, Summary: summary}, a.request)
 		},
 		done: func(c api.Claim) string { return "completed " + quoted(c.Task) },
 	})

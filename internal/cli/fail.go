@@ -24,8 +24,8 @@ func (a *app) failCommand() *cobra.Command {
 			cmd.Flags().BoolVar(&reopen, "reopen", false, "let somebody else try")
 			mentioning(cmd, &mention)
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Fail(ctx, id, api.FailRequest{Agent: a.agent, Reason: reason, Reopen: reopen, Mention: mention}, a.request)
 		},
 		done: func(c api.Claim) string {
 			line := "failed " + quoted(c.Task)

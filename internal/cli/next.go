@@ -28,7 +28,7 @@ func (a *app) nextCommand() *cobra.Command {
 			return a.claim(cmd, api.ClaimRequest{Filter: only}, flags)
 		},
 	}
-	flags.add(cmd)
+	flags.add(a, cmd)
 	filter.add(a, cmd)
 	return cmd
 }

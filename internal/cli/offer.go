@@ -26,7 +26,7 @@ func (a *app) offerCommand() *cobra.Command {
 				return usagef("to whom? give --to AGENT")
 			}
 			body.Agent = h.agent
-			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, h.key)
+			offered, err := h.daemon.Offer(cmd.Context(), h.task, body, a.request)
 			if err != nil {
 				return denial(err)
 			}
@@ -49,7 +49,7 @@ func (a *app) acceptCommand() *cobra.Command {
 		func(cmd *cobra.Command) { cmd.Flags().StringVar(&note, "note", "", "a `text` for the record") },
 		func(cmd *cobra.Command, h hand) error {
 			a.document = true
-			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, h.key)
+			c, err := h.daemon.Accept(cmd.Context(), h.task, api.AcceptRequest{Agent: h.agent, Note: note}, a.request)
 			if err != nil {
 				return denial(err)
 			}
@@ -68,7 +68,7 @@ func (a *app) declineCommand() *cobra.Command {
 			"offered it is told why.",
 		func(cmd *cobra.Command) { cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`") },
 		func(cmd *cobra.Command, h hand) error {
-			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, h.key)
+			done, err := h.daemon.Decline(cmd.Context(), h.task, api.DeclineRequest{Agent: h.agent, Reason: reason}, a.request)
 			if err != nil {
 				return denial(err)
 			}
@@ -81,7 +81,6 @@ func (a *app) declineCommand() *cobra.Command {
 type hand struct {
 	agent  string
 	task   task.ID
-	key    string
 	daemon *client.Client
 }
 
@@ -103,7 +102,6 @@ func denial(err error) error {
 
 // handCommand makes a command about one task that is handed over.
 func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), run func(*cobra.Command, hand) error) *cobra.Command {
-	var requestID key
 	cmd := &cobra.Command{
 		Use:               verb + " TASK",
 		Short:             short,
@@ -119,19 +117,16 @@ func (a *app) handCommand(verb, short, long string, flags func(*cobra.Command), 
 			if err != nil {
 				return err
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			return run(cmd, hand{agent, id, requestID.value, daemon})
+			return run(cmd, hand{agent, id, daemon})
 		},
 	}
 	if flags != nil {
 		flags(cmd)
 	}
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }

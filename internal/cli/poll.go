@@ -15,7 +15,6 @@ import (
 func (a *app) pollCommand() *cobra.Command {
 	var body api.PollRequest
 	var wait time.Duration
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "poll",
 		Short: "Take what the agent should react to",
@@ -38,15 +37,12 @@ func (a *app) pollCommand() *cobra.Command {
 			if cmd.Flags().Changed("pid") && body.PID <= 0 {
 				return usagef("--pid %d: want the number of a process", body.PID)
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
 			body.WaitSeconds = wait.Seconds()
-			got, err := daemon.Poll(cmd.Context(), agent, body, requestID.value)
+			got, err := daemon.Poll(cmd.Context(), agent, body, a.request)
 			if err != nil {
 				return err
 			}
@@ -64,7 +60,7 @@ func (a *app) pollCommand() *cobra.Command {
 	cmd.Flags().IntVar(&body.Limit, "limit", 0, "at most that many (0: a hundred)")
 	cmd.Flags().BoolVar(&body.Finished, "finished", false, "from now on, tell this agent of every task that is finished")
 	cmd.Flags().IntVar(&body.PID, "pid", 0, "a process, by its `number`: what it has not acknowledged when it ends comes back at once")
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 
@@ -95,7 +91,6 @@ func aboutTrigger(t api.Trigger) string {
 }
 
 func (a *app) ackCommand() *cobra.Command {
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "ack ID...",
 		Short: "Say that triggers are dealt with",
@@ -115,14 +110,11 @@ func (a *app) ackCommand() *cobra.Command {
 			if err := a.checkAgent(); err != nil {
 				return err
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			done, err := daemon.Ack(cmd.Context(), a.agent, api.AckRequest{IDs: ids}, requestID.value)
+			done, err := daemon.Ack(cmd.Context(), a.agent, api.AckRequest{IDs: ids}, a.request)
 			if err != nil {
 				return err
 			}
@@ -142,6 +134,6 @@ func (a *app) ackCommand() *cobra.Command {
 			return ended{api.ExitFailure}
 		},
 	}
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }

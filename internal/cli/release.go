@@ -18,8 +18,8 @@ func (a *app) releaseCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`")
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Release(ctx, id, api.StopRequest{Agent: a.agent, Reason: reason}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Release(ctx, id, api.StopRequest{Agent: a.agent, Reason: reason}, a.request)
 		},
 		done: func(c api.Claim) string { return "released " + quoted(c.Task) },
 	})

@@ -19,8 +19,8 @@ func (a *app) renewCommand() *cobra.Command {
 		short: "Say that you are still at work: keep the claim",
 		long: "Say that you are still at work: the claim lasts a whole lease from now on. While Notion cannot be\n" +
 			"reached it ends when it would have, as the answer says, unless Notion is back before that.",
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent, Keeper: keeper.asked}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Renew(ctx, id, api.RenewRequest{Agent: a.agent, Keeper: keeper.asked}, a.request)
 		},
 		done: func(c api.Claim) string {
 			if c.Detail != "" {

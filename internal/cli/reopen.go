@@ -12,7 +12,6 @@ import (
 
 func (a *app) reopenCommand() *cobra.Command {
 	var note, was string
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "reopen TASK",
 		Short: "Open a task again that is blocked, failed, in review or finished",
@@ -33,9 +32,6 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			body := api.ReopenRequest{Agent: a.agent, Note: note}
 			if was != "" {
 				if body.Was, err = task.ParseStatus(strings.ToUpper(was)); err != nil {
@@ -46,7 +42,7 @@ func (a *app) reopenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := daemon.Reopen(cmd.Context(), id, body, requestID.value)
+			done, err := daemon.Reopen(cmd.Context(), id, body, a.request)
 			if err != nil {
 				return err
 			}
@@ -62,6 +58,6 @@ func (a *app) reopenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&note, "note", "", "why, a `text`")
 	cmd.Flags().StringVar(&was, "was", "", "the `status` that it was seen in: blocked, completed, cancelled, review, failed or in_progress")
 	completeFlag(cmd, "was", statuses)
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }

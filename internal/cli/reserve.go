@@ -21,7 +21,6 @@ import (
 func (a *app) reserveCommand() *cobra.Command {
 	var body api.ReserveRequest
 	var lasts time.Duration
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "reserve PATTERN...",
 		Short: "Reserve files, or other things that only one agent should touch",
@@ -49,15 +48,12 @@ func (a *app) reserveCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, folder, err := a.here()
 			if err != nil {
 				return err
 			}
 			body.ForSeconds = lasts.Seconds()
-			made, err := daemon.Reserve(cmd.Context(), folder, patterns, body, requestID.value)
+			made, err := daemon.Reserve(cmd.Context(), folder, patterns, body, a.request)
 			if err != nil {
 				return err
 			}
@@ -75,7 +71,7 @@ func (a *app) reserveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&body.Claim, "claim", "", "end it with this claim, an `id`, or a task's key, id or URL")
 	cmd.Flags().IntVar(&body.PID, "pid", 0, "end it with this process, a `number`")
 	completeFlag(cmd, "claim", a.ownTasks)
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 

@@ -22,8 +22,8 @@ func (a *app) reviewCommand() *cobra.Command {
 			cmd.Flags().StringVar(&note, "note", "", "what was done and what is to be decided, a `text`")
 			mentioning(cmd, &mention)
 		},
-		do: func(ctx context.Context, daemon *client.Client, id, key string) (api.Claim, error) {
-			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention}, key)
+		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {
+			return daemon.Review(ctx, id, api.ReviewRequest{Agent: a.agent, Note: note, Mention: mention}, a.request)
 		},
 		done: func(c api.Claim) string { return quoted(c.Task) + " waits for review" },
 	})

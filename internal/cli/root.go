@@ -86,11 +86,6 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.socket, "socket", "", "the daemon's socket, a `path` (or DIBS_SOCKET)")
 	flags.StringVar(&a.config, "config", "", "the configuration `file` (or DIBS_CONFIG)")
 	flags.Lookup("agent").DefValue = "" // not part of the help
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if f := cmd.Flag("request-id"); f != nil {
-			a.request = f.Value.String()
-		}
-	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().Bool("version", false, "show which dibs this is")
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -155,9 +150,19 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// daemon returns a client of the daemon. Where a person looks on, it asks again for a while
+// addRequestID adds the flag that names a request.
+func (a *app) addRequestID(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.request, "request-id", "", "any `text` that you choose: a command repeated with it is not done twice, and gets the same answer")
+}
+
+// daemon returns a client of the daemon, unless --request-id can be no key. Where a person looks on, it asks again for a while
 // what the daemon cannot save now; a script is to decide that by itself, and is told at once.
 func (a *app) daemon() (*client.Client, error) {
+	if a.request != "" {
+		if err := api.ValidateKey(a.request); err != nil {
+			return nil, usagef("--request-id: %w", err)
+		}
+	}
 	daemon, err := a.direct()
 	if err == nil && a.watched() && isTerminal(a.stdin) {
 		daemon.Insist(insist, func(p *api.Problem) {

@@ -11,7 +11,6 @@ import (
 
 func (a *app) sendCommand() *cobra.Command {
 	var body api.MessageRequest
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "send TEXT",
 		Short: "Say something to an agent",
@@ -31,15 +30,12 @@ func (a *app) sendCommand() *cobra.Command {
 			if strings.TrimSpace(args[0]) == "" {
 				return usagef("the message is empty: say something")
 			}
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
 			body.From, body.Text = a.agent, args[0]
-			sent, err := daemon.Send(cmd.Context(), body, requestID.value)
+			sent, err := daemon.Send(cmd.Context(), body, a.request)
 			if err != nil {
 				return err
 			}
@@ -53,6 +49,6 @@ func (a *app) sendCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&body.To, "to", "", "whom to tell, an `agent`, or all")
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }

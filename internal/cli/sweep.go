@@ -11,7 +11,6 @@ import (
 
 func (a *app) sweepCommand() *cobra.Command {
 	var note string
-	var requestID key
 	cmd := &cobra.Command{
 		Use:               "sweep",
 		Short:             "Reopen tasks whose claim is stale, now",
@@ -19,14 +18,11 @@ func (a *app) sweepCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: note}, requestID.value)
+			done, err := daemon.SweepFor(cmd.Context(), api.SweepRequest{Note: note}, a.request)
 			if err != nil {
 				return err
 			}
@@ -46,6 +42,6 @@ func (a *app) sweepCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&note, "note", "", "why, or who asks, a `text` for the record")
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }

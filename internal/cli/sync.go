@@ -17,7 +17,6 @@ const look = 250 * time.Millisecond
 
 func (a *app) syncCommand() *cobra.Command {
 	var body api.SyncRequest
-	var requestID key
 	cmd := &cobra.Command{
 		Use:   "sync",
 		Short: "Read from Notion what has changed, now",
@@ -27,15 +26,12 @@ func (a *app) syncCommand() *cobra.Command {
 		Args:              arguments(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requestID.check(); err != nil {
-				return err
-			}
 			daemon, err := a.daemon()
 			if err != nil {
 				return err
 			}
 			stop := a.watchSync(cmd.Context(), daemon)
-			done, err := daemon.Sync(cmd.Context(), body, requestID.value)
+			done, err := daemon.Sync(cmd.Context(), body, a.request)
 			stop()
 			if err != nil {
 				return err
@@ -51,7 +47,7 @@ func (a *app) syncCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&body.Full, "full", false, "read the whole board")
-	requestID.add(cmd)
+	a.addRequestID(cmd)
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write testdata/day.txt anew")
+var update = flag.Bool("update", false, "write the golden files in testdata anew")
 
 var (
 	ulids = regexp.MustCompile(`\b0[0-9A-HJKMNP-TV-Z]{25}\b`)

@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 )
+
+func indented(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}
 
 // TestToolsList asks for the tools: every agent pays for what is listed.
 func TestToolsList(t *testing.T) {
@@ -30,6 +42,19 @@ func TestToolsList(t *testing.T) {
 			w.Errorf("tools/list is %d bytes long, want less than 5000", len(raw))
 		}
 		w.Logf("tools/list: %d bytes", len(raw))
+		const golden = "testdata/tools.json"
+		if *update {
+			if err := os.WriteFile(golden, indented(w.T, raw), 0o644); err != nil {
+				w.Fatal(err)
+			}
+		}
+		recorded, err := os.ReadFile(golden)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff(string(recorded), string(indented(w.T, raw))); diff != "" {
+			w.Errorf("tools/list (-want +got):\n%s", diff)
+		}
 		var names, reading []string
 		for _, tool := range list.Tools {
 			names = append(names, tool.Name)
