@@ -1,13 +1,13 @@
 package api
 
-// AddRequest asks for a task to be made.
+// AddRequest asks for a task to be made. What jsonschema says stands in the arguments of MCP's tools.
 type AddRequest struct {
 	Agent     string         `json:"agent,omitempty" doc:"Who asks; without one, the caller's user is on record"`
 	Title     string         `json:"title" minLength:"1"`
-	Body      string         `json:"body,omitempty" doc:"The content of the page, in Markdown"`
+	Body      string         `json:"body,omitempty" doc:"The content of the page, in Markdown" jsonschema:"Markdown"`
 	Priority  string         `json:"priority,omitempty" doc:"By its name here or in the database"`
 	DependsOn []string       `json:"depends_on,omitempty" doc:"The tasks that it waits for, each by its id, URL or key, such as T-3"`
-	For       string         `json:"for,omitempty" doc:"The agent that it is assigned to; absent for all"`
+	For       string         `json:"for,omitempty" doc:"The agent that it is assigned to; absent for all" jsonschema:"only this agent"`
 	Fields    map[string]any `json:"fields,omitempty" doc:"Values of further properties of the database, by their names: a text, a number, true or false, or a list of texts"`
 }
 
@@ -16,11 +16,12 @@ type Added struct {
 	Task Task `json:"task"`
 }
 
-// CommentRequest asks for a comment on a task's page.
+// CommentRequest asks for a comment on a task's page. What jsonschema says stands in the arguments of
+// MCP's tools.
 type CommentRequest struct {
 	Agent   string `json:"agent" minLength:"1" doc:"Who says it, and signs"`
 	Text    string `json:"text" minLength:"1"`
-	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id"`
+	Mention string `json:"mention,omitempty" doc:"Whom the comment mentions: a Notion user by name, e-mail address or id" jsonschema:"a person"`
 }
 
 // Commented answers a CommentRequest.

@@ -6,11 +6,11 @@ import (
 )
 
 // Filter selects tasks by what their pages say; its zero value selects all. A task has to
-// meet every part of it.
+// meet every part of it. What jsonschema says stands in the arguments of MCP's tools.
 type Filter struct {
 	Priority string   `json:"priority,omitempty" enum:"critical,high,medium,low,none" doc:"Only tasks of this priority"`
-	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others"`
-	Text     string   `json:"text,omitempty" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case"`
+	Where    []string `json:"where,omitempty" maxItems:"20" doc:"NAME=VALUE each: only tasks whose field, one of tasks.fields or title, key, status, priority, claimed_by or note, has this value; of a list, among others" jsonschema:"each FIELD=VALUE"`
+	Text     string   `json:"text,omitempty" maxLength:"1000" doc:"Only tasks whose title has all these words in it, in whatever case" jsonschema:"words of the title"`
 }
 
 // Empty reports whether the filter selects all tasks.

@@ -13,13 +13,13 @@ var (
 		Changes: true, Sends: "A stream of server-sent events: claim, with the claim as it is, at first and whenever something happens to it; it ends with the claim",
 	})
 
-	OpRenew    = change[RenewRequest]("renew", "Begin the lease anew")
-	OpComplete = change[CompleteRequest]("complete", "The work is done")
-	OpReview   = change[ReviewRequest]("review", "The work is done, and a person is to decide")
-	OpRelease  = change[StopRequest]("release", "Give the task back")
-	OpBlock    = change[BlockRequest]("block", "The work cannot go on")
-	OpFail     = change[FailRequest]("fail", "The work was tried and failed")
-	OpAsk      = change[AskRequest]("ask", "Ask people something: a comment, and the task is blocked until they answer")
+	OpRenew    = change[RenewRequest]("renew", "Say that you are still at work: keep the claim")
+	OpComplete = change[CompleteRequest]("complete", "Say that the work is done")
+	OpReview   = change[ReviewRequest]("review", "Say that the work is done, for a person to decide")
+	OpRelease  = change[StopRequest]("release", "Give a task back")
+	OpBlock    = change[BlockRequest]("block", "Say that the work cannot go on")
+	OpFail     = change[FailRequest]("fail", "Say that the work was tried and failed")
+	OpAsk      = change[AskRequest]("ask", "Ask people something, and give the task up until they answer")
 
 	OpListTasks      = op[ListTasksInput, Tasks](Operation{Name: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "Tasks, as the daemon's copy of the database has them"})
 	OpGetTask        = op[GetTaskInput, Task](Operation{Name: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "A task, as the daemon's copy of the database has it"})

@@ -12,8 +12,7 @@ import (
 func (a *app) blockCommand() *cobra.Command {
 	var reason, mention string
 	return a.changeCommand(change{
-		verb:  "block",
-		short: "Say that the work cannot go on",
+		op: api.OpBlock.Operation,
 		long: "Say that the work cannot go on: the task becomes BLOCKED, until a person opens it again. With\n" +
 			"notion.comments, the reason is put on the task's page as a comment, too.",
 		flags: func(cmd *cobra.Command) {

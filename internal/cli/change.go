@@ -14,7 +14,9 @@ import (
 
 // change is a command that changes a claim of the agent's.
 type change struct {
-	verb, short, long string
+	// op is what it asks for: its name is the command's, and its summary the command's line.
+	op   *api.Operation
+	long string
 	// flags adds the flags of its own.
 	flags func(*cobra.Command)
 	// check, if set, looks at them.
@@ -27,8 +29,8 @@ type change struct {
 
 func (a *app) changeCommand(c change) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   c.verb + " [CLAIM_OR_TASK]",
-		Short: c.short,
+		Use:   c.op.Name + " [CLAIM_OR_TASK]",
+		Short: c.op.Summary,
 		Long: c.long + "\n\nThe claim is named by its task (T-3, id or URL) or by its own id. Without a name it is the agent's\n" +
 			"only claim. If the agent lost a claim and does not know yet, the command only says so; repeat it to act\n" +
 			"on the claim that is left. Scripts had better give the name.\n" +

@@ -60,8 +60,7 @@ func (a *app) commentCommand() *cobra.Command {
 func (a *app) askCommand() *cobra.Command {
 	var to, text string
 	cmd := a.changeCommand(change{
-		verb:  "ask",
-		short: "Ask people something, and give the task up until they answer",
+		op: api.OpAsk.Operation,
 		long: "Ask people something: the question is put on the task's page as a comment, the task becomes BLOCKED, and\n" +
 			"the claim is given up. dibs poll tells the agent when a person answers with a comment, or opens the task\n" +
 			"again. The connection needs the capabilities to insert and to read comments.",

@@ -12,9 +12,8 @@ import (
 func (a *app) completeCommand() *cobra.Command {
 	var summary string
 	return a.changeCommand(change{
-		verb:  "complete",
-		short: "Say that the work is done",
-		long:  "Say that the work is done: the task becomes COMPLETED, and the task log gets an entry.",
+		op:   api.OpComplete.Operation,
+		long: "Say that the work is done: the task becomes COMPLETED, and the task log gets an entry.",
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&summary, "summary", "", "what was done, a `text`")
 		},

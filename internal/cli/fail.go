@@ -14,8 +14,7 @@ func (a *app) failCommand() *cobra.Command {
 	var reason, mention string
 	var reopen bool
 	return a.changeCommand(change{
-		verb:  "fail",
-		short: "Say that the work was tried and failed",
+		op: api.OpFail.Operation,
 		long: "Say that the work was tried and failed: the task becomes BLOCKED, or what tasks.statuses.failed names,\n" +
 			"or OPEN with --reopen, unless it was tried as often as claim.max_attempts allows; and the task log gets\n" +
 			"an entry. With notion.comments, the reason is put on the task's page as a comment, too.",

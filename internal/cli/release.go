@@ -12,9 +12,8 @@ import (
 func (a *app) releaseCommand() *cobra.Command {
 	var reason string
 	return a.changeCommand(change{
-		verb:  "release",
-		short: "Give a task back",
-		long:  "Give a task back: it becomes OPEN, for somebody else to claim.",
+		op:   api.OpRelease.Operation,
+		long: "Give a task back: it becomes OPEN, for somebody else to claim.",
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().StringVar(&reason, "reason", "", "why, a `text`")
 		},

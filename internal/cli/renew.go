@@ -14,9 +14,8 @@ import (
 func (a *app) renewCommand() *cobra.Command {
 	var keeper keeperFlags
 	return a.changeCommand(change{
-		verb:  "renew",
+		op:    api.OpRenew.Operation,
 		flags: keeper.add, check: keeper.check,
-		short: "Say that you are still at work: keep the claim",
 		long: "Say that you are still at work: the claim lasts a whole lease from now on. While Notion cannot be\n" +
 			"reached it ends when it would have, as the answer says, unless Notion is back before that.",
 		do: func(ctx context.Context, daemon *client.Client, id string) (api.Claim, error) {

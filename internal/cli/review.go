@@ -12,8 +12,7 @@ import (
 func (a *app) reviewCommand() *cobra.Command {
 	var note, mention string
 	return a.changeCommand(change{
-		verb:  "review",
-		short: "Say that the work is done, for a person to decide",
+		op: api.OpReview.Operation,
 		long: "Say that the work is done, for a person to decide: the task gets the status that tasks.statuses.review\n" +
 			"names, the claim is over, and the task log gets an entry. A person sets it to COMPLETED, or opens it\n" +
 			"again; until then nobody can claim it, and what depends on it waits. With notion.comments, the note\n" +

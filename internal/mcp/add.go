@@ -8,15 +8,9 @@ import (
 )
 
 // AddArgs are the arguments of add_task.
-type AddArgs struct {
-	Who
-	Title     string         `json:"title"`
-	Body      string         `json:"body,omitempty" jsonschema:"Markdown"`
-	Priority  string         `json:"priority,omitempty"`
-	DependsOn []string       `json:"depends_on,omitempty"`
-	For       string         `json:"for,omitempty" jsonschema:"only this agent"`
-	Fields    map[string]any `json:"fields,omitempty"`
-}
+type AddArgs struct{ api.AddRequest }
+
+func (in AddArgs) who() string { return in.Agent }
 
 // Added is the answer of add_task.
 type Added struct {
@@ -29,12 +23,9 @@ func addTask(c *call, in AddArgs) (string, Added, error) {
 	if strings.TrimSpace(in.Title) == "" {
 		return "", Added{}, usagef("title must say something")
 	}
+	in.Agent = c.agent.name
 	key := newKey()
-	added, err := insist(c, func() (api.Added, error) {
-		return c.daemon.Add(c, api.AddRequest{
-			Agent: c.agent.name, Title: in.Title, Body: in.Body, Priority: in.Priority, DependsOn: in.DependsOn, For: in.For, Fields: in.Fields,
-		}, key)
-	})
+	added, err := insist(c, func() (api.Added, error) { return c.daemon.Add(c, in.AddRequest, key) })
 	if err != nil {
 		return "", Added{}, err
 	}
@@ -44,12 +35,12 @@ func addTask(c *call, in AddArgs) (string, Added, error) {
 
 // CommentArgs are the arguments of comment.
 type CommentArgs struct {
-	Who
-	Task    string `json:"task,omitempty" jsonschema:"default: the one you hold"`
-	Text    string `json:"text"`
-	Mention string `json:"mention,omitempty" jsonschema:"a person"`
-	Ask     bool   `json:"ask,omitempty"`
+	Task string `json:"task,omitempty" jsonschema:"default: the one you hold"`
+	api.CommentRequest
+	Ask bool `json:"ask,omitempty"`
 }
+
+func (in CommentArgs) who() string { return in.Agent }
 
 // Commented is the answer of comment.
 type Commented struct {
@@ -74,10 +65,9 @@ func comment(c *call, in CommentArgs) (string, Commented, error) {
 	if err != nil {
 		return "", Commented{}, err
 	}
+	in.Agent = c.agent.name
 	key := newKey()
-	said, err := insist(c, func() (api.Commented, error) {
-		return c.daemon.Comment(c, id, api.CommentRequest{Agent: c.agent.name, Text: in.Text, Mention: in.Mention}, key)
-	})
+	said, err := insist(c, func() (api.Commented, error) { return c.daemon.Comment(c, id, in.CommentRequest, key) })
 	if err != nil {
 		return "", Commented{}, err
 	}

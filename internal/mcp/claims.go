@@ -20,7 +20,7 @@ import (
 type ClaimArgs struct {
 	Who
 	Task string `json:"task,omitempty" jsonschema:"its id, key or URL"`
-	Filter
+	api.Filter
 	Wait    float64 `json:"wait_seconds,omitempty" jsonschema:"wait for it so long"`
 	Minutes int     `json:"timeout_minutes,omitempty"`
 }
@@ -60,7 +60,7 @@ func claimTask(c *call, in ClaimArgs) (string, Held, error) {
 	// all the same is given back by the daemon.
 	ask := func() (api.Claim, error) {
 		return c.daemon.Claim(ctx, api.ClaimRequest{
-			Agent: c.agent.name, Task: string(id), Filter: in.filter(), TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
+			Agent: c.agent.name, Task: string(id), Filter: in.Filter, TimeoutMinutes: in.Minutes, WaitSeconds: in.Wait, Keeper: c.keeper(),
 		}, "")
 	}
 	cl, err := ask()

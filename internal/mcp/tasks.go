@@ -12,20 +12,9 @@ import (
 type ListArgs struct {
 	Who
 	Mine bool `json:"mine,omitempty"`
-	Filter
+	api.Filter
 	Status string `json:"status,omitempty"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"default 20"`
-}
-
-// Filter is part of the arguments of tools that choose among tasks.
-type Filter struct {
-	Priority string   `json:"priority,omitempty"`
-	Where    []string `json:"where,omitempty" jsonschema:"each FIELD=VALUE"`
-	Text     string   `json:"text,omitempty" jsonschema:"words of the title"`
-}
-
-func (f Filter) filter() api.Filter {
-	return api.Filter{Priority: f.Priority, Where: f.Where, Text: f.Text}
 }
 
 // Listed is the answer of list_tasks.
@@ -49,7 +38,7 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 	}
 	what := "ready for " + line(c.agent.name)
 	switch {
-	case in.Mine && (in.Status != "" || !in.filter().Empty()):
+	case in.Mine && (in.Status != "" || !in.Filter.Empty()):
 		return "", out, usagef("mine goes with no filter")
 	case in.Mine:
 		var held []api.Claim
@@ -68,9 +57,9 @@ func listTasks(c *call, in ListArgs) (string, Listed, error) {
 			out.Tasks = append(out.Tasks, heldTask(cl))
 		}
 	default:
-		f := api.TaskFilter{Ready: true, Agent: c.agent.name, Limit: in.Limit, Filter: in.filter()}
+		f := api.TaskFilter{Ready: true, Agent: c.agent.name, Limit: in.Limit, Filter: in.Filter}
 		if in.Status != "" {
-			f = api.TaskFilter{Status: task.Status(strings.ToUpper(in.Status)), Limit: in.Limit, Filter: in.filter()}
+			f = api.TaskFilter{Status: task.Status(strings.ToUpper(in.Status)), Limit: in.Limit, Filter: in.Filter}
 			what = string(f.Status)
 		}
 		list, err := c.daemon.Tasks(c, f)

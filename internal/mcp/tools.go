@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -72,10 +73,9 @@ func add[In interface{ who() string }, Out any, Answer interface {
 	tell([]string)
 }](b *Bridge, name string, k kind, description string, do func(*call, In) (string, Out, error)) {
 	in, out := schemaOf[In](false), schemaOf[Out](true)
-	for _, argument := range unlisted(name) {
-		delete(in.Properties, argument)
-		in.PropertyOrder = slices.DeleteFunc(in.PropertyOrder, func(p string) bool { return p == argument })
-	}
+	isUnlisted := func(argument string) bool { return slices.Contains(unlisted(name), argument) }
+	maps.DeleteFunc(in.Properties, func(argument string, _ *jsonschema.Schema) bool { return isUnlisted(argument) })
+	in.PropertyOrder, in.Required = slices.DeleteFunc(in.PropertyOrder, isUnlisted), slices.DeleteFunc(in.Required, isUnlisted)
 	resolved, err := in.Resolve(&jsonschema.ResolveOptions{})
 	if err != nil {
 		panic(fmt.Sprintf("the schema of %s: %v", name, err)) // seen by every test
