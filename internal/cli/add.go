@@ -35,8 +35,7 @@ func (a *app) addCommand() *cobra.Command {
 			"Exit code 3: there is no such task to depend on. 6: Notion cannot be reached, or refuses.",
 		Example: "  dibs add \"Write the release notes\" --priority high --depends-on T-3 --depends-on T-4\n" +
 			"  dibs add \"Look at the logs\" --for Oracle --body plan.md --field Sprint=12 --field \"Area=api,web\"",
-		Args:              arguments("TITLE"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments("TITLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err

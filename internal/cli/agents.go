@@ -21,9 +21,7 @@ func (a *app) agentsCommand() *cobra.Command {
 		Long: "List the agents seen in the last days, the one last seen first: what each holds, how many tasks it has\n" +
 			"completed today, how long it had those of the last seven days (the median), and how much waits in its\n" +
 			"inbox. An agent is seen when it asks for a task, renews, polls or finishes. --agent limits the list to one.",
-		Example:           "  dibs agents --days 1",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs agents --days 1",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if days < 1 || days > maxDays {
 				return usagef("--days %d: want 1 to %d", days, maxDays)

@@ -37,9 +37,7 @@ func (a *app) boardCommand() *cobra.Command {
 			"how it goes, until it is stopped. It asks the daemon on its socket, like any other command, and\n" +
 			"nobody else. The link that it prints opens the page once, in one browser; whenever it was used, the\n" +
 			"next one is printed. People may release, reopen and sweep there, and answer offers.",
-		Example:           "  dibs board --open\n  dibs board --listen 127.0.0.1:8090 --read-only",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs board --open\n  dibs board --listen 127.0.0.1:8090 --read-only",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.direct()
 			if err != nil {

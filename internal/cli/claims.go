@@ -16,9 +16,7 @@ func (a *app) claimsCommand() *cobra.Command {
 		Long: "List the claims held through this daemon: on which tasks, by whom, and until when; in a cluster, after\n" +
 			"them those held through its other members, which can be renewed and finished only there. --agent\n" +
 			"limits the list to one agent.",
-		Example:           "  dibs claims --agent Sandman",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs claims --agent Sandman",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(limit); err != nil {
 				return err

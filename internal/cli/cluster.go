@@ -17,8 +17,6 @@ func (a *app) clusterCommand() *cobra.Command {
 		Long: "Show the daemons that work as one with this one: those that have their journal in the same\n" +
 			"PostgreSQL database (journal.postgres in the configuration), for the same tasks database.\n" +
 			"One of them leads, and does the work; the others are doors to it.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {
@@ -44,8 +42,6 @@ func (a *app) adoptCommand() *cobra.Command {
 			"database until its user, or root, says so: what was claimed, said and done since is not known any\n" +
 			"more. What is on the tasks' pages stays as it is until its lease is over. Do so only once no daemon\n" +
 			"with the newer database runs.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {

@@ -24,8 +24,6 @@ func (a *app) demoCommand() *cobra.Command {
 			"that share one journal in PostgreSQL. The one that leads is killed on the way, and another one\n" +
 			"goes on. A PostgreSQL server is started for that, if the programs are installed, and ends with\n" +
 			"the demo; --postgres names one that runs.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case machines < 1 || machines > demo.MostMachines:

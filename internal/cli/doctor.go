@@ -26,9 +26,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			"With --probe it also measures Notion on a scratch row of the tasks database, which is CANCELLED\n" +
 			"and goes to the trash, and says whether claim.write_window and claim.settle fit, and which would.\n" +
 			"Exit code 0: no errors; 1: errors; 6: Notion cannot be reached, or asks to be left alone.",
-		Example:           "  dibs doctor --probe",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs doctor --probe",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := a.examine(cmd, stateDir, probe)
 			if ctx := cmd.Context(); ctx.Err() != nil {

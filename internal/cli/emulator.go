@@ -30,9 +30,7 @@ func (a *app) emulatorCommand() *cobra.Command {
 		Short: "Run a Notion-compatible server",
 		Long: "Run a server that speaks Notion's API, with the three databases that dibs works with, for trying\n" +
 			"things and for tests. Any Notion client can use it. It serves until it is stopped.",
-		Example:           "  dibs emulator --listen 127.0.0.1:8787 --seed demo",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs emulator --listen 127.0.0.1:8787 --seed demo",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usagef("--limit %d: want a number of requests a minute, or 0 for no limit", limit)

@@ -24,9 +24,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Long: "Show what happens to tasks and claims, the newest last: all events that are kept, or those after\n" +
 			"the one with the id that --after gives. With --follow, wait for new ones; without --after, show\n" +
 			"only these. --agent limits it to what concerns one agent. With --json, one document a line.",
-		Example:           "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs events --follow --agent Sandman\n  dibs events --follow --after 1204 --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if filter.Agent, err = a.only(cmd); err != nil {

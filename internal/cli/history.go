@@ -30,9 +30,7 @@ func (a *app) historyCommand() *cobra.Command {
 			"and failed, how long tasks had been ready when they were granted (the median, and what nine of ten stayed\n" +
 			"below), and how many requests were sent to Notion. Each bar is a step of time, the last one still under\n" +
 			"way; the bars of requests are full where the budget is used up.",
-		Example:           "  dibs history --hours 24\n  dibs history --hours 1 --points 60 --json",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs history --hours 24\n  dibs history --hours 1 --points 60 --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if hours < 1 || hours > maxHours {
 				return usagef("--hours %d: want 1 to %d, which is a week", hours, maxHours)

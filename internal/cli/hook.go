@@ -49,8 +49,7 @@ func (a *app) hookCommand() *cobra.Command {
 			"before a file is edited, that it is somebody else's or that the claim is lost; when the agent stops,\n" +
 			"once, that it still holds a task. Exit code 2 refuses, with the reason on stderr; whatever else goes\n" +
 			"wrong never stops an agent. dibs connect sets this up.",
-		Example:           "  dibs hook PreToolUse < event.json\n  dibs hook pre-commit",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs hook PreToolUse < event.json\n  dibs hook pre-commit",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return harmless("dibs hook wants an EVENT, such as SessionStart, PreToolUse, Stop or pre-commit")

@@ -33,8 +33,6 @@ func (a *app) initCommand() *cobra.Command {
 			"NOTION_TOKEN or notion.token_file, and is not written into the file.",
 		Example: "  NOTION_TOKEN=ntn_… dibs init --parent https://www.notion.so/Team-9c1f0b6e2a4781d0b3c57e6d5f4a3b21 --dry-run\n" +
 			"  dibs init --tasks https://www.notion.so/2f835e812bbb81b69700e18108a40b1f --parent 9c1f0b6e2a4781d0b3c57e6d5f4a3b21",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o := setup.Options{Replace: force, Given: given}
 			for _, id := range []struct {

@@ -19,11 +19,9 @@ func (a *app) logCommand() *cobra.Command {
 	var filter api.LogFilter
 	var taskArg, claimArg string
 	cmd := &cobra.Command{
-		Use:               "log",
-		Short:             "Show what happened to claims, the newest last",
-		Long:              "Show what happened to claims here, the newest last. --agent limits it to one agent.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "log",
+		Short: "Show what happened to claims, the newest last",
+		Long:  "Show what happened to claims here, the newest last. --agent limits it to one agent.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if filter.Agent, err = a.only(cmd); err != nil {

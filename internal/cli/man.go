@@ -15,8 +15,9 @@ func (a *app) manCommand() *cobra.Command {
 		Short: "Write the man pages of all commands into a directory",
 		Long: "Write the man pages of all commands into a directory, which is made if it is missing. Their\n" +
 			"date is today's, or SOURCE_DATE_EPOCH.",
-		Hidden: true, // for those who make packages
-		Args:   arguments("DIRECTORY"),
+		Hidden:            true, // for those who make packages
+		Args:              arguments("DIRECTORY"),
+		ValidArgsFunction: filesToo,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

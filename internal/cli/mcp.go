@@ -24,9 +24,7 @@ func (a *app) mcpCommand() *cobra.Command {
 			"its client. What the agent claims is renewed while dibs mcp runs, and given back a minute after it\n" +
 			"has ended, unless one of the same name has started by then.\n\n" +
 			"The agent's name is --agent or DIBS_AGENT, else one that belongs to the client's session.",
-		Example:           "  claude mcp add dibs -- dibs mcp\n  codex mcp add dibs -- dibs mcp",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  claude mcp add dibs -- dibs mcp\n  codex mcp add dibs -- dibs mcp",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.agent == task.AutoAgent {
 				a.agent = "" // each session of the client has a name of its own, and is asked for it

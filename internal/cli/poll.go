@@ -20,9 +20,7 @@ func (a *app) pollCommand() *cobra.Command {
 		Short: "Take what the agent should react to",
 		Long: "Take what the agent should react to: triggers, each handed out once, the most urgent first.\n" +
 			"What is not acknowledged with dibs ack within inbox.visibility comes back. Exit code 3: none.",
-		Example:           "  dibs poll --agent Sandman --wait 10m --limit 5",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs poll --agent Sandman --wait 10m --limit 5",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agent, err := a.claimer()
 			if err != nil {
@@ -105,7 +103,6 @@ func (a *app) ackCommand() *cobra.Command {
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err

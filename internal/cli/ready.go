@@ -18,8 +18,6 @@ func (a *app) readyCommand() *cobra.Command {
 			"each with what it waits for.",
 		Example: "  dibs ready --priority critical --where Area=Web\n" +
 			"  dibs ready --agent Sandman --why",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if filter.Agent, err = a.only(cmd); err != nil {
 				return err

@@ -212,8 +212,6 @@ func (a *app) reservationsCommand() *cobra.Command {
 		Short: "List what is reserved",
 		Long: "List what agents have reserved with dibs reserve: what, by whom, and until when. --agent limits the list\n" +
 			"to one agent.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(limit); err != nil {
 				return err

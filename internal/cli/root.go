@@ -147,7 +147,21 @@ func (a *app) root() *cobra.Command {
 		a.versionCommand(),
 		a.manCommand(),
 	)
+	defaults(root)
 	return root
+}
+
+// defaults gives the commands below what most of them have: no arguments, and none to suggest.
+func defaults(above *cobra.Command) {
+	for _, cmd := range above.Commands() {
+		if cmd.Args == nil {
+			cmd.Args = arguments()
+		}
+		if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		defaults(cmd)
+	}
 }
 
 // addRequestID adds the flag that names a request.

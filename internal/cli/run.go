@@ -39,6 +39,7 @@ func (a *app) runCommand() *cobra.Command {
 			"4: the claim was lost. With --loop, 0 when all that was ready is done.",
 		Example: "  dibs run --agent Sandman -- make deploy\n" +
 			"  dibs run --agent Sandman --loop --wait 1h --where Area=Web -- ./work.sh",
+		ValidArgsFunction: filesToo,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("dibs run wants a command, behind --")
@@ -115,7 +116,6 @@ const guardCommand = "run-guard"
 func (a *app) guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: guardCommand, Short: "Part of dibs run", Hidden: true,
-		Args: arguments(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error { return runner.Guard() },
 	}
 }

@@ -18,8 +18,7 @@ func (a *app) sendCommand() *cobra.Command {
 			"row of the Mesh Communication Log.",
 		Example: "  dibs send --agent Sandman --to Oracle \"the API has changed\"\n" +
 			"  dibs send --agent Sandman --to all \"deploying at 5\"",
-		Args:              arguments("TEXT"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: arguments("TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkAgent(); err != nil {
 				return err

@@ -31,9 +31,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"foreground, logs on stderr, reads its configuration again on SIGHUP and stops in good order on\n" +
 			"SIGTERM or Ctrl-C. With --json it prints where it serves once it does. Under systemd it takes\n" +
 			"over the socket that systemd opened, and says when it is ready and that it is alive.",
-		Example:           "  NOTION_TOKEN=ntn_… dibs serve",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  NOTION_TOKEN=ntn_… dibs serve",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reloads := service.Reloads() // first of all
 			load := func() (config.Config, error) {

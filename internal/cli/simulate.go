@@ -23,9 +23,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"requests a race took; then the same for ways of claiming without dibs. Nothing outside this machine\n" +
 			"is asked, and no configuration is read. The same command prints the same figures every time. Exit code 1: dibs\n" +
 			"granted a task twice although the settle wait was longer than the write window.",
-		Example:           "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s --plot races.svg",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs simulate --latency p50=180ms,p99=900ms --write-window 1.5s --settle 1s,1.6s,3s --plot races.svg",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Claimers, err = simulate.ParseRange(claimers); err != nil {
 				return usagef("--claimers %v", err)

@@ -12,10 +12,8 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "status",
-		Short:             "Show the state of the daemon",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "status",
+		Short: "Show the state of the daemon",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {

@@ -12,11 +12,9 @@ import (
 func (a *app) sweepCommand() *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
-		Use:               "sweep",
-		Short:             "Reopen tasks whose claim is stale, now",
-		Long:              "Reopen tasks whose claim is stale, now. The daemon does so by itself as schedule.sweep says.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "sweep",
+		Short: "Reopen tasks whose claim is stale, now",
+		Long:  "Reopen tasks whose claim is stale, now. The daemon does so by itself as schedule.sweep says.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {

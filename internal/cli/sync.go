@@ -23,8 +23,6 @@ func (a *app) syncCommand() *cobra.Command {
 		Long: "Read from Notion what has changed, now. The daemon does so by itself as sync.interval says. With\n" +
 			"--full it reads the whole board, as it does at its start and as schedule.full_sync says: that\n" +
 			"finds tasks that were trashed, archived, moved or are no longer shared, and changed properties.",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := a.daemon()
 			if err != nil {

@@ -24,9 +24,7 @@ func (a *app) tasksCommand() *cobra.Command {
 		Long: "List the tasks of the queue, as the daemon's copy of the database has them: first what is being\n" +
 			"worked on, then what is ready, what waits and for what, and what is finished. --agent limits the\n" +
 			"list to those claimed by one name or assigned to it; with --ready, to those that it could claim.",
-		Example:           "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs tasks --status open\n  dibs tasks --agent Sandman --json\n  dibs tasks --where Sprint=42 --text login",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if status != "" {

@@ -55,10 +55,8 @@ func (b build) String() string {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "version",
-		Short:             "Show which dibs this is",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:   "version",
+		Short: "Show which dibs this is",
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			return a.print(b, func(w io.Writer) { row(w, b.String()) })

@@ -22,9 +22,8 @@ func (a *app) waitCommand() *cobra.Command {
 			"dependencies, the lease is about to end, the claim is over. The claim is named by its id or its task's id or URL; without one, it is the\n" +
 			"agent's only claim. Exit code 3: nothing happened in that time; 4: the claim is over, and no longer\n" +
 			"the agent's.",
-		Example:           "  dibs wait --agent Sandman --wait 10m",
-		Args:              arguments("[CLAIM_OR_TASK]"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs wait --agent Sandman --wait 10m",
+		Args:    arguments("[CLAIM_OR_TASK]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.own(args)
 			if err != nil {

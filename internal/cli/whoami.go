@@ -39,9 +39,7 @@ func (a *app) whoamiCommand() *cobra.Command {
 		Long: "Show which agent --agent or DIBS_AGENT makes you, and where that name is from, whether your user may\n" +
 			"go by it, what you hold, how many tasks you may hold, and how many triggers wait in your inbox, none of\n" +
 			"which is taken. auto is the name of this session, which is minted now if it has none.",
-		Example:           "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
-		Args:              arguments(),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  dibs whoami --agent auto\n  export DIBS_AGENT=$(dibs whoami --agent auto --name)",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if nameOnly && a.json {
 				return usagef("--name prints no document: leave out --json, which has the name as agent")
