@@ -36,9 +36,9 @@ type Storage interface {
 
 // Claims is what is done to claims. Its methods are safe for concurrent use.
 type Claims interface {
-	Find(ctx context.Context, id claim.ID) (claim.Claim, error)
-	Renew(ctx context.Context, id claim.ID) (claim.Claim, error)
-	Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Claim, error)
+	Find(ctx context.Context, id claim.ID) (claim.Hold, error)
+	Renew(ctx context.Context, id claim.ID) (claim.Hold, error)
+	Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Hold, error)
 }
 
 // Config is what a Watch is made of.

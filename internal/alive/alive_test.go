@@ -26,7 +26,7 @@ type world struct {
 	*testing.T
 	mu      sync.Mutex // guards all below
 	stored  map[claim.ID][]alive.Keeper
-	claims  map[claim.ID]*claim.Claim
+	claims  map[claim.ID]*claim.Hold
 	dead    map[int]bool
 	unheard bool            // whether a process is dead cannot be asked
 	beats   []time.Duration // since the start
@@ -54,27 +54,27 @@ func (w *world) SetKeepers(_ context.Context, id claim.ID, k []alive.Keeper) err
 	return nil
 }
 
-func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+func (w *world) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c, ok := w.claims[id]; ok {
 		return *c, nil
 	}
-	return claim.Claim{}, claim.ErrUnknownClaim
+	return claim.Hold{}, claim.ErrUnknownClaim
 }
 
-func (w *world) Renew(ctx context.Context, id claim.ID) (claim.Claim, error) {
+func (w *world) Renew(ctx context.Context, id claim.ID) (claim.Hold, error) {
 	w.mu.Lock()
 	w.beats = append(w.beats, time.Since(w.began))
 	w.mu.Unlock()
 	return w.Find(ctx, id)
 }
 
-func (w *world) Finish(_ context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+func (w *world) Finish(_ context.Context, id claim.ID, f claim.Finish) (claim.Hold, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fails != nil {
-		return claim.Claim{}, w.fails
+		return claim.Hold{}, w.fails
 	}
 	w.ended = append(w.ended, fmt.Sprintf("%v %s %s", time.Since(w.began), f.As, f.Summary))
 	w.claims[id].State = claim.Ended
@@ -88,7 +88,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(&world{
 			T: t, began: time.Now(), stored: make(map[claim.ID][]alive.Keeper), dead: make(map[int]bool),
-			claims: map[claim.ID]*claim.Claim{id: {ID: id, State: claim.Held, Lease: claim.Lease{Timeout: 2 * time.Minute}}},
+			claims: map[claim.ID]*claim.Hold{id: {ID: id, State: claim.Held, Lease: claim.Lease{Timeout: 2 * time.Minute}}},
 		})
 	})
 }

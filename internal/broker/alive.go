@@ -15,7 +15,7 @@ func (b *Broker) Keep(ctx context.Context, r Ref, k alive.Keeper) (api.Claim, er
 	return b.answer(b.keep(ctx, r, k))
 }
 
-func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Claim, error) {
+func (b *Broker) keep(ctx context.Context, r Ref, k alive.Keeper) (claim.Hold, error) {
 	cl, err := b.renew(ctx, r)
 	if err != nil {
 		return cl, err

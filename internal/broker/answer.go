@@ -36,7 +36,7 @@ func (b *Broker) age(a api.Age) api.Age {
 	return a
 }
 
-func (b *Broker) claim(c claim.Claim) api.Claim {
+func (b *Broker) claim(c claim.Hold) api.Claim {
 	out := api.Claim{
 		ID: c.ID, ClaimID: c.ID, Task: api.NewTaskRef(c.Task), Agent: c.Agent, State: c.State,
 		ClaimedAt: b.time(c.ClaimedAt),
@@ -60,7 +60,7 @@ func (b *Broker) claim(c claim.Claim) api.Claim {
 }
 
 // owed says what is not known of a claim of which Notion has yet to be told something.
-func (b *Broker) owed(c claim.Claim) api.Owed {
+func (b *Broker) owed(c claim.Hold) api.Owed {
 	if time.Now().Before(b.Local(c.ExpiresAt())) {
 		return api.Owed{Pending: true, Unknown: "whether a person has taken the task, or another agent will once the lease is over"}
 	}
@@ -69,13 +69,13 @@ func (b *Broker) owed(c claim.Claim) api.Owed {
 
 // owedError says that what was asked of a claim is noted, and that Notion has yet to be told.
 type owedError struct {
-	claim claim.Claim
+	claim claim.Hold
 	error
 }
 
 // answer is what became of a claim, as whoever asked for that is told: that Notion has yet to
 // hear of it is no failure.
-func (b *Broker) answer(c claim.Claim, err error) (api.Claim, error) {
+func (b *Broker) answer(c claim.Hold, err error) (api.Claim, error) {
 	if owed, ok := errors.AsType[*owedError](err); ok {
 		out := b.claim(owed.claim)
 		out.Detail, out.Owed = api.Saying(owed), b.owed(owed.claim)

@@ -58,7 +58,7 @@ func (bd *board) waitsFor(t task.Task) []task.ID {
 
 // occupied returns the claim that keeps a task from everybody else, if there is one. A claim
 // that has gone stale does not keep anybody from it.
-func (bd *board) occupied(id task.ID) (claim.Claim, bool) {
+func (bd *board) occupied(id task.ID) (claim.Hold, bool) {
 	c, taken := bd.claimer.On(id)
 	return c, taken && (c.State != claim.Held || !bd.now.After(c.StaleAt))
 }

@@ -38,7 +38,7 @@ type Mirror interface {
 type Journal interface {
 	claim.Ledger
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
-	TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error)
+	TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error)
 	// Losses returns the newest claims that were taken from the agent, the newest first.
 	Losses(ctx context.Context, agent string) ([]claim.Loss, error)
 	// Told notes that the agent of a claim was told that it was taken; of any other
@@ -211,7 +211,7 @@ func (b *Broker) Changed(ids ...task.ID) {
 }
 
 // Claimed takes note of a change of a claim, see claim.Config.Stored.
-func (b *Broker) Claimed(c claim.Claim) {
+func (b *Broker) Claimed(c claim.Hold) {
 	b.ready.Claimed(c.Task.ID)
 	b.reserved.Claimed(c)
 

@@ -33,9 +33,9 @@ func (b *Broker) Claim(ctx context.Context, r Request) (api.Claim, error) {
 }
 
 // get is Claim without a summary.
-func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim, error) {
+func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
 	if most := b.claimer.Policy().MaxLifetime; most > 0 && r.Timeout > most {
-		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
+		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("a lease of %v: a claim lives at most %v (claim.max_lifetime)", r.Timeout, most)}
 	}
 	deadline := time.Now().Add(r.Wait)
 	var fresh *waiter // of one who does not care for every change
@@ -72,9 +72,9 @@ func (b *Broker) get(ctx context.Context, r Request, f task.Filter) (claim.Claim
 		case <-back:
 		case <-time.After(pause):
 		case <-b.closed:
-			return claim.Claim{}, ErrStopping
+			return claim.Hold{}, ErrStopping
 		case <-ctx.Done():
-			return claim.Claim{}, context.Cause(ctx)
+			return claim.Hold{}, context.Cause(ctx)
 		}
 	}
 }
@@ -95,19 +95,19 @@ func passing(d *claim.Denied, next bool) bool {
 // try makes one attempt at what r asks for. If it is not the first and r names a task, it
 // does so only when nobody here has the task and the mirror shows that it can be claimed:
 // waiting costs no requests and leaves no trace.
-func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) (claim.Claim, error) {
+func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) (claim.Hold, error) {
 	if r.Task == "" {
 		return b.next(ctx, r, f)
 	}
 	bd := b.present()
 	t, known := bd.Task(r.Task)
 	if c, taken := bd.occupied(r.Task); taken && !first {
-		return claim.Claim{}, claim.Occupied(c)
+		return claim.Hold{}, claim.Occupied(c)
 	}
 	if !known {
 		t = task.Task{ID: r.Task}
 	} else if d := claim.Decide(t, r.Agent, bd.waitsFor(t), bd.now, bd.policy); d.Code != "" && !first {
-		return claim.Claim{}, bd.named(d.Deny(t))
+		return claim.Hold{}, bd.named(d.Deny(t))
 	}
 	cl, err := b.attempt(ctx, r, t, nil)
 	if denied, ok := errors.AsType[*claim.Denied](err); ok {
@@ -121,7 +121,7 @@ func (b *Broker) try(ctx context.Context, r Request, f task.Filter, first bool) 
 const claimTries = 3
 
 // attempt runs the protocol, and again if the claim write did not arrive.
-func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Claim, error) {
+func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
 	for try := 1; ; try++ {
 		cl, err := b.attemptOnce(ctx, r, t, unwanted)
 		denied, isDenied := errors.AsType[*claim.Denied](err)
@@ -131,20 +131,20 @@ func (b *Broker) attempt(ctx context.Context, r Request, t task.Task, unwanted f
 	}
 }
 
-func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Claim, error) {
+func (b *Broker) attemptOnce(ctx context.Context, r Request, t task.Task, unwanted func(task.Task) string) (claim.Hold, error) {
 	id := claim.NewID(b.now())
 	if r.Key != "" {
 		// If the daemon is killed before it answers, a retry of the request finds the
 		// claim by this.
 		if err := b.journal.BindRequest(ctx, r.UID, r.Key, id); err != nil {
-			return claim.Claim{}, err
+			return claim.Hold{}, err
 		}
 	}
 	kept := r.Keeper.Process.ID != 0
 	if kept {
 		// Before the attempt, so that no crash leaves a claim that nobody looks after.
 		if err := b.alive.Keep(ctx, id, r.Keeper); err != nil {
-			return claim.Claim{}, err
+			return claim.Hold{}, err
 		}
 	}
 	cl, err := b.claimer.Claim(ctx, claim.Request{ID: id, Agent: r.Agent, Task: t, Timeout: r.Timeout, Limit: new(b.limit(r.Agent, b.claimer.Policy())), Keep: api.Outlives(r.Key), Quiet: r.Task == "", Unwanted: unwanted, Note: r.Note})
@@ -175,17 +175,17 @@ func (b *Broker) Renew(ctx context.Context, r Ref) (api.Claim, error) {
 }
 
 // renew is Renew. Its error is an *owedError while the renewal is pending.
-func (b *Broker) renew(ctx context.Context, r Ref) (claim.Claim, error) {
+func (b *Broker) renew(ctx context.Context, r Ref) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	renewed, err := b.claimer.Renew(ctx, cl.ID)
 	b.tell(ctx, err)
 	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Kind == claim.Unavailable {
 		held, herr := b.claimer.Find(ctx, cl.ID)
 		if herr == nil && held.State == claim.Held && b.now().Before(held.ExpiresAt()) {
-			return claim.Claim{}, &owedError{held, err}
+			return claim.Hold{}, &owedError{held, err}
 		}
 	}
 	return renewed, err
@@ -200,16 +200,16 @@ func (b *Broker) Finish(ctx context.Context, r Ref, f claim.Finish) (api.Claim, 
 	return b.answer(b.finish(ctx, r, f))
 }
 
-func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Claim, error) {
+func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold, error) {
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	if f, err = b.comment(ctx, f); err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	if said := cl.Finish; f.Ask && cl.State != claim.Held && said != nil && said.As == f.As && (!said.Ask || said.Summary != f.Summary) {
-		return claim.Claim{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
+		return claim.Hold{}, &claim.Lost{Claim: cl, Detail: "it is blocked already: say more with dibs comment"}
 	}
 	cl, err = b.claimer.Finish(ctx, cl.ID, f)
 	if errors.Is(err, claim.ErrNoReview) {
@@ -229,19 +229,19 @@ func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
 	return b.answer(b.lookup(ctx, r))
 }
 
-func (b *Broker) lookup(ctx context.Context, r Ref) (claim.Claim, error) {
+func (b *Broker) lookup(ctx context.Context, r Ref) (claim.Hold, error) {
 	cl, err := b.find(ctx, r)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	if r.Agent != "" && cl.Agent != r.Agent {
-		return claim.Claim{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
+		return claim.Hold{}, &claim.Lost{Claim: cl, Asked: r.Agent, Holder: cl.Agent, Detail: cl.Agent + " has it"}
 	}
 	b.tellAs(ctx, r.Agent, cl)
 	return cl, nil
 }
 
-func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
+func (b *Broker) find(ctx context.Context, r Ref) (claim.Hold, error) {
 	if r.Claim == "" {
 		return b.only(ctx, r.Agent)
 	}
@@ -250,17 +250,17 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 	}
 	id, err := task.ParseID(r.Claim)
 	if err != nil {
-		return claim.Claim{}, &InvalidError{Detail: fmt.Sprintf("%q is neither the id of a claim nor of a task", r.Claim)}
+		return claim.Hold{}, &InvalidError{Detail: fmt.Sprintf("%q is neither the id of a claim nor of a task", r.Claim)}
 	}
-	owns := func(c claim.Claim) bool { return c.State == claim.Held || c.State == claim.Finishing }
-	meant := func(c claim.Claim) bool { return r.Agent == "" || c.Agent == r.Agent }
+	owns := func(c claim.Hold) bool { return c.State == claim.Held || c.State == claim.Finishing }
+	meant := func(c claim.Hold) bool { return r.Agent == "" || c.Agent == r.Agent }
 	holder, taken := b.claimer.On(id)
 	if taken = taken && owns(holder); taken && meant(holder) {
 		return holder, nil
 	}
 	claims, err := b.journal.TaskClaims(ctx, id)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	if i := slices.IndexFunc(claims, owns); !taken && i >= 0 { // one that is being taken over, too
 		holder, taken = claims[i], true
@@ -279,7 +279,7 @@ func (b *Broker) find(ctx context.Context, r Ref) (claim.Claim, error) {
 		}
 	}
 	t, _ := b.mirror.Task(id)
-	return claim.Claim{}, &noClaimError{t, r.Agent}
+	return claim.Hold{}, &noClaimError{t, r.Agent}
 }
 
 // noClaimError says that there is no claim on a task: none of the agent's, if there is one.

@@ -149,17 +149,17 @@ func (b *Broker) Watch(ctx context.Context, r Ref, after int64, wait time.Durati
 	return out, nil
 }
 
-func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Claim, *claim.Fact, error) {
+func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Duration) (claim.Hold, *claim.Fact, error) {
 	if after == api.EventsFuture {
 		bounds, err := b.feedBounds(ctx)
 		if err != nil {
-			return claim.Claim{}, nil, err
+			return claim.Hold{}, nil, err
 		}
 		after = bounds.last
 	}
 	cl, err := b.lookup(ctx, r)
 	if err != nil {
-		return claim.Claim{}, nil, err
+		return claim.Hold{}, nil, err
 	}
 	var event *claim.Fact
 	err = b.await(ctx, wait, func() (done bool, err error) {
@@ -188,7 +188,7 @@ func (b *Broker) watch(ctx context.Context, r Ref, after int64, wait time.Durati
 
 // lastOf returns the event that tells best how a claim ended: the protocol's own, if there
 // is one, else the last event of the claim. It is nil if neither is kept any longer.
-func (b *Broker) lastOf(ctx context.Context, cl claim.Claim) (*claim.Fact, error) {
+func (b *Broker) lastOf(ctx context.Context, cl claim.Hold) (*claim.Fact, error) {
 	events, err := b.feed.Feed(ctx, FeedFilter{EventFilter: api.EventFilter{Task: cl.Task.ID}})
 	var end *claim.Fact
 	for i, e := range events {

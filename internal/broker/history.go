@@ -75,7 +75,7 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 	if err != nil {
 		return api.Agents{}, err
 	}
-	held := make(map[string][]claim.Claim)
+	held := make(map[string][]claim.Hold)
 	for _, c := range b.claimer.Claims("") {
 		held[c.Agent] = append(held[c.Agent], c)
 	}
@@ -100,7 +100,7 @@ func (b *Broker) Agents(ctx context.Context, days int) (api.Agents, error) {
 
 // withHolders adds to agents from memory, which are as they were a while ago, those that have
 // claimed since.
-func withHolders(agents []history.Agent, held map[string][]claim.Claim) []history.Agent {
+func withHolders(agents []history.Agent, held map[string][]claim.Hold) []history.Agent {
 	held = maps.Clone(held)
 	for _, a := range agents {
 		delete(held, a.Name)

@@ -162,7 +162,7 @@ type watcher struct {
 }
 
 func (w watcher) Observe(r claim.Reading) { w.h.Changed(r.Task.ID) }
-func (w watcher) Stored(c claim.Claim)    { w.h.Claimed(c) }
+func (w watcher) Stored(c claim.Hold)     { w.h.Claimed(c) }
 
 func (shown) Knows(task.Task) bool { return true }
 

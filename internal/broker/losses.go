@@ -18,11 +18,11 @@ import (
 // Whatever is asked of a lost claim is refused, and the refusal says what became of it. One
 // answer is enough, whichever session of the agent got it: an agent that never names its
 // claims must not stand still. Sessions that share a name have to name them.
-func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
+func (b *Broker) only(ctx context.Context, agent string) (claim.Hold, error) {
 	held := b.claimer.Claims(agent)
 	losses, err := b.losses(ctx, agent)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	i := slices.IndexFunc(losses, func(l claim.Loss) bool { return !l.Told })
 	switch {
@@ -33,9 +33,9 @@ func (b *Broker) only(ctx context.Context, agent string) (claim.Claim, error) {
 		i = slices.IndexFunc(losses, func(l claim.Loss) bool { return l.Last })
 	}
 	if i < 0 {
-		return claim.Claim{}, &AmbiguousError{Agent: agent, Claims: held}
+		return claim.Hold{}, &AmbiguousError{Agent: agent, Claims: held}
 	}
-	return losses[i].Claim, nil
+	return losses[i].Hold, nil
 }
 
 // tell takes note that a refusal tells an agent that its claim was taken. If that cannot
@@ -50,7 +50,7 @@ func (b *Broker) tell(ctx context.Context, err error) {
 
 // tellAs takes note that the agent was told of what became of its claim, if that was taken
 // from it.
-func (b *Broker) tellAs(ctx context.Context, agent string, cl claim.Claim) {
+func (b *Broker) tellAs(ctx context.Context, agent string, cl claim.Hold) {
 	if cl.Agent == agent && cl.Taken() {
 		b.tellOf(ctx, cl.ID)
 	}
@@ -84,10 +84,10 @@ func (b *Broker) tellOf(ctx context.Context, id claim.ID) {
 
 // takenFrom returns the last claim that the agent was granted, of those on a task, the
 // newest first, if it was taken from it.
-func takenFrom(agent string, claims []claim.Claim) (claim.Claim, bool) {
-	i := slices.IndexFunc(claims, func(c claim.Claim) bool { return c.Agent == agent && !c.Started.IsZero() })
+func takenFrom(agent string, claims []claim.Hold) (claim.Hold, bool) {
+	i := slices.IndexFunc(claims, func(c claim.Hold) bool { return c.Agent == agent && !c.Started.IsZero() })
 	if i < 0 || !claims[i].Taken() {
-		return claim.Claim{}, false
+		return claim.Hold{}, false
 	}
 	return claims[i], true
 }

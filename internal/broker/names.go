@@ -124,7 +124,7 @@ func (b *Broker) Identify(ctx context.Context, agent string, who Caller) (api.Ag
 	}
 	for _, l := range losses {
 		if !l.Told {
-			out.Lost = append(out.Lost, b.claim(l.Claim))
+			out.Lost = append(out.Lost, b.claim(l.Hold))
 		}
 	}
 	if who.UID >= 0 {

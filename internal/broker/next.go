@@ -17,7 +17,7 @@ import (
 // next goes down the ready tasks that the filter selects until a claim is granted. A task
 // whose page cannot be read or written is passed over, then and for a while. Tasks that
 // turn out to be held by others are recorded in one event.
-func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Claim, error) {
+func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Hold, error) {
 	tried := make(map[task.ID]bool)
 	for _, id := range r.Except {
 		tried[id] = true
@@ -44,7 +44,7 @@ func (b *Broker) next(ctx context.Context, r Request, f task.Filter) (claim.Clai
 			c = b.pick(r.Agent, f, tried)
 		}
 		if c.done == nil {
-			return claim.Claim{}, b.nothing(troubled, c.passed)
+			return claim.Hold{}, b.nothing(troubled, c.passed)
 		}
 		t := c.task
 		tried[t.ID] = true

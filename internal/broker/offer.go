@@ -35,7 +35,7 @@ func (b *Broker) Offer(ctx context.Context, r Offer) (api.Offered, error) {
 }
 
 // handedOver is the task of a claim that was given up for somebody else.
-func (b *Broker) handedOver(cl claim.Claim) api.Offered {
+func (b *Broker) handedOver(cl claim.Hold) api.Offered {
 	out := api.Offered{Task: api.NewTaskRef(cl.Task)}
 	if cl.State == claim.Finishing {
 		out.Detail, out.Owed = api.Saying(errors.New(cl.Detail)), b.owed(cl)
@@ -44,23 +44,23 @@ func (b *Broker) handedOver(cl claim.Claim) api.Offered {
 }
 
 // offer is Offer. It returns the claim, as finish does, and when the offer ends.
-func (b *Broker) offer(ctx context.Context, r Offer) (claim.Claim, time.Time, error) {
+func (b *Broker) offer(ctx context.Context, r Offer) (claim.Hold, time.Time, error) {
 	if err := b.checkName(r.To); err != nil {
-		return claim.Claim{}, time.Time{}, err
+		return claim.Hold{}, time.Time{}, err
 	}
 	if r.To == r.Agent {
-		return claim.Claim{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
+		return claim.Hold{}, time.Time{}, &InvalidError{Detail: fmt.Sprintf("%s cannot offer a task to itself: claim it", r.Agent)}
 	}
 	cl, taken := b.claimer.On(r.Task)
 	switch {
 	case taken && cl.Agent != r.Agent, taken && cl.State != claim.Held && cl.State != claim.Finishing:
-		return claim.Claim{}, time.Time{}, claim.Occupied(cl)
+		return claim.Hold{}, time.Time{}, claim.Occupied(cl)
 	case taken && cl.State == claim.Finishing && cl.Finish.To == r.To:
 		return cl, b.now().Add(b.inbox.Offer), nil
 	case !taken:
 		var err error
 		if cl, err = b.claimBriefly(ctx, r.Agent, r.Task); err != nil {
-			return claim.Claim{}, time.Time{}, err
+			return claim.Hold{}, time.Time{}, err
 		}
 	}
 	cl, err := b.claimer.Finish(context.WithoutCancel(ctx), cl.ID, claim.Finish{As: claim.EndReleased, Summary: r.Text, To: r.To, For: b.inbox.Offer})
@@ -70,7 +70,7 @@ func (b *Broker) offer(ctx context.Context, r Offer) (claim.Claim, time.Time, er
 }
 
 // claimBriefly claims a task that is given up at once.
-func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (claim.Claim, error) {
+func (b *Broker) claimBriefly(ctx context.Context, agent string, id task.ID) (claim.Hold, error) {
 	t, known := b.mirror.Task(id)
 	if !known {
 		t = task.Task{ID: id}
@@ -88,16 +88,16 @@ func (b *Broker) Decline(ctx context.Context, agent string, id task.ID, reason s
 	return b.handedOver(cl), nil
 }
 
-func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Claim, error) {
+func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason string) (claim.Hold, error) {
 	o, err := b.offerOf(ctx, id)
 	if err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	cl, taken := b.claimer.On(id)
 	if !taken || cl.Agent != agent || cl.State != claim.Held {
 		t, known := b.mirror.Task(id)
 		if !known && o.To != agent {
-			return claim.Claim{}, ErrNoTask
+			return claim.Hold{}, ErrNoTask
 		}
 		// The mirror may have yet to hear of an offer that another daemon has made.
 		if to := claim.Assignee(t); to != agent && o.To != agent {
@@ -105,17 +105,17 @@ func (b *Broker) decline(ctx context.Context, agent string, id task.ID, reason s
 			if to != "" {
 				detail += ", but to " + to
 			}
-			return claim.Claim{}, &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: to, Detail: detail}
+			return claim.Hold{}, &claim.Denied{Code: claim.CodeReserved, Task: t, Holder: to, Detail: detail}
 		}
 		if cl, err = b.claimBriefly(ctx, agent, id); err != nil {
-			return claim.Claim{}, err
+			return claim.Hold{}, err
 		}
 	}
 	return b.giveBack(ctx, cl, o, reason, "declined")
 }
 
 // giveBack opens a task to all, and tells who offered it.
-func (b *Broker) giveBack(ctx context.Context, cl claim.Claim, o inbox.Offer, reason, what string) (claim.Claim, error) {
+func (b *Broker) giveBack(ctx context.Context, cl claim.Hold, o inbox.Offer, reason, what string) (claim.Hold, error) {
 	ctx = context.WithoutCancel(ctx)
 	if reason != "" {
 		what += ": " + reason

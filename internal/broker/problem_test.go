@@ -29,8 +29,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const skew = 90 * time.Second
 
-func held() claim.Claim {
-	return claim.Claim{
+func held() claim.Hold {
+	return claim.Hold{
 		ID: claimID, Agent: "Sandman", State: claim.Held,
 		Task:     task.Task{ID: taskID, Title: "Write the <README>", URL: "https://notion.example/1", Status: task.InProgress, Priority: task.High},
 		Reserved: noon.Add(-2 * time.Second), Started: noon.Add(3 * time.Second),
@@ -71,7 +71,7 @@ func TestDenials(t *testing.T) {
 			t.Errorf("%v, problem (-want +got):\n%s", err, diff)
 		}
 	}
-	full := &claim.Denied{Code: claim.CodeLimitReached, Detail: "too many", Has: []claim.Claim{held()}}
+	full := &claim.Denied{Code: claim.CodeLimitReached, Detail: "too many", Has: []claim.Hold{held()}}
 	if p := problemOf(t, full); p.Code != "limit_reached" || len(p.Claims) != 1 || p.Claims[0].ID != claimID {
 		t.Errorf("the problem is %+v, want the claim that is held", p)
 	}
@@ -113,7 +113,7 @@ func TestProblems(t *testing.T) {
 			api.Problem{Code: api.CodeClaimLost, Detail: `"Write the <README>" is no longer Sandman's: taken over`, Holder: "Oracle"}},
 		{"unknown claim", fmt.Errorf("%w: X", claim.ErrUnknownClaim), 404, api.Problem{Code: api.CodeUnknownClaim, Detail: "no claim with that id: X"}},
 		{"no claim", &broker.AmbiguousError{Agent: "Sandman"}, 404, api.Problem{Code: api.CodeUnknownClaim, Detail: "Sandman holds no claim"}},
-		{"several claims", &broker.AmbiguousError{Agent: "Sandman", Claims: []claim.Claim{held(), held()}}, 409,
+		{"several claims", &broker.AmbiguousError{Agent: "Sandman", Claims: []claim.Hold{held(), held()}}, 409,
 			api.Problem{Code: api.CodeAmbiguousClaim, Detail: "Sandman holds 2 tasks, say which one: “Write the <README>”, “Write the <README>”"}},
 		{"invalid", &broker.InvalidError{Detail: "no"}, 422, api.Problem{Code: api.CodeInvalidRequest, Detail: "no"}},
 		{"draft", &task.DraftError{Detail: "no such\noption"}, 422, api.Problem{Code: api.CodeInvalidRequest, Detail: "no such option"}},

@@ -17,7 +17,7 @@ type Reservations interface {
 	List(ctx context.Context, agent string) []reserve.Reservation
 	Compared(ctx context.Context, agent, member string) []reserve.Reservation
 	Check(ctx context.Context, agent, member string, targets []reserve.Target) error
-	Claimed(claim.Claim)
+	Claimed(claim.Hold)
 }
 
 // Reserve reserves all that r asks for, or nothing. of is the claim that the reservation

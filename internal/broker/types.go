@@ -56,7 +56,7 @@ var (
 // AmbiguousError says that an agent has no claim, or several, where its only one was meant.
 type AmbiguousError struct {
 	Agent  string
-	Claims []claim.Claim
+	Claims []claim.Hold
 }
 
 func (e *AmbiguousError) Error() string {

@@ -44,7 +44,7 @@ type Request struct {
 // attempt is one run of the protocol, from the reservation to a verdict.
 type attempt struct {
 	*Claimer
-	cl       Claim
+	cl       Hold
 	keep     bool
 	quiet    bool
 	unwanted func(task.Task) string
@@ -57,9 +57,9 @@ type attempt struct {
 // that is granted takes at least Policy.Settle. If ctx ends after the claim was
 // written, the attempt is finished all the same, and a granted claim is given back
 // unless r.Keep is set.
-func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
+func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 	now := c.store.Now()
-	cl := Claim{
+	cl := Hold{
 		ID: cmp.Or(r.ID, NewID(now)), Agent: r.Agent, Task: r.Task, State: Reserved,
 		Reserved: now, Lease: Lease{Requested: r.Timeout, Timeout: cmp.Or(r.Timeout, c.policy.LeaseOf(r.Task))},
 	}
@@ -70,17 +70,17 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Claim, error) {
 		limit = *r.Limit
 	}
 	if why, ok := errors.AsType[*JournalError](c.board.Closed()); ok { // whatever the task
-		return Claim{}, why
+		return Hold{}, why
 	}
 	fence, refusal, err := c.ledger.Reserve(ctx, cl, now, limit)
 	if denied, ok := errors.AsType[*Denied](err); ok {
-		return Claim{}, denied
+		return Hold{}, denied
 	}
 	if err != nil {
-		return Claim{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
+		return Hold{}, fmt.Errorf("task %s: could not be reserved: %w", cl.Task.ID, err)
 	}
 	if refusal != nil {
-		return Claim{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
+		return Hold{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	cl.Fence = fence
 	c.keep(cl)
@@ -107,7 +107,7 @@ var errAgain = errors.New("to be tried again")
 
 // once runs the protocol from the pre-flight on. The error is errAgain if it should
 // start over.
-func (a *attempt) once(ctx context.Context) (Claim, error) {
+func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if err := a.board.Closed(); err != nil {
 		return a.deny(ctx, a.unavailable(err), false)
 	}
@@ -141,14 +141,14 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		denied := d.Deny(v.Task)
 		denied.Unrecorded = !unwanted
 		if _, err := a.end(ctx, a.cl, EndNotGranted, denied.Detail); err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
-		return Claim{}, denied
+		return Hold{}, denied
 	} else if d.Code != "" {
 		return a.deny(ctx, *d.Deny(v.Task), true)
 	}
 	if !known {
-		return Claim{}, errAgain // the page may show something else by now
+		return Hold{}, errAgain // the page may show something else by now
 	}
 	if v.Unsure {
 		return a.deny(ctx, Denied{Code: CodeNotionUnavailable, Err: errUntimed, Detail: errUntimed.Error() + "; try again"}, true)
@@ -160,7 +160,7 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	if a.stale = d.Override && v.Task.Status == task.InProgress; a.stale {
 		history, err := a.exhausted(ctx, v.Task.ID, a.staleTry(v.Task))
 		if err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
 		if history != "" {
 			return a.setAside(ctx, v, history)
@@ -172,10 +172,10 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 		a.cl.Own = lender.Own // the claim that this one follows has left its own there
 	}
 	if err := v.save(ctx, a.cl); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	if ctx.Err() != nil {
-		return Claim{}, errAgain
+		return Hold{}, errAgain
 	}
 	work, cancel := a.detached(ctx)
 	defer cancel()
@@ -191,16 +191,16 @@ func (a *attempt) once(ctx context.Context) (Claim, error) {
 	case f == unknown:
 		return a.enquire(ctx, work, v, fmt.Errorf("the claim write %w", err))
 	case storeKind(err) == Unavailable:
-		return Claim{}, errAgain
+		return Hold{}, errAgain
 	}
 	return a.deny(ctx, a.ofPage(err), true)
 }
 
 // verify waits for the register to settle after the claim was seen on the page,
 // re-reads, and grants or denies.
-func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
+func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
 	if err := clock.Pause(work, a.policy.Settle); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	r, err := a.read(work, a.cl.Task.ID)
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *attempt) verify(ctx, work context.Context) (Claim, error) {
 }
 
 // judge grants the claim if the page, as it was read last, shows all of it.
-func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
+func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
 	s, holder, detail := a.look(a.cl, r.Task, r.judged())
 	if s != mine {
 		return a.overruled(ctx, work, r.Task, holder, detail)
@@ -230,7 +230,7 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Claim, error) {
 // it is still there, it was a person who came in between: nothing of it is to stay. A page
 // in the trash cannot be written to; it may come back with the claim on it, which is
 // withdrawn then.
-func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Claim, error) {
+func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Hold, error) {
 	a.cl.Task = t
 	tok := a.token(a.cl, t)
 	switch {
@@ -238,15 +238,15 @@ func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, deta
 		return a.deny(ctx, a.lostRace(holder, detail), true)
 	case t.Trashed:
 		a.cl.State = Unseen
-		return Claim{}, a.conclude(ctx, a.overruling(t))
+		return Hold{}, a.conclude(ctx, a.overruling(t))
 	}
 	d := a.overruling(t)
 	a.cl.State, a.cl.Due, a.cl.Detail = Clearing, a.store.Now(), d.Detail
 	if err := a.conclude(ctx, d); !errors.Is(err, d) {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	a.begin(work)
-	return Claim{}, d
+	return Hold{}, d
 }
 
 // overruling words the denial of an attempt in the middle of which a person made t of its
@@ -267,7 +267,7 @@ func (a *attempt) overruling(t task.Task) *Denied {
 }
 
 // grant makes the claim the agent's.
-func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) {
+func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
@@ -287,12 +287,12 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Claim, error) 
 		a.endFormer(work) // before, so that agents are told of one change, not of two
 	}
 	if err := a.save(ctx, a.cl, facts...); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	if ctx.Err() != nil && !a.keep {
 		// Nobody hears the answer, and nobody would ever give the task back.
 		_, err := a.finish(work, a.cl, Finish{As: EndReleased, Unheard: true, Summary: "the caller went away before the answer", At: a.store.Now()})
-		return Claim{}, errors.Join(context.Cause(ctx), err)
+		return Hold{}, errors.Join(context.Cause(ctx), err)
 	}
 	return a.cl, nil
 }
@@ -313,11 +313,11 @@ func (a *attempt) endFormer(ctx context.Context) {
 
 // enquire finds out what became of a claim write whose fate is unknown, or that
 // was answered late. It is trusted only if it was there within the window.
-func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Claim, error) {
+func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hold, error) {
 	r, err := a.read(work, a.cl.Task.ID)
 	if err == nil && !a.there(work, r) {
 		if err := clock.Pause(work, a.policy.Settle); err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
 		r, err = a.read(work, a.cl.Task.ID)
 	}
@@ -333,11 +333,11 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Cla
 	a.cl.State = Unseen
 	if d := a.policy.decide(r, a.cl.Agent, nil); d.Code == CodeHeld {
 		a.cl.Task = r.Task
-		return Claim{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
+		return Hold{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
 	}
 	d := a.failed(cause)
 	d.Unseen = true
-	return Claim{}, a.conclude(ctx, d)
+	return Hold{}, a.conclude(ctx, d)
 }
 
 // there reports whether the page shows the claim.
@@ -360,14 +360,14 @@ func (a *attempt) lostRace(holder, detail string) Denied {
 }
 
 // withdraw gives up an attempt whose write is on the page, for all that is known.
-func (a *attempt) withdraw(ctx, work context.Context, cause error) (Claim, error) {
+func (a *attempt) withdraw(ctx, work context.Context, cause error) (Hold, error) {
 	a.cl.State, a.cl.Due = Abandoned, a.store.Now()
 	d := a.failed(cause)
 	if err := a.conclude(ctx, d); !errors.Is(err, d) {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	a.begin(work)
-	return Claim{}, d
+	return Hold{}, d
 }
 
 // begin takes the first step of the withdrawal. It is best taken at once; if it fails it
@@ -403,12 +403,12 @@ func (a *attempt) conclude(ctx context.Context, d *Denied) error {
 }
 
 // deny ends the attempt. remote says whether Notion was asked.
-func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Claim, error) {
+func (a *attempt) deny(ctx context.Context, d Denied, remote bool) (Hold, error) {
 	d.Task = a.cl.Task
 	if _, err := a.end(ctx, a.cl, EndNotGranted, d.Detail, a.denial(d, remote)); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
-	return Claim{}, &d
+	return Hold{}, &d
 }
 
 func (a *attempt) denial(d Denied, remote bool) Fact {

@@ -52,7 +52,7 @@ func TestUncontendedClaim(t *testing.T) {
 		if _, ok := claim.ParseID(string(c.ID)); !ok {
 			t.Errorf("claim id %q has not the form of one", c.ID)
 		}
-		wantClaim := claim.Claim{
+		wantClaim := claim.Hold{
 			ID: c.ID, Agent: "Sandman", Task: wantPage, State: claim.Held, Fence: 1,
 			Reserved: begun, Started: bubbleStart.Add(46 * time.Second), Lease: claim.Lease{ClaimedAt: claimedAt, Timeout: 30 * time.Minute, StaleAt: bubbleStart.Add(31*time.Minute + 15*time.Second), Heartbeat: claimedAt},
 		}

@@ -36,7 +36,7 @@ type Watcher interface {
 	// Stored is told of every change of a claim, once Find, Claims and On
 	// know of it. It is called with the task locked and must not call the Claimer's
 	// other methods.
-	Stored(Claim)
+	Stored(Hold)
 }
 
 // OpenBoard is a Board on which no task depends on another, and all may be claimed.
@@ -51,4 +51,4 @@ type Unwatched struct{}
 
 func (Unwatched) Observe(Reading)            {}
 func (Unwatched) Wrote(time.Duration, error) {}
-func (Unwatched) Stored(Claim)               {}
+func (Unwatched) Stored(Hold)                {}

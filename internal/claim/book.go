@@ -18,7 +18,7 @@ import (
 // however many claims there are. It is safe for concurrent use.
 type book struct {
 	mu     sync.RWMutex
-	claims map[ID]Claim
+	claims map[ID]Hold
 	tasks  *btree.BTreeG[listed] // all claims, by their tasks
 	agents *btree.BTreeG[listed] // those held or being finished, by their agents
 
@@ -32,7 +32,7 @@ type book struct {
 // those for which it gives none.
 type dates struct {
 	*clock.Agenda[ID]
-	when func(Claim) (at time.Time, ok bool)
+	when func(Hold) (at time.Time, ok bool)
 }
 
 // listed is a claim under a heading.
@@ -50,16 +50,16 @@ func newBook() *book {
 		return btree.NewBTreeGOptions(func(a, b listed) bool { return a.compare(b) < 0 }, btree.Options{NoLocks: true})
 	}
 	return &book{
-		claims: make(map[ID]Claim), tasks: list(), agents: list(),
-		steps:    dates{clock.NewAgenda[ID](), Claim.step},
-		warnings: dates{clock.NewAgenda[ID](), Claim.warning},
-		renewals: dates{clock.NewAgenda[ID](), Claim.renewal},
-		finishes: dates{clock.NewAgenda[ID](), Claim.finishing},
+		claims: make(map[ID]Hold), tasks: list(), agents: list(),
+		steps:    dates{clock.NewAgenda[ID](), Hold.step},
+		warnings: dates{clock.NewAgenda[ID](), Hold.warning},
+		renewals: dates{clock.NewAgenda[ID](), Hold.renewal},
+		finishes: dates{clock.NewAgenda[ID](), Hold.finishing},
 	}
 }
 
 // put takes over a claim as it was stored.
-func (b *book) put(c Claim) {
+func (b *book) put(c Hold) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old, known := b.claims[c.ID]; known {
@@ -85,7 +85,7 @@ func (b *book) put(c Claim) {
 }
 
 // get returns a live claim.
-func (b *book) get(id ID) (Claim, bool) {
+func (b *book) get(id ID) (Hold, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	c, ok := b.claims[id]
@@ -93,10 +93,10 @@ func (b *book) get(id ID) (Claim, bool) {
 }
 
 // on returns the claims on a task, oldest first.
-func (b *book) on(id task.ID) []Claim {
+func (b *book) on(id task.ID) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []Claim
+	var out []Hold
 	b.tasks.Ascend(listed{under: string(id)}, func(l listed) bool {
 		if l.under != string(id) {
 			return false
@@ -109,7 +109,7 @@ func (b *book) on(id task.ID) []Claim {
 
 // of returns the claims that an agent, or if that is empty anybody, holds or is
 // done with, oldest first.
-func (b *book) of(agent string) []Claim {
+func (b *book) of(agent string) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var ids []ID
@@ -121,7 +121,7 @@ func (b *book) of(agent string) []Claim {
 		return true
 	})
 	slices.Sort(ids)
-	out := make([]Claim, len(ids))
+	out := make([]Hold, len(ids))
 	for i, id := range ids {
 		out[i] = b.claims[id]
 	}
@@ -136,10 +136,10 @@ func (b *book) held() int {
 }
 
 // until returns the claims whose dates are not after end, in the order of these.
-func (b *book) until(d dates, end time.Time) []Claim {
+func (b *book) until(d dates, end time.Time) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []Claim
+	var out []Hold
 	for id, at := range d.From(time.Time{}) {
 		if at.After(end) {
 			break
@@ -151,7 +151,7 @@ func (b *book) until(d dates, end time.Time) []Claim {
 
 // first returns the earliest date, from start on, of a claim that counts; zero if
 // there is none.
-func (b *book) first(d dates, start time.Time, counts func(Claim) bool) time.Time {
+func (b *book) first(d dates, start time.Time, counts func(Hold) bool) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for id, at := range d.From(start) {
@@ -163,7 +163,7 @@ func (b *book) first(d dates, start time.Time, counts func(Claim) bool) time.Tim
 }
 
 // step is when RunDue has something to do for c.
-func (c Claim) step() (time.Time, bool) {
+func (c Hold) step() (time.Time, bool) {
 	switch c.State {
 	case Reserved, Writing:
 		return c.Reserved, true // at once, if nobody is at work on it any more
@@ -179,18 +179,18 @@ func (c Claim) step() (time.Time, bool) {
 }
 
 // warning is when the agent of c is to be warned that its lease ends.
-func (c Claim) warning() (time.Time, bool) {
+func (c Hold) warning() (time.Time, bool) {
 	return warnAt(c), c.State == Held && !c.Warned.Equal(c.ExpiresAt())
 }
 
 // renewal is when the lease of c may be written anew, if its agent has given a
 // sign of life since it was.
-func (c Claim) renewal() (time.Time, bool) {
+func (c Hold) renewal() (time.Time, bool) {
 	return c.ClaimedAt.Add(c.Timeout / 2), c.State == Held && c.Heartbeat.After(c.ClaimedAt)
 }
 
 // finishing is when the agent of c said that it was done.
-func (c Claim) finishing() (time.Time, bool) {
+func (c Hold) finishing() (time.Time, bool) {
 	if c.State != Finishing {
 		return time.Time{}, false
 	}

@@ -19,12 +19,12 @@ import (
 
 // owe remembers that the task of cl, which is over and not by its agent's doing, may have
 // the lease length that cl asked for.
-func (c *Claimer) owe(ctx context.Context, cl Claim) error {
+func (c *Claimer) owe(ctx context.Context, cl Hold) error {
 	if asked := cl.asked(); asked == 0 || asked == cl.Own {
 		return nil
 	}
 	now := c.store.Now()
-	return c.save(ctx, Claim{
+	return c.save(ctx, Hold{
 		ID: NewID(now), Agent: cl.Agent, Task: cl.Task, State: Unseen, Reserved: now,
 		Lease: Lease{Requested: cl.Requested, Own: cl.Own},
 		Sweep: &Sweep{Reason: "claim_timeout_minutes was put back to what it was before this claim", Of: cl.ID, Lease: true},
@@ -32,15 +32,15 @@ func (c *Claimer) owe(ctx context.Context, cl Claim) error {
 }
 
 // owes reports whether c is such a mark, and has not been written.
-func (c Claim) owes() bool { return c.Sweep != nil && c.Sweep.Lease && c.State == Unseen }
+func (c Hold) owes() bool { return c.Sweep != nil && c.Sweep.Lease && c.State == Unseen }
 
 // owed are the marks that have yet to be written, on that task, or on all if it is empty.
-func (c *Claimer) owed(id task.ID) iter.Seq[Claim] {
+func (c *Claimer) owed(id task.ID) iter.Seq[Hold] {
 	claims := c.book.on(id)
 	if id == "" {
 		claims = c.book.until(c.book.steps, forever)
 	}
-	return func(yield func(Claim) bool) {
+	return func(yield func(Hold) bool) {
 		for _, cl := range claims {
 			if cl.owes() && !yield(cl) {
 				return
@@ -63,9 +63,9 @@ func (c *Claimer) repaid(ctx context.Context, t task.Task) error {
 
 // lender returns the claim, known here, that asked for the lease length that t shows; false
 // if t has it by itself, as far as is known. Of own it is not asked.
-func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Claim, bool) {
+func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Hold, bool) {
 	if t.Timeout == 0 {
-		return Claim{}, false
+		return Hold{}, false
 	}
 	for _, cl := range c.book.on(t.ID) {
 		if cl.ID != own && cl.State != Reserved && cl.borrows(t) {
@@ -76,7 +76,7 @@ func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Claim, bool)
 		cl, err := c.Find(ctx, id)
 		return cl, err == nil && cl.Task.ID == t.ID && cl.borrows(t)
 	}
-	return Claim{}, false
+	return Hold{}, false
 }
 
 // Repay puts back the lease lengths that lost claims have left on their tasks, where nobody
@@ -84,15 +84,15 @@ func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Claim, bool)
 // thing, nothing is asked of Notion. It goes on after an error and returns the errors
 // joined.
 func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool)) error {
-	free := func(cl Claim) bool {
+	free := func(cl Hold) bool {
 		t, ok := seen(cl.Task.ID)
 		return cl.owes() && ok && (!cl.borrows(t) || vacant(t))
 	}
-	var owed []Claim
+	var owed []Hold
 	for cl := range c.owed("") {
 		owed = append(owed, cl)
 	}
-	return c.each(ctx, owed, free, func(cl Claim) error { return c.repay(ctx, cl) })
+	return c.each(ctx, owed, free, func(cl Hold) error { return c.repay(ctx, cl) })
 }
 
 // vacant reports whether a task shows nobody's claim, and may be claimed by anybody.
@@ -101,7 +101,7 @@ func vacant(t task.Task) bool {
 }
 
 // repay puts back one lease length. The task is locked.
-func (c *Claimer) repay(ctx context.Context, cl Claim) error {
+func (c *Claimer) repay(ctx context.Context, cl Hold) error {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		if kind := storeKind(err); kind == NotFound || kind == Trashed {
@@ -127,7 +127,7 @@ func (c *Claimer) repay(ctx context.Context, cl Claim) error {
 
 // outrun closes the mark cl, which is not on its page. One that is owed to the task waits
 // for the next time that nobody has it.
-func (c *Claimer) outrun(ctx context.Context, cl Claim, detail string) error {
+func (c *Claimer) outrun(ctx context.Context, cl Hold, detail string) error {
 	if cl.Sweep.Lease {
 		cl.State, cl.Due = Unseen, time.Time{}
 		return c.save(ctx, cl)

@@ -15,7 +15,7 @@ import (
 const own = 45 * time.Minute
 
 // longer has the agent claim the task for two hours.
-func (w *world) longer(d *claimsim.Daemon, agent string) claim.Claim {
+func (w *world) longer(d *claimsim.Daemon, agent string) claim.Hold {
 	w.Helper()
 	r := request(agent)
 	r.Timeout = 2 * time.Hour
@@ -93,7 +93,7 @@ func TestLeaseLengthAfterAnOverride(t *testing.T) {
 					}
 					stale := w.longer(d, "Sandman")
 					time.Sleep(time.Until(stale.StaleAt.Add(time.Second)))
-					var c claim.Claim
+					var c claim.Hold
 					if asks {
 						c = w.longer(other, "Oracle")
 					} else {

@@ -122,7 +122,7 @@ func RetryAfter(err error) time.Duration {
 
 // save stores the claim after a step whose effect in Notion cannot be undone.
 // The caller may have gone; the record must be kept all the same.
-func (c *Claimer) save(ctx context.Context, cl Claim, facts ...Fact) error {
+func (c *Claimer) save(ctx context.Context, cl Hold, facts ...Fact) error {
 	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, facts...); err != nil {
 		if _, away := errors.AsType[*JournalError](err); !away { // else it is not for this claim's sake
 			c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
@@ -134,13 +134,13 @@ func (c *Claimer) save(ctx context.Context, cl Claim, facts ...Fact) error {
 }
 
 // keep has the book know what the ledger has stored.
-func (c *Claimer) keep(cl Claim) {
+func (c *Claimer) keep(cl Hold) {
 	c.book.put(cl)
 	c.watcher.Stored(cl)
 }
 
 // end closes the claim, with the facts that say why.
-func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, facts ...Fact) (Claim, error) {
+func (c *Claimer) end(ctx context.Context, cl Hold, as Ending, detail string, facts ...Fact) (Hold, error) {
 	cl.State, cl.Ending, cl.Ended, cl.Detail = Ended, as, c.store.Now(), detail
 	cl.Due, cl.Suspect = time.Time{}, time.Time{}
 	return cl, c.save(ctx, cl, facts...)
@@ -148,7 +148,7 @@ func (c *Claimer) end(ctx context.Context, cl Claim, as Ending, detail string, f
 
 // refresh takes over what a page says about a claim that stands: a date or a
 // lease that was changed there is what others go by.
-func (c *Claimer) refresh(cl *Claim, t task.Task) {
+func (c *Claimer) refresh(cl *Hold, t task.Task) {
 	cl.Task = t
 	cl.Timeout = c.policy.LeaseOf(t)
 	if cl.Requested > 0 {
@@ -165,6 +165,6 @@ func (c *Claimer) refresh(cl *Claim, t task.Task) {
 }
 
 // fresh reports whether the lease that a page shows is the one that cl knows of.
-func (c *Claimer) fresh(cl Claim, t task.Task) bool {
+func (c *Claimer) fresh(cl Hold, t task.Task) bool {
 	return t.ClaimedAt.IsZero() || c.policy.StaleAt(t.ClaimedAt, c.policy.LeaseOf(t)).Equal(cl.StaleAt)
 }

@@ -22,7 +22,7 @@ var (
 // delivery is the writing of what an agent said when it was done.
 type delivery struct {
 	*Claimer
-	cl Claim
+	cl Hold
 	// sent says that it may have been written before: then a page that shows as
 	// much, which would otherwise be a person's doing, is the effect of it.
 	sent bool
@@ -33,7 +33,7 @@ type delivery struct {
 // deliver writes what the agent said when it was done, if the claim still
 // stands. sent is as in delivery. If it has to be tried again, the error is
 // errOwed; errAway, if no request could be made. The task is locked.
-func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, error) {
+func (c *Claimer) deliver(ctx context.Context, cl Hold, sent bool) (Hold, error) {
 	d := &delivery{Claimer: c, cl: cl, sent: sent}
 	for range finishTries {
 		if cl, err := d.once(ctx); !errors.Is(err, errAgain) {
@@ -44,7 +44,7 @@ func (c *Claimer) deliver(ctx context.Context, cl Claim, sent bool) (Claim, erro
 }
 
 // once tries to deliver. The error is errAgain if it has to look once more.
-func (d *delivery) once(ctx context.Context) (Claim, error) {
+func (d *delivery) once(ctx context.Context) (Hold, error) {
 	v, err := d.visit(ctx, d.cl.Task.ID, 0)
 	switch {
 	case err != nil && !Asked(err):
@@ -56,7 +56,7 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 	case err != nil && storeKind(err) == NotFound:
 		switch again := d.askAgain(ctx, d.cl.Task.ID); {
 		case again == nil:
-			return Claim{}, errAgain
+			return Hold{}, errAgain
 		case storeKind(again) == NotFound:
 			return d.lose(ctx, d.cl, task.Task{}, "", again.Error())
 		default:
@@ -91,20 +91,20 @@ func (d *delivery) once(ctx context.Context) (Claim, error) {
 
 // renewFirst renews a claim whose lease is over: somebody may be about to override
 // it, and only who has a live claim can take it off the page without harm to others.
-func (d *delivery) renewFirst(ctx context.Context) (Claim, error) {
+func (d *delivery) renewFirst(ctx context.Context) (Hold, error) {
 	renewed, err := d.renew(ctx, d.cl)
 	if _, lost := errors.AsType[*Lost](err); lost || notSaved(err) {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	if err != nil {
 		return d.owed(ctx, err)
 	}
 	d.cl = renewed
-	return Claim{}, errAgain
+	return Hold{}, errAgain
 }
 
 // write writes what the agent said on the page that v has seen.
-func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) {
+func (d *delivery) write(ctx context.Context, v *visit, w Write) (Hold, error) {
 	answer, f, err := v.write(w.givingBack(d.cl, v.Task))
 	switch f {
 	case seen:
@@ -114,18 +114,18 @@ func (d *delivery) write(ctx context.Context, v *visit, w Write) (Claim, error) 
 			return d.cl, err
 		}
 		d.failure = err
-		return Claim{}, errAgain
+		return Hold{}, errAgain
 	}
 	d.failure, d.sent = fmt.Errorf("the write %w", err), true
 	// It may show on the next reading, and a write on its way gets the time to arrive.
 	if err := clock.Pause(ctx, d.policy.Settle); err != nil {
 		return d.owed(ctx, err)
 	}
-	return Claim{}, errAgain
+	return Hold{}, errAgain
 }
 
 // owed puts the delivery off.
-func (d *delivery) owed(ctx context.Context, cause error) (Claim, error) {
+func (d *delivery) owed(ctx context.Context, cause error) (Hold, error) {
 	d.cl.Due = d.later(d.cl.Finish.At, cause)
 	if cause != nil {
 		d.cl.Detail = cause.Error()
@@ -137,7 +137,7 @@ func (d *delivery) owed(ctx context.Context, cause error) (Claim, error) {
 }
 
 // finished closes a claim whose finish is in Notion, where the task is as t.
-func (d *delivery) finished(ctx context.Context, t task.Task) (Claim, error) {
+func (d *delivery) finished(ctx context.Context, t task.Task) (Hold, error) {
 	d.cl.Task = t
 	e := d.cl.fact(finishKinds[d.cl.Finish.As], d.store.Now())
 	e.Remote, e.Started, e.Finished, e.Summary = true, d.cl.Started, d.cl.Finish.At, d.cl.Finish.Summary

@@ -35,7 +35,7 @@ type Denied struct {
 	// ExpiresAt is when the holder's lease ends, in Notion's time; zero if unknown or never.
 	ExpiresAt time.Time
 	// Has are the claims that the agent holds or is done with, for CodeLimitReached.
-	Has []Claim
+	Has []Hold
 	// RetryAfter is how long to wait before trying again; zero if unknown.
 	RetryAfter time.Duration
 	// Detail says what happened and what to do, in one line.
@@ -82,7 +82,7 @@ func (d *Denied) Unwrap() error { return d.Err }
 
 // Lost is the error of an operation on a claim that is no longer the agent's.
 type Lost struct {
-	Claim Claim
+	Claim Hold
 	// Asked is the agent that asked, if that is not the claim's.
 	Asked string
 	// Holder is who has the task now; empty if nobody or unknown.

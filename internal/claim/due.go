@@ -24,7 +24,7 @@ const leastHeldBack = 15 * time.Second
 // remains, zero if there is none.
 func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 	away := false // whether Notion is; what is delivered after the finish that found out would overtake it
-	due := func(cl Claim) bool {
+	due := func(cl Hold) bool {
 		at, owed := cl.step()
 		switch {
 		case !owed || at.After(c.store.Now()) || cl.State == Finishing && away:
@@ -35,16 +35,16 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 		return true
 	}
 	work := c.book.until(c.book.steps, c.store.Now())
-	finishes := slices.ContainsFunc(work, func(cl Claim) bool { return cl.State == Finishing })
-	work = slices.DeleteFunc(work, func(cl Claim) bool { return cl.State == Finishing })
-	err = c.each(ctx, work, due, func(cl Claim) error { return c.resolve(ctx, cl) })
+	finishes := slices.ContainsFunc(work, func(cl Hold) bool { return cl.State == Finishing })
+	work = slices.DeleteFunc(work, func(cl Hold) bool { return cl.State == Finishing })
+	err = c.each(ctx, work, due, func(cl Hold) error { return c.resolve(ctx, cl) })
 	if finishes {
 		// The others take part, so that none is delivered before those accepted
 		// earlier only because it was tried at a better moment.
-		ours := func(cl Claim) bool {
+		ours := func(cl Hold) bool {
 			return cl.State == Finishing && !away && (due(cl) || cl.Suspect.IsZero())
 		}
-		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(cl Claim) error {
+		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(cl Hold) error {
 			err := c.resolve(ctx, cl)
 			if errors.Is(err, errOwed) {
 				away, err = errors.Is(err, errAway), nil
@@ -52,7 +52,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 			return err
 		}))
 	}
-	next = c.book.first(c.book.steps, time.Time{}, func(cl Claim) bool {
+	next = c.book.first(c.book.steps, time.Time{}, func(cl Hold) bool {
 		return !cl.attempting() && !(away && cl.State == Finishing && !cl.Due.After(c.store.Now()))
 	})
 	return next, err
@@ -61,7 +61,7 @@ func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
 // Hasten makes the first of the finishes due that wait until Notion can be told: it is
 // back. RunDue delivers the others with it.
 func (c *Claimer) Hasten(ctx context.Context) error {
-	waits := func(cl Claim) bool {
+	waits := func(cl Hold) bool {
 		return cl.State == Finishing && cl.Suspect.IsZero() && cl.Due.After(c.store.Now())
 	}
 	owed := c.Finishing()
@@ -69,7 +69,7 @@ func (c *Claimer) Hasten(ctx context.Context) error {
 	if first < 0 {
 		return nil
 	}
-	return c.each(ctx, owed[first:first+1], waits, func(cl Claim) error {
+	return c.each(ctx, owed[first:first+1], waits, func(cl Hold) error {
 		cl.Due = c.store.Now()
 		return c.save(ctx, cl)
 	})
@@ -79,7 +79,7 @@ func (c *Claimer) Hasten(ctx context.Context) error {
 var forever = time.Unix(1<<40, 0)
 
 // resolve takes one step for a claim that is owed one. The task is locked.
-func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
+func (c *Claimer) resolve(ctx context.Context, cl Hold) error {
 	var err error
 	switch cl.State {
 	case Finishing:
@@ -100,7 +100,7 @@ func (c *Claimer) resolve(ctx context.Context, cl Claim) error {
 }
 
 // postpone puts the next step of a claim off after a failure.
-func (c *Claimer) postpone(ctx context.Context, cl Claim, cause error) error {
+func (c *Claimer) postpone(ctx context.Context, cl Hold, cause error) error {
 	if notSaved(cause) { // nor can this be
 		return cause
 	}
@@ -122,7 +122,7 @@ func (c *Claimer) later(since time.Time, cause error) time.Time {
 // each calls do, under the task's lock, for those of the claims that pick chooses
 // both before and after it has waited for the lock; what pick leaves out is not
 // waited for. It goes on after an error and returns the errors joined.
-func (c *Claimer) each(ctx context.Context, claims []Claim, pick func(Claim) bool, do func(Claim) error) error {
+func (c *Claimer) each(ctx context.Context, claims []Hold, pick func(Hold) bool, do func(Hold) error) error {
 	var errs []error
 	for _, cl := range claims {
 		if !pick(cl) {

@@ -174,14 +174,14 @@ func (e Fact) databases() []Log {
 
 // Contested sums up the denials that were decided here against c: how many
 // there were, and the names of the agents, each once.
-func Contested(c Claim, at time.Time, count int, names []string) Fact {
+func Contested(c Hold, at time.Time, count int, names []string) Fact {
 	e := c.fact(KindContested, at)
 	e.Count, e.Names = count, names
 	return e
 }
 
 // fact starts a fact about c.
-func (c Claim) fact(kind Kind, at time.Time) Fact {
+func (c Hold) fact(kind Kind, at time.Time) Fact {
 	return Fact{
 		ID: NewFactID(at), At: at, Kind: kind,
 		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,

@@ -17,23 +17,23 @@ var ErrNoReview = errors.New("the board has no status for work that waits for a 
 // that took place returns the same claim. The error is a *Lost if the claim is
 // no longer the agent's, in which case nothing was written to the task, and ErrNoReview
 // if there is no status for what it says.
-func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
+func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	defer unlock()
 	if f.As == EndReview && !c.policy.Review {
-		return Claim{}, ErrNoReview
+		return Hold{}, ErrNoReview
 	}
 	f.At = c.store.Now()
 	switch {
 	case cl.State == Ended && cl.Ending == f.As:
 		return cl, nil
 	case cl.State == Finishing && cl.Finish.As != f.As:
-		return Claim{}, c.notHeld(cl)
+		return Hold{}, c.notHeld(cl)
 	case cl.State != Held && cl.State != Finishing:
-		return Claim{}, c.tooLate(ctx, cl, f)
+		return Hold{}, c.tooLate(ctx, cl, f)
 	}
 	work, cancel := c.detached(ctx)
 	defer cancel()
@@ -41,26 +41,26 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Claim, error) {
 }
 
 // lockClaim takes the lock of a claim's task and then reads the claim.
-func (c *Claimer) lockClaim(ctx context.Context, id ID) (Claim, func(), error) {
+func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 	cl, err := c.Find(ctx, id)
 	if err != nil {
-		return Claim{}, nil, err
+		return Hold{}, nil, err
 	}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
-		return Claim{}, nil, err
+		return Hold{}, nil, err
 	}
 	if cl, err = c.Find(ctx, id); err != nil {
 		unlock()
-		return Claim{}, nil, err
+		return Hold{}, nil, err
 	}
 	return cl, unlock, nil
 }
 
-func (c *Claimer) notHeld(cl Claim) *Lost { return NotHeld(cl) }
+func (c *Claimer) notHeld(cl Hold) *Lost { return NotHeld(cl) }
 
 // NotHeld says why a claim that is not held cannot be worked with.
-func NotHeld(cl Claim) *Lost {
+func NotHeld(cl Hold) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
 	if cl.State == Finishing {
 		l.Holder, l.Detail = cl.Agent, fmt.Sprintf("it was reported as %s, and Notion has yet to be told", cl.Finish.As)
@@ -79,21 +79,21 @@ var endings = map[Ending]string{
 
 // finish journals the intent, unless there is one already, and delivers it if it
 // can. The task is locked.
-func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error) {
+func (c *Claimer) finish(ctx context.Context, cl Hold, f Finish) (Hold, error) {
 	sent := cl.State == Finishing
 	if !sent {
 		if f.As == EndFailed && f.Reopen {
 			var err error
 			f.History, err = c.exhausted(ctx, cl.Task.ID, Try{Agent: cl.Agent, At: f.At, Failed: true, Why: f.Summary})
 			if err != nil {
-				return Claim{}, err
+				return Hold{}, err
 			}
 			f.Reopen = f.History == ""
 		}
 		cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
 		cl.Due = c.store.Now()
 		if err := c.save(ctx, cl); err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
 	}
 	cl, err := c.deliver(ctx, cl, sent)
@@ -106,7 +106,7 @@ func (c *Claimer) finish(ctx context.Context, cl Claim, f Finish) (Claim, error)
 // tooLate answers the finish of a claim that is not held any more. Work done for
 // one that somebody else ended is not forgotten: the task log gets it as
 // orphaned, once, however often the agent says so.
-func (c *Claimer) tooLate(ctx context.Context, cl Claim, f Finish) error {
+func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
 		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
 		e.ID = string(cl.ID)

@@ -36,7 +36,7 @@ var tries = map[string]claim.Tried{
 }
 
 // finished checks what the page shows after c ended in the given status.
-func (w *world) finished(c claim.Claim, status task.Status) {
+func (w *world) finished(c claim.Hold, status task.Status) {
 	w.Helper()
 	if status == task.Completed || status == task.Review {
 		w.shows(status, c.Agent, "done "+string(c.ID)+" "+c.Agent) // who did it stays to be seen
@@ -220,14 +220,14 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 	slow := claimsim.SlowRead(2 * time.Second)
 	tests := []struct {
 		name string
-		do   func(w *world, d *claimsim.Daemon, c claim.Claim)
+		do   func(w *world, d *claimsim.Daemon, c claim.Hold)
 		want int // versions of the page, in the end
 	}{
-		{"finish", func(w *world, d *claimsim.Daemon, c claim.Claim) {
+		{"finish", func(w *world, d *claimsim.Daemon, c claim.Hold) {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 			w.ok(err)
 		}, 2},
-		{"renewal", func(w *world, d *claimsim.Daemon, c claim.Claim) {
+		{"renewal", func(w *world, d *claimsim.Daemon, c claim.Hold) {
 			time.Sleep(20 * time.Minute)
 			_, err := d.Renew(w.ctx, c.ID)
 			_, ok := errors.AsType[*claim.StoreError](err)
@@ -235,7 +235,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Errorf("error %v, want a *claim.StoreError", err)
 			}
 		}, 2},
-		{"sweep", func(w *world, d *claimsim.Daemon, c claim.Claim) {
+		{"sweep", func(w *world, d *claimsim.Daemon, c claim.Hold) {
 			time.Sleep(time.Hour)
 			_, swept, err := d.Sweep(w.ctx, page)
 			w.ok(err)
@@ -243,7 +243,7 @@ func TestSlowReadsBeforeOtherWrites(t *testing.T) {
 				w.Error("swept")
 			}
 		}, 2},
-		{"repair", func(w *world, d *claimsim.Daemon, c claim.Claim) {
+		{"repair", func(w *world, d *claimsim.Daemon, c claim.Hold) {
 			w.Edit(page, func(t *task.Task) { t.ClaimedBy, t.Token = "Oracle", "void "+string(claim.NewID(time.Now())) })
 			w.ok(d.Guard(w.ctx, c.ID, nil))
 		}, 3},

@@ -84,7 +84,7 @@ func TestReleasedAndTakenBeforeTheAnswer(t *testing.T) {
 		a := w.daemon("a", claimsim.InTurn(claimsim.Openings, claimsim.AnswerDropped))
 		b := w.daemon("b")
 		c := w.claim(a, "Sandman")
-		var granted []claim.Claim
+		var granted []claim.Hold
 		var wg sync.WaitGroup
 		wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: time.Second}) })
 		got, err := a.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndReleased})
@@ -229,7 +229,7 @@ func TestSlowFinishAgainstAnOverride(t *testing.T) {
 					b := w.start(steady("b"))
 					c := w.claim(a, "Sandman")
 					time.Sleep(time.Until(c.StaleAt) + time.Second)
-					var granted []claim.Claim
+					var granted []claim.Hold
 					var wg sync.WaitGroup
 					wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: after}) })
 					_, err := a.Finish(w.ctx, c.ID, tt.finish)

@@ -49,13 +49,13 @@ func TestHeldCardSetToOpen(t *testing.T) {
 
 // It does not matter who finds out: the guard, a renewal, or the end of the work.
 func TestWhoFindsTheCardOpen(t *testing.T) {
-	for name, find := range map[string]func(w *world, d *claimsim.Daemon, c claim.Claim) error{
-		"guard": func(w *world, d *claimsim.Daemon, c claim.Claim) error { return d.Guard(w.ctx, c.ID, nil) },
-		"renewal": func(w *world, d *claimsim.Daemon, c claim.Claim) error {
+	for name, find := range map[string]func(w *world, d *claimsim.Daemon, c claim.Hold) error{
+		"guard": func(w *world, d *claimsim.Daemon, c claim.Hold) error { return d.Guard(w.ctx, c.ID, nil) },
+		"renewal": func(w *world, d *claimsim.Daemon, c claim.Hold) error {
 			_, err := d.Renew(w.ctx, c.ID)
 			return err
 		},
-		"completion": func(w *world, d *claimsim.Daemon, c claim.Claim) error {
+		"completion": func(w *world, d *claimsim.Daemon, c claim.Hold) error {
 			_, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndCompleted})
 			return err
 		},
@@ -137,25 +137,25 @@ func TestHeldCardUnderAnotherNameAndItsDaemonGone(t *testing.T) {
 }
 
 // endings are the ways in which a claim ends, and the page no longer shows it.
-var endings = map[string]func(w *world, d *claimsim.Daemon, c claim.Claim){
-	"released":  func(w *world, d *claimsim.Daemon, c claim.Claim) { w.finish(d, c, claim.EndReleased) },
-	"completed": func(w *world, d *claimsim.Daemon, c claim.Claim) { w.finish(d, c, claim.EndCompleted) },
-	"blocked":   func(w *world, d *claimsim.Daemon, c claim.Claim) { w.finish(d, c, claim.EndBlocked) },
-	"cancelled by a person": func(w *world, d *claimsim.Daemon, _ claim.Claim) {
+var endings = map[string]func(w *world, d *claimsim.Daemon, c claim.Hold){
+	"released":  func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndReleased) },
+	"completed": func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndCompleted) },
+	"blocked":   func(w *world, d *claimsim.Daemon, c claim.Hold) { w.finish(d, c, claim.EndBlocked) },
+	"cancelled by a person": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Status = task.Cancelled })
 	},
-	"cleared by a person": func(w *world, d *claimsim.Daemon, _ claim.Claim) {
+	"cleared by a person": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { unclaim(t); t.Status = task.Open })
 	},
-	"in the trash": func(w *world, d *claimsim.Daemon, _ claim.Claim) {
+	"in the trash": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Trashed = true })
 	},
-	"without a known status": func(w *world, d *claimsim.Daemon, _ claim.Claim) {
+	"without a known status": func(w *world, d *claimsim.Daemon, _ claim.Hold) {
 		w.Edit(page, func(t *task.Task) { t.Status = task.Unknown })
 	},
 }
 
-func (w *world) finish(d *claimsim.Daemon, c claim.Claim, as claim.Ending) {
+func (w *world) finish(d *claimsim.Daemon, c claim.Hold, as claim.Ending) {
 	w.Helper()
 	got, err := d.Finish(w.ctx, c.ID, claim.Finish{As: as})
 	if err != nil || got.State != claim.Ended {

@@ -37,7 +37,7 @@ func (c *Claimer) Guard(ctx context.Context, id ID, seen *task.Task) error {
 const repairTries = 3
 
 // guard reads the page of a held claim and acts on what it shows.
-func (c *Claimer) guard(ctx context.Context, cl Claim) error {
+func (c *Claimer) guard(ctx context.Context, cl Hold) error {
 	for try := 1; ; try++ {
 		var again bool
 		var err error
@@ -52,7 +52,7 @@ func (c *Claimer) guard(ctx context.Context, cl Claim) error {
 
 // guardOnce looks once. again means that the claim is covered, and not yet seen
 // back in its place.
-func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool, err error) {
+func (c *Claimer) guardOnce(ctx context.Context, cl Hold) (_ Hold, again bool, err error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
@@ -75,7 +75,7 @@ func (c *Claimer) guardOnce(ctx context.Context, cl Claim) (_ Claim, again bool,
 // mend acts on a page that does not show the held claim cl as it should: it
 // writes the claim back if an abandoned one lies over it, bears with a suspected
 // late write for a grace, and otherwise closes the claim and returns a *Lost.
-func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
+func (c *Claimer) mend(ctx context.Context, v *visit, cl Hold) (Hold, error) {
 	s, holder, detail := c.look(cl, v.Task, v.judged())
 	patient := c.bearWith(&cl, detail)
 	if s != covered && (s != suspect || !patient) {
@@ -106,7 +106,7 @@ func (c *Claimer) mend(ctx context.Context, v *visit, cl Claim) (Claim, error) {
 
 // stands takes over what t says about a claim that it shows. If it did not show
 // it before, the claim was repaired; holder is whose claim lay over it.
-func (c *Claimer) stands(ctx context.Context, cl Claim, t task.Task, holder string) (Claim, error) {
+func (c *Claimer) stands(ctx context.Context, cl Hold, t task.Task, holder string) (Hold, error) {
 	var facts []Fact
 	if !cl.Suspect.IsZero() {
 		e := cl.fact(KindConflict, c.store.Now())

@@ -186,7 +186,7 @@ func TestGuardOfTheLease(t *testing.T) {
 
 // late has the first claim of another daemon, made at the same time as that of
 // d, land that much later, over the claim of d.
-func (w *world) late(by time.Duration) (d, other *claimsim.Daemon, c claim.Claim) {
+func (w *world) late(by time.Duration) (d, other *claimsim.Daemon, c claim.Hold) {
 	w.Helper()
 	other = w.daemon("b", claimsim.InTurn(claimsim.Claims, claimsim.Late(by)))
 	d = w.daemon("a")

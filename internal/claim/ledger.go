@@ -37,13 +37,13 @@ type Ledger interface {
 	// When refused, Reserve returns why, and records the denial as a fact
 	// against the claim that has the task, in the same transaction. Repeated ones
 	// may be counted in one fact.
-	Reserve(ctx context.Context, c Claim, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
+	Reserve(ctx context.Context, c Hold, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
 
 	// Save stores c and the facts that go with the change. A claim whose state
 	// no longer reserves its task (see State.Reserves) gives up its reservation.
 	// When a claim ends, the denials recorded against it become one fact (see
 	// Contested). An ended claim cannot be saved in another state.
-	Save(ctx context.Context, c Claim, facts ...Fact) error
+	Save(ctx context.Context, c Hold, facts ...Fact) error
 
 	// Record stores facts that change no claim. One that is on record already,
 	// by its id, is left as it is. Without facts it stores nothing, and fails if nothing
@@ -56,8 +56,8 @@ type Ledger interface {
 	Tries(ctx context.Context, id task.ID) ([]Try, error)
 
 	// Claim returns the claim of that id in whatever state it is, or ErrUnknownClaim.
-	Claim(ctx context.Context, id ID) (Claim, error)
+	Claim(ctx context.Context, id ID) (Hold, error)
 
 	// Live returns the claims that have not ended, oldest first.
-	Live(ctx context.Context) ([]Claim, error)
+	Live(ctx context.Context) ([]Hold, error)
 }

@@ -9,7 +9,7 @@ import (
 
 // bearWith reports whether a suspected late write over the claim should be
 // given time to be withdrawn, and notes since when it is there.
-func (c *Claimer) bearWith(cl *Claim, detail string) bool {
+func (c *Claimer) bearWith(cl *Hold, detail string) bool {
 	now := c.store.Now()
 	if cl.Suspect.IsZero() {
 		cl.Suspect = now
@@ -24,7 +24,7 @@ func (c *Claimer) bearWith(cl *Claim, detail string) bool {
 // lose closes a claim that somebody else ended, and returns a *Lost. Work that
 // was finished meanwhile is not forgotten: the task log gets it as orphaned. page is how
 // the task was found; zero if it was not.
-func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, detail string) (Claim, error) {
+func (c *Claimer) lose(ctx context.Context, cl Hold, page task.Task, holder, detail string) (Hold, error) {
 	now := c.store.Now()
 	e := cl.fact(KindLost, now)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
@@ -38,17 +38,17 @@ func (c *Claimer) lose(ctx context.Context, cl Claim, page task.Task, holder, de
 	}
 	cl, err := c.end(ctx, cl, EndLost, detail, facts...)
 	if err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	if err := c.owe(ctx, cl); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
-	return Claim{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
+	return Hold{}, &Lost{Claim: cl, Holder: holder, Detail: detail}
 }
 
 // ranOut reports whether the lost claim cl was stale when another daemon swept its task,
 // which is as page, or took it over: it is off the page, and the task still to be done.
-func (c *Claimer) ranOut(cl Claim, page task.Task) bool {
+func (c *Claimer) ranOut(cl Hold, page task.Task) bool {
 	for _, mark := range c.book.on(cl.Task.ID) {
 		if mark.Sweep != nil && (mark.State == Clearing || c.onPage(mark, page)) {
 			return false // it is this daemon that sweeps it, and tells of it then
@@ -62,7 +62,7 @@ func (c *Claimer) ranOut(cl Claim, page task.Task) bool {
 func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
 
 // orphaned is the fact of work that was finished for a claim that had been lost.
-func (c Claim) orphaned(f Finish, at time.Time, holder, detail string) Fact {
+func (c Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
 	e := c.fact(KindOrphaned, at)
 	e.Holder, e.Detail, e.Remote = holder, detail, true
 	e.Started, e.Finished, e.Summary = c.Started, f.At, f.Summary

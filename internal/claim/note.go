@@ -47,7 +47,7 @@ func noteLine(what, why, by string, at time.Time) string {
 }
 
 // note is the line that the page is to show once cl.Finish is written.
-func (c Claim) note() *string {
+func (c Hold) note() *string {
 	what := map[Ending]string{
 		EndCompleted: noteDone, EndBlocked: noteBlocked, EndFailed: noteFailed, EndReleased: noteGivenBack,
 		EndReview: noteReview,
@@ -67,7 +67,7 @@ func (c Claim) note() *string {
 
 // sweptNote is the line that the page is to show once the stale claim that cl, the mark
 // of a sweep, covers is taken off it.
-func (c *Claimer) sweptNote(cl Claim, at time.Time) *string {
+func (c *Claimer) sweptNote(cl Hold, at time.Time) *string {
 	if cl.Sweep.History != "" {
 		return new(noteLine(noteBlocked, cl.Sweep.History, cmp.Or(cl.Sweep.By, sweeper), at))
 	}

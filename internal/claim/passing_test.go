@@ -14,12 +14,12 @@ import (
 // so twice a claim is lost.
 func TestPageUnknownInPassing(t *testing.T) {
 	notFound := claimsim.ReadFails(claim.NotFound)
-	for name, do := range map[string]func(d *claimsim.Daemon, c claim.Claim) error{
-		"finish": func(d *claimsim.Daemon, c claim.Claim) error {
+	for name, do := range map[string]func(d *claimsim.Daemon, c claim.Hold) error{
+		"finish": func(d *claimsim.Daemon, c claim.Hold) error {
 			_, err := d.Finish(context.Background(), c.ID, claim.Finish{As: claim.EndCompleted})
 			return err
 		},
-		"guard": func(d *claimsim.Daemon, c claim.Claim) error { return d.Guard(context.Background(), c.ID, nil) },
+		"guard": func(d *claimsim.Daemon, c claim.Hold) error { return d.Guard(context.Background(), c.ID, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {

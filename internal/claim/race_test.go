@@ -16,7 +16,7 @@ var quick = claimsim.Uniform(300 * time.Millisecond)
 
 // raced runs one race of 2 to 8 agents in at least 2 daemons for a fresh or a
 // stale task, and returns the claims that were granted.
-func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Claim) {
+func raced(t *testing.T, seed uint64, policy claim.Policy) (granted []claim.Hold) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	first := openTask()
 	if r.IntN(2) == 0 {

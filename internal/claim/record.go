@@ -73,9 +73,9 @@ type Lease struct {
 	Warned time.Time `json:"warned_at,omitzero"`
 }
 
-// Claim is an agent's hold on a task, or its attempt to get one, or the mark of a
+// Hold is an agent's claim on a task, from its reservation to its end, or the mark of a
 // sweep. All times are Notion's.
-type Claim struct {
+type Hold struct {
 	ID    ID        `json:"id"`
 	Agent string    `json:"agent"`
 	Task  task.Task `json:"task"` // as last read or written here
@@ -120,13 +120,13 @@ type Claim struct {
 }
 
 // Taken reports whether the agent was granted the claim and somebody else ended it.
-func (c Claim) Taken() bool {
+func (c Hold) Taken() bool {
 	return c.State == Ended && !c.Started.IsZero() && (c.Ending == EndLost || c.Ending == EndOverridden || c.Ending == EndSwept)
 }
 
 // Loss is a claim that was taken from its agent.
 type Loss struct {
-	Claim
+	Hold
 	// Told is set once an answer to the agent has named the loss.
 	Told bool
 	// Last is set if the agent was granted nothing since.

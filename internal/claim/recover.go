@@ -20,10 +20,10 @@ func (c *Claimer) Recover(ctx context.Context) error {
 			c.inherited.Store(cl.ID, time.Now().Add(c.policy.Request))
 		}
 	}
-	finishing := func(cl Claim) bool { return cl.State == Finishing }
+	finishing := func(cl Hold) bool { return cl.State == Finishing }
 	return errors.Join(
-		c.each(ctx, live, c.cutShort, func(cl Claim) error { return c.giveUp(ctx, cl) }),
-		c.each(ctx, live, finishing, func(cl Claim) error {
+		c.each(ctx, live, c.cutShort, func(cl Hold) error { return c.giveUp(ctx, cl) }),
+		c.each(ctx, live, finishing, func(cl Hold) error {
 			cl.Due = c.store.Now()
 			return c.save(ctx, cl)
 		}),
@@ -33,7 +33,7 @@ func (c *Claimer) Recover(ctx context.Context) error {
 // arrives is how long the write that frees the task of cl may yet be on its way from an earlier
 // run of the daemon, or from one that led before: were it repeated, the first could land on
 // the claim of whoever has the task by then.
-func (c *Claimer) arrives(cl Claim) time.Duration {
+func (c *Claimer) arrives(cl Hold) time.Duration {
 	until, inherited := c.inherited.Load(cl.ID)
 	if !inherited {
 		return 0
@@ -43,14 +43,14 @@ func (c *Claimer) arrives(cl Claim) time.Duration {
 
 // cutShort reports whether cl is an attempt that nobody is making any more: an
 // earlier run of the daemon was, or the ledger failed in the middle of it.
-func (c *Claimer) cutShort(cl Claim) bool {
+func (c *Claimer) cutShort(cl Hold) bool {
 	_, underway := c.underway.Load(cl.ID)
 	return cl.attempting() && !underway
 }
 
 // giveUp ends an attempt that was cut short, or has it withdrawn if it may be
 // in Notion.
-func (c *Claimer) giveUp(ctx context.Context, cl Claim) error {
+func (c *Claimer) giveUp(ctx context.Context, cl Hold) error {
 	e := cl.fact(KindDenied, c.store.Now())
 	e.Code, e.Detail, e.Remote = CodeNotionUnavailable, "the attempt was cut short before the claim was verified", true
 	cl.Detail = e.Detail
@@ -63,4 +63,4 @@ func (c *Claimer) giveUp(ctx context.Context, cl Claim) error {
 }
 
 // attempting reports whether c is an attempt that has yet to come to something.
-func (c Claim) attempting() bool { return c.State == Reserved || c.State == Writing }
+func (c Hold) attempting() bool { return c.State == Reserved || c.State == Writing }

@@ -14,8 +14,8 @@ import (
 
 // What an earlier run of the daemon left in each state.
 func TestRecover(t *testing.T) {
-	left := func(s claim.State) claim.Claim {
-		c := claim.Claim{
+	left := func(s claim.State) claim.Hold {
+		c := claim.Hold{
 			ID: claim.NewID(bubbleStart), Agent: "Sandman", Task: openTask(), State: s,
 			Reserved: bubbleStart, Lease: claim.Lease{ClaimedAt: bubbleStart, Timeout: 30 * time.Minute},
 		}
@@ -24,12 +24,12 @@ func TestRecover(t *testing.T) {
 		}
 		return c
 	}
-	written := func(t *task.Task, c claim.Claim) { hold(t, c.Agent, bubbleStart); t.Token = string(c.ID) }
+	written := func(t *task.Task, c claim.Hold) { hold(t, c.Agent, bubbleStart); t.Token = string(c.ID) }
 	tests := []struct {
 		name  string
 		state claim.State
-		claim func(*claim.Claim)
-		page  func(*task.Task, claim.Claim)
+		claim func(*claim.Hold)
+		page  func(*task.Task, claim.Hold)
 
 		held   bool // in the end
 		ending claim.Ending
@@ -37,11 +37,11 @@ func TestRecover(t *testing.T) {
 		status task.Status
 	}{
 		{
-			name: "reserved", state: claim.Reserved, page: func(*task.Task, claim.Claim) {},
+			name: "reserved", state: claim.Reserved, page: func(*task.Task, claim.Hold) {},
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.Open,
 		},
 		{
-			name: "writing, not written", state: claim.Writing, page: func(*task.Task, claim.Claim) {},
+			name: "writing, not written", state: claim.Writing, page: func(*task.Task, claim.Hold) {},
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.Open,
 		},
 		{
@@ -50,17 +50,17 @@ func TestRecover(t *testing.T) {
 		},
 		{
 			name: "writing, overwritten", state: claim.Writing,
-			page:   func(t *task.Task, _ claim.Claim) { hold(t, "Oracle", bubbleStart) },
+			page:   func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) },
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindDenied}, status: task.InProgress,
 		},
 		{name: "held", state: claim.Held, page: written, held: true, status: task.InProgress},
 		{
-			name: "held, lost meanwhile", state: claim.Held, page: func(*task.Task, claim.Claim) {},
+			name: "held, lost meanwhile", state: claim.Held, page: func(*task.Task, claim.Hold) {},
 			ending: claim.EndLost, kinds: []claim.Kind{claim.KindLost}, status: task.Open,
 		},
 		{
 			name: "finishing", state: claim.Finishing, page: written,
-			claim: func(c *claim.Claim) {
+			claim: func(c *claim.Hold) {
 				c.Finish = &claim.Finish{As: claim.EndCompleted, At: bubbleStart}
 				c.Due = bubbleStart.Add(time.Hour) // it had been put off
 			},
@@ -68,15 +68,15 @@ func TestRecover(t *testing.T) {
 		},
 		{
 			name: "finishing, but lost", state: claim.Finishing,
-			page: func(t *task.Task, _ claim.Claim) { t.Status, t.ClaimedBy = task.InProgress, "Maria" },
-			claim: func(c *claim.Claim) {
+			page: func(t *task.Task, _ claim.Hold) { t.Status, t.ClaimedBy = task.InProgress, "Maria" },
+			claim: func(c *claim.Hold) {
 				c.Finish = &claim.Finish{As: claim.EndCompleted, At: bubbleStart}
 			},
 			ending: claim.EndLost, kinds: []claim.Kind{claim.KindLost, claim.KindOrphaned}, status: task.InProgress,
 		},
 		{
 			name: "abandoned", state: claim.Abandoned, page: written,
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
@@ -85,31 +85,31 @@ func TestRecover(t *testing.T) {
 		},
 		{
 			name: "abandoned, marked by a write that was not noted", state: claim.Abandoned,
-			page:   func(t *task.Task, c claim.Claim) { written(t, c); t.Token = "void " + t.Token },
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart },
+			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
 			name: "abandoned, in the trash", state: claim.Abandoned,
-			page:   func(t *task.Task, c claim.Claim) { written(t, c); t.Trashed = true },
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart },
+			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Trashed = true },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
 			ending: claim.EndNotGranted, status: task.InProgress,
 		},
 		{
 			name: "voided", state: claim.Voided,
-			page:   func(t *task.Task, c claim.Claim) { written(t, c); t.Token = "void " + t.Token },
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart.Add(30 * time.Second) },
+			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
 			name: "voided, but the mark did not take", state: claim.Voided, page: written,
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart.Add(30 * time.Second) },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
 			name: "voided, and taken back by a holder", state: claim.Voided,
-			page:   func(t *task.Task, _ claim.Claim) { hold(t, "Oracle", bubbleStart) },
-			claim:  func(c *claim.Claim) { c.Due = bubbleStart.Add(30 * time.Second) },
+			page:   func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) },
+			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
 			ending: claim.EndNotGranted, status: task.InProgress,
 		},
 	}

@@ -10,13 +10,13 @@ import (
 // Refusal is why a reservation was refused: either Holder is the claim that has
 // the task, or Limit is set and the agent holds as many tasks as it may.
 type Refusal struct {
-	Holder *Claim
+	Holder *Hold
 	Limit  bool
 }
 
 // Fact is the fact of c having been refused at now. limit is the number of tasks
 // that an agent may have at a time.
-func (r Refusal) Fact(c Claim, now time.Time, limit int) Fact {
+func (r Refusal) Fact(c Hold, now time.Time, limit int) Fact {
 	e := c.fact(KindDenied, now)
 	if r.Limit {
 		e.Code, e.Detail = CodeLimitReached, tooMany(c, limit)
@@ -33,7 +33,7 @@ func (r Refusal) Fact(c Claim, now time.Time, limit int) Fact {
 
 // deny is what the agent of c, which was refused, is told. has are the claims that it
 // holds or is done with.
-func (r Refusal) deny(c Claim, limit int, has []Claim) *Denied {
+func (r Refusal) deny(c Hold, limit int, has []Hold) *Denied {
 	if r.Limit {
 		detail := tooMany(c, limit)
 		if len(has) > 0 {
@@ -46,7 +46,7 @@ func (r Refusal) deny(c Claim, limit int, has []Claim) *Denied {
 	return Occupied(*r.Holder)
 }
 
-func tooMany(c Claim, limit int) string {
+func tooMany(c Hold, limit int) string {
 	return fmt.Sprintf("%s already holds as many tasks as it may (%d)", c.Agent, limit)
 }
 
@@ -54,7 +54,7 @@ func tooMany(c Claim, limit int) string {
 const maxNamed = 5
 
 // TasksOf names the tasks of claims, in a line.
-func TasksOf(claims []Claim) string {
+func TasksOf(claims []Hold) string {
 	var names []string
 	for i, c := range claims {
 		if i == maxNamed {
@@ -67,7 +67,7 @@ func TasksOf(claims []Claim) string {
 }
 
 // Occupied is the denial of a task that a claim held here keeps from everybody else.
-func Occupied(h Claim) *Denied {
+func Occupied(h Hold) *Denied {
 	d := &Denied{
 		Code: CodeHeld, Task: h.Task, Holder: h.Agent, Local: true,
 		Detail: h.occupies() + "; ask for the next ready task instead",
@@ -79,7 +79,7 @@ func Occupied(h Claim) *Denied {
 }
 
 // occupies says in what way c keeps its task from others.
-func (c Claim) occupies() string {
+func (c Hold) occupies() string {
 	if c.Sweep != nil {
 		return "the task is being swept at this moment"
 	}
@@ -96,7 +96,7 @@ func (c Claim) occupies() string {
 // these denials, one or more, held by others or not open any more. id is that of the first attempt.
 func PassedOver(agent string, id ID, at time.Time, denials []*Denied) Fact {
 	first := denials[0]
-	e := Claim{ID: id, Agent: agent, Task: first.Task}.fact(KindDenied, at)
+	e := Hold{ID: id, Agent: agent, Task: first.Task}.fact(KindDenied, at)
 	e.Code, e.Holder, e.Detail, e.Remote = first.Code, first.Holder, first.Detail, true
 	if n := len(denials); n > 1 {
 		e.Count = n

@@ -33,7 +33,7 @@ func undated(t task.Task) bool {
 // loseOn is lose for a claim whose page v has seen. What people left of it there is taken
 // off at once. That it is lost does not depend on this: what cannot be done now Tidy does
 // later.
-func (c *Claimer) loseOn(ctx context.Context, v *visit, cl Claim, holder, detail string) (Claim, error) {
+func (c *Claimer) loseOn(ctx context.Context, v *visit, cl Hold, holder, detail string) (Hold, error) {
 	w, event, ok := c.leaving(v, cl)
 	out, err := c.lose(ctx, cl, v.Task, holder, detail)
 	if _, lost := errors.AsType[*Lost](err); !lost || !ok {
@@ -48,7 +48,7 @@ func (c *Claimer) loseOn(ctx context.Context, v *visit, cl Claim, holder, detail
 // leaving is the write that takes what is left of the lost claim cl off the page that v has
 // seen, and what is to be said of it; false if there is nothing to be written. A task that
 // was finished or blocked keeps the name of who had it, for people to see.
-func (c *Claimer) leaving(v *visit, cl Claim) (w Write, what string, ok bool) {
+func (c *Claimer) leaving(v *visit, cl Hold) (w Write, what string, ok bool) {
 	t := v.Task
 	tok := ParseToken(t.Token)
 	if c.policy.NoToken && t.ClaimedBy == cl.Agent {
@@ -76,7 +76,7 @@ func leftTo(agent string, t task.Task) string {
 
 // leave writes what takes the claim of off the page that v has seen, and records it as
 // what is to be said.
-func (c *Claimer) leave(ctx context.Context, v *visit, of Claim, w Write, what string) error {
+func (c *Claimer) leave(ctx context.Context, v *visit, of Hold, w Write, what string) error {
 	answer, f, err := v.write(w)
 	switch f {
 	case notLanded:
@@ -92,7 +92,7 @@ func (c *Claimer) leave(ctx context.Context, v *visit, of Claim, w Write, what s
 
 // cleared is the fact of what was left of a claim being off the page that shows t. A copy
 // of the page of a claim has nothing to do with that claim, nor with its agent.
-func (c *Claimer) cleared(of Claim, t task.Task, what string) Fact {
+func (c *Claimer) cleared(of Hold, t task.Task, what string) Fact {
 	copied := of.Task.ID != t.ID
 	of.Task = t
 	e := of.fact(KindCleared, c.store.Now())
@@ -148,24 +148,24 @@ func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err er
 // remains returns the claim, of this ledger, that t shows without right: it is over, or
 // on another task. There is none where the lease does not matter, and where nobody's name
 // is shown.
-func (c *Claimer) remains(ctx context.Context, t task.Task) (of Claim, ok bool, err error) {
+func (c *Claimer) remains(ctx context.Context, t task.Task) (of Hold, ok bool, err error) {
 	tok := ParseToken(t.Token)
 	switch {
 	case c.policy.NoToken, tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero() && !undated(t),
 		t.Status != task.Open && t.Status != task.InProgress, t.Status == task.Open && tok.Done:
-		return Claim{}, false, nil
+		return Hold{}, false, nil
 	}
 	of, err = c.Find(ctx, tok.ID)
 	if errors.Is(err, ErrUnknownClaim) {
-		return Claim{}, false, nil
+		return Hold{}, false, nil
 	}
 	return of, err == nil && (of.State == Ended || of.Task.ID != t.ID), err
 }
 
 // voidOver marks a claim void that is over and shows on the page that v has seen.
-func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
+func (c *Claimer) voidOver(ctx context.Context, v *visit, of Hold) error {
 	now := c.store.Now()
-	cl := Claim{
+	cl := Hold{
 		ID: NewID(now), Agent: of.Agent, Task: v.Task, State: Abandoned, Reserved: now, Due: now,
 		Lease:    Lease{ClaimedAt: v.Task.ClaimedAt, Requested: of.Requested, Own: of.Own},
 		Assigned: of.Assigned && of.Started.IsZero(), // and not used up by a claim that was granted
@@ -188,7 +188,7 @@ func (c *Claimer) voidOver(ctx context.Context, v *visit, of Claim) error {
 
 // stepAside takes the mark cl off a page on which somebody has put another name meanwhile,
 // as far as the lease that it shows still keeps everybody else away.
-func (c *Claimer) stepAside(ctx context.Context, v *visit, cl Claim) error {
+func (c *Claimer) stepAside(ctx context.Context, v *visit, cl Hold) error {
 	if v.Task.ClaimedBy == "" || v.Task.Trashed || !v.live() {
 		return c.overtaken(ctx, cl)
 	}
@@ -204,7 +204,7 @@ func (c *Claimer) stepAside(ctx context.Context, v *visit, cl Claim) error {
 }
 
 // tidiedBy closes the mark under which what was left of a claim was taken off its page.
-func (c *Claimer) tidiedBy(ctx context.Context, cl Claim) error {
+func (c *Claimer) tidiedBy(ctx context.Context, cl Hold) error {
 	e := cl.fact(KindCleared, c.store.Now())
 	e.Claim, e.Remote, e.Detail = cl.Sweep.Of, true, cl.Sweep.Reason
 	_, err := c.end(ctx, cl, EndNotGranted, cl.Sweep.Reason, e)

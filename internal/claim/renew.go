@@ -13,18 +13,18 @@ import (
 // extended any more. The error is a *Lost if the claim is no longer the
 // agent's, and a *StoreError if Notion could not be asked: the lease then ends
 // when it did before.
-func (c *Claimer) Renew(ctx context.Context, id ID) (Claim, error) {
+func (c *Claimer) Renew(ctx context.Context, id ID) (Hold, error) {
 	cl, unlock, err := c.lockClaim(ctx, id)
 	if err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	defer unlock()
 	if cl.State != Held {
-		return Claim{}, c.notHeld(cl)
+		return Hold{}, c.notHeld(cl)
 	}
 	cl.Heartbeat = c.store.Now()
 	if err := c.save(ctx, cl); err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	if !c.renewalDue(cl) {
 		return cl, nil
@@ -38,16 +38,16 @@ func (c *Claimer) Renew(ctx context.Context, id ID) (Claim, error) {
 // life since the last such write, once half the lease has passed. Claims it
 // cannot renew keep their old lease; the first such failure is returned.
 func (c *Claimer) KeepAlive(ctx context.Context) error {
-	due := func(cl Claim) bool {
+	due := func(cl Hold) bool {
 		return cl.State == Held && cl.Heartbeat.After(cl.ClaimedAt) && c.renewalDue(cl)
 	}
-	return c.each(ctx, c.book.until(c.book.renewals, c.store.Now()), due, func(cl Claim) error {
+	return c.each(ctx, c.book.until(c.book.renewals, c.store.Now()), due, func(cl Hold) error {
 		_, err := c.renew(ctx, cl)
 		return err
 	})
 }
 
-func (c *Claimer) renewalDue(cl Claim) bool {
+func (c *Claimer) renewalDue(cl Hold) bool {
 	now := c.store.Now()
 	if c.policy.MaxLifetime > 0 && now.Add(cl.Timeout).After(cl.Started.Add(c.policy.MaxLifetime)) {
 		return false
@@ -57,10 +57,10 @@ func (c *Claimer) renewalDue(cl Claim) bool {
 
 // renew writes the lease anew if the claim still stands; one that is to be
 // repaired first is renewed the next time. The task is locked.
-func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
+func (c *Claimer) renew(ctx context.Context, cl Hold) (Hold, error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
-		return Claim{}, err
+		return Hold{}, err
 	}
 	defer v.Close()
 	if s, _, _ := c.look(cl, v.Task, v.judged()); s != mine {
@@ -68,7 +68,7 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	}
 
 	if v.Unsure {
-		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, errUntimed)
+		return Hold{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, errUntimed)
 	}
 	renewed := cl
 	renewed.ClaimedAt = c.store.Now()
@@ -79,11 +79,11 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	cl.Noted = renewed.ClaimedAt
 	renewed.Noted = cl.Noted
 	if err := v.save(ctx, cl); err != nil { // before it is on the page
-		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
+		return Hold{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
 	}
 	answer, f, err := v.write(w)
 	if f == notLanded {
-		return Claim{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
+		return Hold{}, fmt.Errorf("claim %s was not renewed: %w", cl.ID, err)
 	}
 	// A rival overrides only what it read after StaleAt, by the Date of an
 	// answer that came within its window. What landed before any such read
@@ -97,17 +97,17 @@ func (c *Claimer) renew(ctx context.Context, cl Claim) (Claim, error) {
 	}
 	if !inTime {
 		if err := clock.Pause(ctx, c.policy.Settle); err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
 		if answer, err = c.read(ctx, cl.Task.ID); err != nil {
-			return Claim{}, err
+			return Hold{}, err
 		}
 		s, holder, detail := c.look(cl, answer.Task, answer.judged())
 		switch {
 		case s == gone:
 			return c.lose(ctx, cl, answer.Task, holder, detail)
 		case s != mine || !w.shows(answer.Task, c.policy.NoToken):
-			return Claim{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
+			return Hold{}, Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", cl.Task.Title)
 		}
 	}
 	c.refresh(&renewed, answer.Task)

@@ -135,7 +135,7 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 
 // discover finds that a claim that is held here is over, as its page shows, before the task is
 // reopened under it. The error is errAgain if that is done.
-func (o *reopening) discover(ctx context.Context, cl Claim) error {
+func (o *reopening) discover(ctx context.Context, cl Hold) error {
 	err := o.guard(ctx, cl)
 	if _, lost := errors.AsType[*Lost](err); err == nil || lost {
 		o.failure = err
@@ -220,7 +220,7 @@ func (o *reopening) ranOutOn(t task.Task, now time.Time) bool {
 func (o *reopening) clear(ctx context.Context, v *visit) error {
 	t, now := v.Task, o.store.Now()
 	id := NewID(now)
-	mark, marked, err := o.putMark(ctx, v, Claim{
+	mark, marked, err := o.putMark(ctx, v, Hold{
 		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: now,
 		Sweep: &Sweep{Reason: "the task is being reopened", Of: cmp.Or(ParseToken(t.Token).ID, id)},
 	})
@@ -268,7 +268,7 @@ func (o *reopening) write(ctx context.Context, v *visit) (task.Task, error) {
 
 // done records that the task is open again, unless it was and nothing was to be forgotten.
 func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
-	e := Claim{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
+	e := Hold{Agent: o.Agent, Task: t}.fact(KindReopened, o.store.Now())
 	e.By = o.By
 	e.Holder, e.Summary, e.Remote, e.Tried = o.former, o.Note, true, TriedOver
 	e.Detail = "it was " + said(o.was)

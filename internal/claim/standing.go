@@ -29,7 +29,7 @@ const (
 
 // look compares a claim with a page read at now. For gone and suspect it says
 // who has the task and what happened.
-func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder, detail string) {
+func (c *Claimer) look(cl Hold, t task.Task, now time.Time) (s standing, holder, detail string) {
 	if t.Trashed {
 		return gone, "", "the task was moved to the trash"
 	}
@@ -79,7 +79,7 @@ func (c *Claimer) look(cl Claim, t task.Task, now time.Time) (s standing, holder
 
 // late returns the claim that t shows, if it is one that was given up here before
 // it was marked.
-func (c *Claimer) late(t task.Task) (Claim, bool) {
+func (c *Claimer) late(t task.Task) (Hold, bool) {
 	cl, ok := c.book.get(ParseToken(t.Token).ID)
 	return cl, ok && (cl.State == Abandoned || cl.State == Unseen) && cl.Task.ID == t.ID
 }
@@ -97,12 +97,12 @@ func abandonedOver(agent string) string {
 }
 
 // onPage reports whether t, a page, shows the claim, in whatever form.
-func (c *Claimer) onPage(cl Claim, t task.Task) bool { return c.token(cl, t).ID == cl.ID }
+func (c *Claimer) onPage(cl Hold, t task.Task) bool { return c.token(cl, t).ID == cl.ID }
 
 // token tells what a page's claim token says, as far as it matters to cl. Where
 // there are no tokens, the name and the minute stand in for one; the minute of
 // a claim that is renewed may lie later than is known here.
-func (c *Claimer) token(cl Claim, t task.Task) Token {
+func (c *Claimer) token(cl Hold, t task.Task) Token {
 	if !c.policy.NoToken {
 		return ParseToken(t.Token)
 	}

@@ -49,28 +49,28 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 
 // mark puts the mark of a sweep on a page that shows a stale claim, and reports
 // whether it is known to be there.
-func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Claim, marked bool, err error) {
+func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Hold, marked bool, err error) {
 	now := c.store.Now()
-	cl := Claim{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
+	cl := Hold{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
 	v, err := c.visit(ctx, id, 0)
 	if err != nil {
 		if storeKind(err) == NotFound {
 			err = nil
 		}
-		return Claim{}, false, err
+		return Hold{}, false, err
 	}
 	defer v.Close()
 	t := v.Task
 	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
-		return Claim{}, false, nil
+		return Hold{}, false, nil
 	}
 	if local := c.held(t); local.State == Finishing {
-		return Claim{}, false, nil
+		return Hold{}, false, nil
 	}
 
 	history, err := c.exhausted(ctx, id, c.staleTry(t))
 	if err != nil {
-		return Claim{}, false, err
+		return Hold{}, false, err
 	}
 	return c.markStale(ctx, v, cl.ID, history, note, by)
 }
@@ -83,14 +83,14 @@ func (c *Claimer) staleTry(t task.Task) Try {
 // markStale puts the mark of a sweep on the page that v has seen, which shows a stale
 // claim. The mark gets that id. The history is as in a Sweep, and note and by as
 // SweepFor takes them.
-func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note, by string) (cl Claim, marked bool, err error) {
+func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note, by string) (cl Hold, marked bool, err error) {
 	t := v.Task
 	lender, _ := c.lender(ctx, t, "")
 	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
 	if note != "" {
 		reason += "; " + note
 	}
-	return c.putMark(ctx, v, Claim{
+	return c.putMark(ctx, v, Hold{
 		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: c.store.Now(),
 		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
 		Sweep: &Sweep{Reason: reason, History: history, By: by},
@@ -99,11 +99,11 @@ func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note,
 
 // putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
 // whether it is known to be there.
-func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, marked bool, err error) {
+func (c *Claimer) putMark(ctx context.Context, v *visit, cl Hold) (_ Hold, marked bool, err error) {
 	now := c.store.Now()
 	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
 	if err := v.save(ctx, cl); err != nil {
-		return Claim{}, false, err
+		return Hold{}, false, err
 	}
 	w := voidMark(cl)
 	w.ClaimedBy, w.ClaimedAt = new(cl.Agent), new(now) // so that nobody's claim shows in part
@@ -112,15 +112,15 @@ func (c *Claimer) putMark(ctx context.Context, v *visit, cl Claim) (_ Claim, mar
 	case seen:
 		return cl, true, nil
 	case notLanded:
-		return Claim{}, false, errors.Join(err, c.outrun(ctx, cl, err.Error()))
+		return Hold{}, false, errors.Join(err, c.outrun(ctx, cl, err.Error()))
 	}
 	cl.Due = c.store.Now()
-	return Claim{}, false, errors.Join(fmt.Errorf("the mark of the sweep %w", err), c.save(ctx, cl))
+	return Hold{}, false, errors.Join(fmt.Errorf("the mark of the sweep %w", err), c.save(ctx, cl))
 }
 
 // reopenMarked reopens the task of a sweep whose mark has settled, unless somebody has
 // changed it meanwhile, and reports whether it did.
-func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
+func (c *Claimer) reopenMarked(ctx context.Context, cl Hold) (bool, error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	if err != nil {
 		return false, err
@@ -140,7 +140,7 @@ func (c *Claimer) reopenMarked(ctx context.Context, cl Claim) (bool, error) {
 
 // sweptBy closes the mark of a sweep that has reopened its task, and the claim
 // that it has swept.
-func (c *Claimer) sweptBy(ctx context.Context, cl Claim) error {
+func (c *Claimer) sweptBy(ctx context.Context, cl Hold) error {
 	var err error
 	local := c.held(cl.Task)
 	if local.State == Held {

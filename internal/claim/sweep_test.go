@@ -285,7 +285,7 @@ func TestSlowSweepAgainstAnOverride(t *testing.T) {
 					b, c := w.start(steady("b")), w.start(steady("c"))
 					var wg sync.WaitGroup
 					wg.Go(func() { _, _, _ = sweeper.Sweep(w.ctx, page) })
-					var granted []claim.Claim
+					var granted []claim.Hold
 					time.Sleep(after)
 					for len(granted) == 0 {
 						granted = w.race(entrant{daemon: b, agent: "Oracle"})

@@ -49,7 +49,7 @@ type Token struct {
 }
 
 // doneToken is the token of a task whose work was done by c.
-func doneToken(c Claim) string { return donePrefix + string(c.ID) + " " + c.Agent }
+func doneToken(c Hold) string { return donePrefix + string(c.ID) + " " + c.Agent }
 
 // ParseToken reads the text of a claim_token property.
 func ParseToken(s string) Token {

@@ -89,7 +89,7 @@ func historyOf(tries []Try) string {
 // setAside ends an attempt that was to override a stale claim, and with it the last try
 // that the task may have: the task becomes BLOCKED, as if it were swept. v, which showed
 // the claim, is used for the mark; RunDue does the rest once that has settled.
-func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Claim, error) {
+func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold, error) {
 	former := v.Task
 	_, err := a.deny(ctx, Denied{
 		Code: CodeNotOpen,
@@ -106,5 +106,5 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Claim
 	if merr != nil {
 		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
 	}
-	return Claim{}, err
+	return Hold{}, err
 }

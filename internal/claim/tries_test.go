@@ -21,7 +21,7 @@ func (w *world) patient(name string, attempts int, faults ...claimsim.Fault) *cl
 }
 
 // fails has the agent claim the page and fail at it.
-func (w *world) fails(d *claimsim.Daemon, agent, why string) claim.Claim {
+func (w *world) fails(d *claimsim.Daemon, agent, why string) claim.Hold {
 	w.Helper()
 	c := w.claim(d, agent)
 	c, err := d.Finish(w.ctx, c.ID, claim.Finish{As: claim.EndFailed, Reopen: true, Summary: why})

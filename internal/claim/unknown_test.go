@@ -139,7 +139,7 @@ func TestUnknownFateAndARival(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		a := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
 		b := w.daemon("b")
-		var granted []claim.Claim
+		var granted []claim.Hold
 		var wg sync.WaitGroup
 		wg.Go(func() { granted = w.race(entrant{daemon: b, agent: "Oracle", after: time.Second}) })
 		denied := w.deny(a, "Sandman", claim.CodeLostRace)

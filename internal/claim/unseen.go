@@ -12,12 +12,12 @@ import (
 const watchTime = 24 * time.Hour
 
 // watchEnd is when a claim in state Unseen may be forgotten.
-func (c Claim) watchEnd() time.Time { return c.Reserved.Add(watchTime) }
+func (c Hold) watchEnd() time.Time { return c.Reserved.Add(watchTime) }
 
 // forget ends a claim whose write never showed, once an answer of Notion's has said that
 // the time for it is over: the clock here may have jumped ahead since the last one. The
 // task is locked.
-func (c *Claimer) forget(ctx context.Context, cl Claim) error {
+func (c *Claimer) forget(ctx context.Context, cl Hold) error {
 	if c.heard().Before(cl.watchEnd()) {
 		v, err := c.revisit(ctx, cl)
 		if v == nil {
@@ -85,10 +85,10 @@ func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
 
 // unseen returns the claim of that token, if it is one whose write has not been
 // seen so far.
-func (c *Claimer) unseen(token string) (Claim, bool) {
+func (c *Claimer) unseen(token string) (Hold, bool) {
 	tok := ParseToken(token)
 	if tok.Done {
-		return Claim{}, false
+		return Hold{}, false
 	}
 	cl, ok := c.book.get(tok.ID)
 	return cl, ok && cl.State == Unseen

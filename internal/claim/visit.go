@@ -160,7 +160,7 @@ var errNoEffect = errors.New("was acknowledged without taking effect")
 var errSlow = errors.New("the page was read more slowly")
 
 // save is Claimer.save for the step that is to be written.
-func (v *visit) save(ctx context.Context, cl Claim, facts ...Fact) error {
+func (v *visit) save(ctx context.Context, cl Hold, facts ...Fact) error {
 	err := v.claimer.save(ctx, cl, facts...)
 	v.saved = err == nil
 	return err

@@ -12,7 +12,7 @@ import (
 // live agent for longer than needed, and a holder whose claim it covers can
 // write its own back first. A claim whose lease is over is left to be overridden
 // or swept.
-func (c *Claimer) void(ctx context.Context, cl Claim) error {
+func (c *Claimer) void(ctx context.Context, cl Hold) error {
 	v, err := c.revisit(ctx, cl)
 	if v == nil {
 		return err
@@ -38,7 +38,7 @@ func (c *Claimer) void(ctx context.Context, cl Claim) error {
 // unvoid reopens the task of a voided claim, if the mark is still there, and
 // still live: once it is stale, or a person made an assignment of it, somebody may be
 // about to claim the task.
-func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
+func (c *Claimer) unvoid(ctx context.Context, cl Hold) error {
 	v, err := c.revisit(ctx, cl)
 	if v == nil {
 		return err
@@ -68,7 +68,7 @@ func (c *Claimer) unvoid(ctx context.Context, cl Claim) error {
 
 // takeOff clears a voided claim from its page, and reports whether that is known
 // to be done; if not, it is tried again.
-func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error) {
+func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Hold) (bool, error) {
 	if left := c.arrives(cl); left > 0 {
 		cl.Due = c.store.Now().Add(left)
 		return false, c.save(ctx, cl)
@@ -100,13 +100,13 @@ func (c *Claimer) takeOff(ctx context.Context, v *visit, cl Claim) (bool, error)
 }
 
 // off reports whether t is as the last step of the withdrawal of c leaves it.
-func (c Claim) off(t task.Task) bool {
+func (c Hold) off(t task.Task) bool {
 	return t.Token == "" && (t.ClaimedBy == "" || c.Assigned && t.ClaimedBy == c.Agent && t.ClaimedAt.IsZero())
 }
 
 // withdrawn closes a claim that is off its page. If it was the mark of a sweep, it
 // closes the claim that was swept.
-func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
+func (c *Claimer) withdrawn(ctx context.Context, cl Hold) error {
 	switch {
 	case cl.Sweep != nil && cl.Sweep.Of != "":
 		return c.tidiedBy(ctx, cl)
@@ -120,7 +120,7 @@ func (c *Claimer) withdrawn(ctx context.Context, cl Claim) error {
 }
 
 // overtaken closes a claim that is not this daemon's to withdraw any more.
-func (c *Claimer) overtaken(ctx context.Context, cl Claim) error {
+func (c *Claimer) overtaken(ctx context.Context, cl Hold) error {
 	_, err := c.end(ctx, cl, EndNotGranted, takenBack)
 	return err
 }
@@ -129,7 +129,7 @@ const takenBack = "its task was taken back, changed or free to be taken before t
 
 // revisit visits the page of a claim that is owed a step. The visit is nil if
 // there is nothing to be done now.
-func (c *Claimer) revisit(ctx context.Context, cl Claim) (*visit, error) {
+func (c *Claimer) revisit(ctx context.Context, cl Hold) (*visit, error) {
 	v, err := c.visit(ctx, cl.Task.ID, 0)
 	switch {
 	case err != nil && storeKind(err) == NotFound:

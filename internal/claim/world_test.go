@@ -90,7 +90,7 @@ func request(agent string) claim.Request {
 }
 
 // claim has the agent claim the page, which must be granted.
-func (w *world) claim(d *claimsim.Daemon, agent string) claim.Claim {
+func (w *world) claim(d *claimsim.Daemon, agent string) claim.Hold {
 	w.Helper()
 	c, err := d.Claim(w.ctx, request(agent))
 	if err != nil {
@@ -109,7 +109,7 @@ type entrant struct {
 
 // race lets the entrants claim the page, waits for all of them, and returns the
 // claims that were granted.
-func (w *world) race(entrants ...entrant) (granted []claim.Claim) {
+func (w *world) race(entrants ...entrant) (granted []claim.Hold) {
 	w.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -182,7 +182,7 @@ func (w *world) sync(d time.Duration, daemons ...*claimsim.Daemon) {
 }
 
 // record returns what the daemon's ledger says of a claim.
-func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Claim {
+func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Hold {
 	w.Helper()
 	c, err := d.Ledger.Claim(w.ctx, id)
 	w.ok(err)
@@ -190,7 +190,7 @@ func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Claim {
 }
 
 // only returns the only claim that the daemon's ledger has not ended.
-func (w *world) only(d *claimsim.Daemon) claim.Claim {
+func (w *world) only(d *claimsim.Daemon) claim.Hold {
 	w.Helper()
 	live, err := d.Ledger.Live(w.ctx)
 	w.ok(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // claimWrite is the write that puts cl on its page.
-func claimWrite(cl Claim) Write {
+func claimWrite(cl Hold) Write {
 	w := Write{
 		Status:    new(task.InProgress),
 		ClaimedBy: new(cl.Agent),
@@ -25,7 +25,7 @@ func claimWrite(cl Claim) Write {
 
 // restoreWrite is the write that puts cl back on a page that shows t, with the
 // lease that its holder counts on.
-func restoreWrite(cl Claim, t task.Task) Write {
+func restoreWrite(cl Hold, t task.Task) Write {
 	w := claimWrite(cl)
 	if w.Timeout = nil; t.Timeout != cl.Task.Timeout {
 		w.Timeout = new(cl.Task.Timeout)
@@ -35,7 +35,7 @@ func restoreWrite(cl Claim, t task.Task) Write {
 
 // voidMark is the write that marks cl as being withdrawn. It names whose claim that is: on
 // a claim that was written at the same time, the mark alone would leave one that is nobody's.
-func voidMark(cl Claim) Write {
+func voidMark(cl Hold) Write {
 	return Write{ClaimedBy: new(cl.Agent), Token: new(voidPrefix + string(cl.ID))}
 }
 
@@ -48,7 +48,7 @@ func clearWrite(s task.Status) Write {
 // on the task, for people to see who did it, and a token by which it is no claim even once
 // a person opens the task; everything else clears the claim. All of them say in the note
 // what became of the task.
-func finishWrite(cl Claim, p Policy) Write {
+func finishWrite(cl Hold, p Policy) Write {
 	w := clearWrite(task.Open)
 	w.ClaimedBy = new(cl.Finish.To)
 	switch f := cl.Finish; f.As {
@@ -97,7 +97,7 @@ func leavingWrite(agent string, t task.Task) Write {
 
 // givingBack adds to a write that takes cl off the page that shows t what the
 // task had for a lease before cl asked for another, unless that was changed since.
-func (w Write) givingBack(cl Claim, t task.Task) Write {
+func (w Write) givingBack(cl Hold, t task.Task) Write {
 	if cl.borrows(t) {
 		w.Timeout = new(cl.Own)
 	}
@@ -105,12 +105,12 @@ func (w Write) givingBack(cl Claim, t task.Task) Write {
 }
 
 // asked is the lease length that c asked for, as a page has it; 0 if it did not.
-func (c Claim) asked() time.Duration {
+func (c Hold) asked() time.Duration {
 	return (c.Requested + time.Minute - 1).Truncate(time.Minute)
 }
 
 // borrows reports whether t has a lease length that c asked for, in the place of its own.
-func (c Claim) borrows(t task.Task) bool {
+func (c Hold) borrows(t task.Task) bool {
 	asked := c.asked()
 	return asked > 0 && t.Timeout == asked && c.Own != asked
 }

@@ -22,7 +22,7 @@ type ledger struct {
 	stored  func()
 }
 
-func (l ledger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (l ledger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	err := l.Journal.Save(ctx, c, facts...)
 	if err == nil {
 		l.metrics.Saved(c, facts...)

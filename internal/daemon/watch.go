@@ -29,7 +29,7 @@ func (w watcher) Wrote(took time.Duration, err error) {
 	w.overwrites.wrote(took, err)
 }
 
-func (w watcher) Stored(c claim.Claim) {
+func (w watcher) Stored(c claim.Hold) {
 	w.broker.Claimed(c)
 	w.leases.Wake()
 	if c.State == claim.Ended && c.Finish != nil && c.Finish.To != "" {
@@ -52,7 +52,7 @@ type kept struct {
 	works *works
 }
 
-func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Claim, error) {
+func (k kept) Finish(ctx context.Context, id claim.ID, f claim.Finish) (claim.Hold, error) {
 	c, err := k.Claimer.Finish(ctx, id, f)
 	if err == nil {
 		k.works.broker.Changed(c.Task.ID)

@@ -116,7 +116,7 @@ type examination struct {
 	running bool
 	status  *api.Status
 	// live is the claims that a daemon which does not run any more has left.
-	live []claim.Claim
+	live []claim.Hold
 }
 
 // silent takes what the parts log: the findings say it.

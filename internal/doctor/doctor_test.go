@@ -367,7 +367,7 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 			w.Fatal(err)
 		}
 		now := time.Now()
-		for _, cl := range []claim.Claim{
+		for _, cl := range []claim.Hold{
 			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
 			{State: claim.Held, Lease: claim.Lease{StaleAt: now.Add(2 * time.Hour)}},
 			{State: claim.Held, Lease: claim.Lease{StaleAt: now}},

@@ -103,7 +103,7 @@ func saidBy(r, c claim.Fact) bool {
 // live are those that have not ended. A claim that was written and not granted
 // may be withdrawn yet; and what a page shows in the place of a claim that is
 // held is told together with the claim's end, or never, if it is repaired.
-func Settled(t task.Task, live []claim.Claim) bool {
+func Settled(t task.Task, live []claim.Hold) bool {
 	token := claim.ParseToken(t.Token)
 	for _, c := range live {
 		// Where there are no tokens, the name has to do.

@@ -24,7 +24,7 @@ type Backlog struct {
 
 // Backlog returns what is owed to Notion: the backlog of those of the live claims that
 // are being finished, and those of the logs, see OutboxStats.
-func (j *Journal) Backlog(ctx context.Context, live []claim.Claim) ([]Backlog, error) {
+func (j *Journal) Backlog(ctx context.Context, live []claim.Hold) ([]Backlog, error) {
 	logs, err := j.OutboxStats(ctx)
 	if finishes := backlogOf(live); finishes.Depth > 0 {
 		logs = append([]Backlog{finishes}, logs...)
@@ -55,7 +55,7 @@ func scanBacklog(row scanner) (Backlog, error) {
 }
 
 // backlogOf is what those of the claims that are being finished make up.
-func backlogOf(claims []claim.Claim) Backlog {
+func backlogOf(claims []claim.Hold) Backlog {
 	b := Backlog{Log: Finishes}
 	for _, c := range claims {
 		if c.State != claim.Finishing {

@@ -31,11 +31,11 @@ const (
 var benchFile struct {
 	once sync.Once
 	data []byte
-	live []claim.Claim
+	live []claim.Hold
 }
 
 // usedJournal is a journal for a benchmark, and the claims that live in it.
-func usedJournal(b *testing.B) (*journal.Journal, []claim.Claim) {
+func usedJournal(b *testing.B) (*journal.Journal, []claim.Hold) {
 	b.Helper()
 	benchFile.once.Do(func() {
 		j, live := makeUsed(b)
@@ -53,7 +53,7 @@ func usedJournal(b *testing.B) (*journal.Journal, []claim.Claim) {
 	return open(b, path), benchFile.live
 }
 
-func makeUsed(b *testing.B) (*journal.Journal, []claim.Claim) {
+func makeUsed(b *testing.B) (*journal.Journal, []claim.Hold) {
 	b.Helper()
 	j := open(b, filepath.Join(b.TempDir(), "journal.db"))
 	var tasks []task.Task
@@ -65,7 +65,7 @@ func makeUsed(b *testing.B) (*journal.Journal, []claim.Claim) {
 			b.Fatal(err)
 		}
 	}
-	var live []claim.Claim
+	var live []claim.Hold
 	for i := range benchHistory + benchLive {
 		at := t0.Add(time.Duration(i) * time.Second)
 		c := benchClaim(i, at)
@@ -103,7 +103,7 @@ func benchTask(i int) task.Task {
 	}
 }
 
-func benchClaim(i int, at time.Time) claim.Claim {
+func benchClaim(i int, at time.Time) claim.Hold {
 	c := attempt(fmt.Sprintf("agent-%d", i%64), "", at)
 	c.Task = benchTask(i % benchTasks)
 	return c

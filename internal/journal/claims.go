@@ -22,12 +22,12 @@ var ErrEnded = errors.New("the claim has ended already")
 //
 // A claim whose reservation was taken over gets it back if nobody has the task
 // by now.
-func (j *Journal) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (j *Journal) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, c, facts...) })
 	return j.failed(err, "saving claim %s", c.ID)
 }
 
-func (j *Journal) save(ctx context.Context, tx *tx, c claim.Claim, facts ...claim.Fact) error {
+func (j *Journal) save(ctx context.Context, tx *tx, c claim.Hold, facts ...claim.Fact) error {
 	if err := putClaim(ctx, tx, c); err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (j *Journal) save(ctx context.Context, tx *tx, c claim.Claim, facts ...clai
 }
 
 // insertClaim inserts the row of a new claim.
-func insertClaim(ctx context.Context, tx *tx, c claim.Claim) error {
+func insertClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	_, err := writeClaim(ctx, tx, c, "")
 	return err
 }
 
 // putClaim inserts or updates the row of c, unless it says that c has ended.
-func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
+func putClaim(ctx context.Context, tx *tx, c claim.Hold) error {
 	if c.State == claim.Ended && c.Ended.IsZero() {
 		return errors.New("it is to end, and does not say when")
 	}
@@ -88,8 +88,8 @@ func putClaim(ctx context.Context, tx *tx, c claim.Claim) error {
 
 // writeClaim inserts the row of c, or does what onConflict says, and returns how
 // many rows it changed.
-func writeClaim(ctx context.Context, tx *tx, c claim.Claim, onConflict string) (int64, error) {
-	body, err := json.Marshal(claimBody{Claim: c, Task: bodyOf(c.Task)})
+func writeClaim(ctx context.Context, tx *tx, c claim.Hold, onConflict string) (int64, error) {
+	body, err := json.Marshal(claimBody{Hold: c, Task: bodyOf(c.Task)})
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ const never = math.MaxInt64
 
 // until is when the reservation of c may be taken over: when c goes stale, if it
 // is held. It is rounded up, so that it is never early.
-func until(c claim.Claim) int64 {
+func until(c claim.Hold) int64 {
 	if c.State != claim.Held || c.StaleAt.IsZero() {
 		return never
 	}
@@ -113,7 +113,7 @@ func until(c claim.Claim) int64 {
 
 // Claim returns the claim of that id in whatever state it is, or
 // [claim.ErrUnknownClaim].
-func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Claim, error) {
+func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Hold, error) {
 	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = claim.ErrUnknownClaim
@@ -127,7 +127,7 @@ const unended = "state <> 'ended'"
 
 // Live returns the claims that have not ended, oldest first, which is the order
 // of their ids.
-func (j *Journal) Live(ctx context.Context) ([]claim.Claim, error) {
+func (j *Journal) Live(ctx context.Context) ([]claim.Hold, error) {
 	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
 	return claims, j.failed(err, "reading the live claims")
 }
@@ -141,7 +141,7 @@ type ClaimFilter struct {
 }
 
 // Claims returns the claims that f chooses, newest first.
-func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, error) {
+func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Hold, error) {
 	query, args := "SELECT body FROM claims WHERE true", []any{}
 	if f.Task != "" {
 		query, args = query+" AND task_id = ?", append(args, f.Task)
@@ -158,29 +158,29 @@ func (j *Journal) Claims(ctx context.Context, f ClaimFilter) ([]claim.Claim, err
 }
 
 // TaskClaims returns the claims on a task, ended ones too, newest first.
-func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Claim, error) {
+func (j *Journal) TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error) {
 	return j.Claims(ctx, ClaimFilter{Task: id, IncludeEnded: true})
 }
 
 // claimBody is a claim as its row's body holds it: its task with all its fields.
 type claimBody struct {
-	claim.Claim
-	Task taskBody `json:"task"` // instead of Claim.Task
+	claim.Hold
+	Task taskBody `json:"task"` // instead of Hold.Task
 }
 
-func scanClaim(row scanner) (claim.Claim, error) {
+func scanClaim(row scanner) (claim.Hold, error) {
 	var body []byte
 	if err := row.Scan(&body); err != nil {
-		return claim.Claim{}, err
+		return claim.Hold{}, err
 	}
 	return decodeClaim(body)
 }
 
-func decodeClaim(body []byte) (claim.Claim, error) {
+func decodeClaim(body []byte) (claim.Hold, error) {
 	var b claimBody
 	if err := json.Unmarshal(body, &b); err != nil {
-		return claim.Claim{}, fmt.Errorf("the body of a claim: %w", err)
+		return claim.Hold{}, fmt.Errorf("the body of a claim: %w", err)
 	}
-	b.Claim.Task = b.Task.Whole()
-	return b.Claim, nil
+	b.Hold.Task = b.Task.Whole()
+	return b.Hold, nil
 }

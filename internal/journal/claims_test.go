@@ -55,7 +55,7 @@ func fill(v reflect.Value) {
 
 func TestAllFieldsAreStored(t *testing.T) {
 	j := newJournal(t)
-	var c claim.Claim
+	var c claim.Hold
 	fill(reflect.ValueOf(&c).Elem())
 	e := claim.Fact{}
 	fill(reflect.ValueOf(&e).Elem())
@@ -91,25 +91,25 @@ func TestListingClaims(t *testing.T) {
 	b := attempt("Oracle", "b", t0.Add(time.Second))
 	c := attempt("Sandman", "c", t0.Add(2*time.Second))
 	d := attempt("Oracle", "d", t0.Add(3*time.Second))
-	for _, x := range []*claim.Claim{&d, &b, &a, &c} { // not in the order of their times
+	for _, x := range []*claim.Hold{&d, &b, &a, &c} { // not in the order of their times
 		*x = grant(t, j, *x, x.Reserved)
 	}
 	b = ended(b, claim.EndCompleted, t0.Add(time.Hour))
 	save(t, j, b)
 
-	if diff := cmp.Diff([]claim.Claim{a, c, d}, live(t, j), anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{a, c, d}, live(t, j), anyFence); diff != "" {
 		t.Errorf("Live (-want +got):\n%s", diff)
 	}
 	tests := map[string]struct {
 		filter journal.ClaimFilter
-		want   []claim.Claim
+		want   []claim.Hold
 	}{
-		"live":        {journal.ClaimFilter{}, []claim.Claim{d, c, a}},
-		"on a task":   {journal.ClaimFilter{Task: "b", IncludeEnded: true}, []claim.Claim{b}},
-		"of an agent": {journal.ClaimFilter{Agent: "Sandman"}, []claim.Claim{c, a}},
-		"all":         {journal.ClaimFilter{IncludeEnded: true}, []claim.Claim{d, c, b, a}},
-		"all of one":  {journal.ClaimFilter{Agent: "Oracle", IncludeEnded: true}, []claim.Claim{d, b}},
-		"limited":     {journal.ClaimFilter{IncludeEnded: true, Limit: 3}, []claim.Claim{d, c, b}},
+		"live":        {journal.ClaimFilter{}, []claim.Hold{d, c, a}},
+		"on a task":   {journal.ClaimFilter{Task: "b", IncludeEnded: true}, []claim.Hold{b}},
+		"of an agent": {journal.ClaimFilter{Agent: "Sandman"}, []claim.Hold{c, a}},
+		"all":         {journal.ClaimFilter{IncludeEnded: true}, []claim.Hold{d, c, b, a}},
+		"all of one":  {journal.ClaimFilter{Agent: "Oracle", IncludeEnded: true}, []claim.Hold{d, b}},
+		"limited":     {journal.ClaimFilter{IncludeEnded: true, Limit: 3}, []claim.Hold{d, c, b}},
 		"of nobody":   {journal.ClaimFilter{Agent: "sandman"}, nil},
 	}
 	for name, test := range tests {
@@ -129,7 +129,7 @@ func TestListingClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]claim.Claim{b2, b}, got, anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{b2, b}, got, anyFence); diff != "" {
 		t.Errorf("TaskClaims (-want +got):\n%s", diff)
 	}
 }
@@ -141,7 +141,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 	save(t, j, over)
 
 	lost := ended(c, claim.EndLost, t0.Add(2*time.Hour))
-	for _, again := range []claim.Claim{c, lost, over} {
+	for _, again := range []claim.Hold{c, lost, over} {
 		if err := j.Save(t.Context(), again, event(c, claim.KindLost, t0)); !errors.Is(err, journal.ErrEnded) {
 			t.Errorf("Save as %s %s = %v, want ErrEnded", again.State, again.Ending, err)
 		}
@@ -166,15 +166,15 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 func TestSaveRefuses(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
-	tests := map[string]func(c *claim.Claim){
-		"another task":  func(c *claim.Claim) { c.Task.ID = "b" },
-		"no task":       func(c *claim.Claim) { c.Task = task.Task{} },
-		"another agent": func(c *claim.Claim) { c.Agent = "Oracle" },
-		"the end of another": func(c *claim.Claim) {
+	tests := map[string]func(c *claim.Hold){
+		"another task":  func(c *claim.Hold) { c.Task.ID = "b" },
+		"no task":       func(c *claim.Hold) { c.Task = task.Task{} },
+		"another agent": func(c *claim.Hold) { c.Agent = "Oracle" },
+		"the end of another": func(c *claim.Hold) {
 			*c = ended(*c, claim.EndLost, t0)
 			c.Task.ID = "b"
 		},
-		"an end without when": func(c *claim.Claim) { c.State = claim.Ended },
+		"an end without when": func(c *claim.Hold) { c.State = claim.Ended },
 	}
 	for name, alter := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestSaveRefuses(t *testing.T) {
 			if err := j.Save(t.Context(), altered); err == nil {
 				t.Error("Save succeeded")
 			}
-			if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
+			if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
 		})
@@ -198,7 +198,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), e, e); err == nil {
 		t.Fatal("one event was stored twice")
 	}
-	if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 	if list := events(t, j, journal.FactFilter{}); len(list) != 0 {
@@ -215,7 +215,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UTC()
 		j := open(t, path)
-		var others []claim.Claim
+		var others []claim.Hold
 		for i, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
 			c := grant(t, j, attempt("Sandman", task.ID(fmt.Sprint(i)), now), now)
 			c.State = state
@@ -224,7 +224,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		}
 		past := attempt("Oracle", "past", now.Add(-time.Hour))
 		future := attempt("Oracle", "future", now.Add(time.Hour)) // Notion's clock is ahead of this one
-		for _, c := range []claim.Claim{past, future} {
+		for _, c := range []claim.Hold{past, future} {
 			reserve(t, j, c, c.Reserved)
 			if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", c.Task.ID, c.Reserved), c.Reserved, 0); err != nil || refusal == nil {
 				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
@@ -237,7 +237,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 			t.Errorf("live claims (-want +got):\n%s", diff)
 		}
 		for _, test := range []struct {
-			claim claim.Claim
+			claim claim.Hold
 			ended time.Time
 		}{{past, now.Add(time.Minute)}, {future, future.Reserved}} {
 			want := ended(test.claim, claim.EndNotGranted, test.ended)

@@ -227,7 +227,7 @@ func TestTornFile(t *testing.T) {
 	pgtest.OnlySQLite(t)
 	j := newJournal(t)
 	const n = 30
-	var claims []claim.Claim
+	var claims []claim.Hold
 	for i := range n {
 		c := attempt("Sandman", task.ID(fmt.Sprint(i)), t0.Add(time.Duration(i)*time.Second))
 		c.State = claim.Writing

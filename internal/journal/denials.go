@@ -83,7 +83,7 @@ func lastLimit(ctx context.Context, tx *tx, e *claim.Fact) (int64, error) {
 
 // sumUpDenials makes one fact of the denials recorded against a claim that has
 // just ended.
-func sumUpDenials(ctx context.Context, tx *tx, c claim.Claim) error {
+func sumUpDenials(ctx context.Context, tx *tx, c claim.Hold) error {
 	total := 0
 	names, err := collect(ctx, tx, func(row scanner) (agent string, err error) {
 		var count int

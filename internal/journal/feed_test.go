@@ -70,14 +70,14 @@ func (b *board) wants(want ...string) {
 func open1(id task.ID) task.Task { return mirrored(id, "Task "+string(id), task.Open) }
 
 // shows is the task of c as the mirror has it once c is written.
-func shows(c claim.Claim) task.Task {
+func shows(c claim.Hold) task.Task {
 	t := open1(c.Task.ID)
 	t.Status, t.ClaimedBy, t.ClaimedAt, t.Token = task.InProgress, c.Agent, t0, string(c.ID)
 	return t
 }
 
 // remote is an event about c for which Notion was asked.
-func remote(c claim.Claim, kind claim.Kind) claim.Fact {
+func remote(c claim.Hold, kind claim.Kind) claim.Fact {
 	e := event(c, kind, t0)
 	e.Remote = true
 	return e
@@ -129,7 +129,7 @@ func TestFeedBeginsAmongClaims(t *testing.T) {
 	b.put(open1("a"), open1("b"), open1("c"), open1("d"))
 	_, err := b.Journal.Tell(t.Context(), t0, []task.ID{"a", "b"})
 	do(t, err)
-	hold := func(id task.ID) claim.Claim {
+	hold := func(id task.ID) claim.Hold {
 		c := attempt("Sandman", id, t0)
 		reserve(t, b.Journal, c, t0)
 		b.put(shows(c))

@@ -16,8 +16,8 @@ const FileName = "journal.db"
 
 // Inspection is what a look at a journal's file found.
 type Inspection struct {
-	Owed []Backlog     // to Notion
-	Live []claim.Claim // those that have not ended
+	Owed []Backlog    // to Notion
+	Live []claim.Hold // those that have not ended
 }
 
 // Inspect looks at the journal in the file at path without changing it, and may

@@ -71,31 +71,31 @@ func reopen(t testing.TB, j *journal.Journal) *journal.Journal {
 }
 
 // attempt is a claim as an attempt at the time begins with it.
-func attempt(agent string, id task.ID, at time.Time) claim.Claim {
-	return claim.Claim{
+func attempt(agent string, id task.ID, at time.Time) claim.Hold {
+	return claim.Hold{
 		ID: claim.NewID(at), Agent: agent, State: claim.Reserved, Reserved: at, Lease: claim.Lease{Timeout: 30 * time.Minute},
 		Task: task.Task{ID: id, Title: "Task " + string(id), URL: "https://www.notion.so/" + string(id), Status: task.Open},
 	}
 }
 
 // anyFence leaves out of a comparison which fence a claim was given.
-var anyFence = cmpopts.IgnoreFields(claim.Claim{}, "Fence")
+var anyFence = cmpopts.IgnoreFields(claim.Hold{}, "Fence")
 
 // held is c, granted at the time.
-func held(c claim.Claim, at time.Time) claim.Claim {
+func held(c claim.Hold, at time.Time) claim.Hold {
 	c.State, c.Started, c.ClaimedAt = claim.Held, at, at
 	c.StaleAt = at.Add(c.Timeout + time.Minute)
 	return c
 }
 
 // ended is c, having ended so at the time.
-func ended(c claim.Claim, how claim.Ending, at time.Time) claim.Claim {
+func ended(c claim.Hold, how claim.Ending, at time.Time) claim.Hold {
 	c.State, c.Ending, c.Ended = claim.Ended, how, at
 	return c
 }
 
 // event is an event about c.
-func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Fact {
+func event(c claim.Hold, kind claim.Kind, at time.Time) claim.Fact {
 	return claim.Fact{
 		ID: claim.NewFactID(at), At: at, Kind: kind, Agent: c.Agent, Claim: c.ID,
 		Task: c.Task.ID, Title: c.Task.Title, URL: c.Task.URL,
@@ -103,7 +103,7 @@ func event(c claim.Claim, kind claim.Kind, at time.Time) claim.Fact {
 }
 
 // reserve reserves the task of c and fails the test unless it was given.
-func reserve(t testing.TB, j *journal.Journal, c claim.Claim, now time.Time) {
+func reserve(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time) {
 	t.Helper()
 	_, refusal, err := j.Reserve(t.Context(), c, now, 0)
 	if err != nil {
@@ -114,7 +114,7 @@ func reserve(t testing.TB, j *journal.Journal, c claim.Claim, now time.Time) {
 	}
 }
 
-func save(t testing.TB, j *journal.Journal, c claim.Claim, events ...claim.Fact) {
+func save(t testing.TB, j *journal.Journal, c claim.Hold, events ...claim.Fact) {
 	t.Helper()
 	if err := j.Save(t.Context(), c, events...); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func save(t testing.TB, j *journal.Journal, c claim.Claim, events ...claim.Fact)
 }
 
 // grant reserves the task of c, saves c as held, and returns it so.
-func grant(t testing.TB, j *journal.Journal, c claim.Claim, at time.Time) claim.Claim {
+func grant(t testing.TB, j *journal.Journal, c claim.Hold, at time.Time) claim.Hold {
 	t.Helper()
 	reserve(t, j, c, at)
 	c = held(c, at)
@@ -139,7 +139,7 @@ func events(t testing.TB, j *journal.Journal, f journal.FactFilter) []claim.Fact
 	return list
 }
 
-func live(t testing.TB, j *journal.Journal) []claim.Claim {
+func live(t testing.TB, j *journal.Journal) []claim.Hold {
 	t.Helper()
 	list, err := j.Live(t.Context())
 	if err != nil {

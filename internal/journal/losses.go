@@ -12,7 +12,7 @@ const maxLosses = 100
 
 // lossOf is the column loss of a claim: nil if it is none. An agent that was done with
 // the task, and only not heard by Notion, has lost nothing that it still counts on.
-func lossOf(c claim.Claim) any {
+func lossOf(c claim.Hold) any {
 	if c.Taken() && c.Finish == nil {
 		return "untold"
 	}
@@ -48,6 +48,6 @@ func scanLoss(row scanner) (claim.Loss, error) {
 		return l, err
 	}
 	var err error
-	l.Claim, err = decodeClaim(body)
+	l.Hold, err = decodeClaim(body)
 	return l, err
 }

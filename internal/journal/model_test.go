@@ -19,7 +19,7 @@ import (
 // model is what a ledger does, in the plainest way: the claims that live, and
 // which of them has which task.
 type model struct {
-	live    map[claim.ID]claim.Claim
+	live    map[claim.ID]claim.Hold
 	holders map[task.ID]claim.ID
 }
 
@@ -29,7 +29,7 @@ func (m *model) free(id task.ID, now time.Time) bool {
 	return !taken || holder.State == claim.Held && !now.Before(holder.StaleAt)
 }
 
-func (m *model) reserve(c claim.Claim, now time.Time, limit int) *claim.Refusal {
+func (m *model) reserve(c claim.Hold, now time.Time, limit int) *claim.Refusal {
 	if !m.free(c.Task.ID, now) {
 		holder := m.live[m.holders[c.Task.ID]]
 		return &claim.Refusal{Holder: &holder}
@@ -47,7 +47,7 @@ func (m *model) reserve(c claim.Claim, now time.Time, limit int) *claim.Refusal 
 	return nil
 }
 
-func (m *model) save(c claim.Claim) {
+func (m *model) save(c claim.Hold) {
 	holder, taken := m.holders[c.Task.ID]
 	m.live[c.ID] = c
 	switch c.State {
@@ -65,12 +65,12 @@ func (m *model) save(c claim.Claim) {
 }
 
 // list is the live claims, oldest first.
-func (m *model) list() []claim.Claim {
-	var out []claim.Claim
+func (m *model) list() []claim.Hold {
+	var out []claim.Hold
 	for _, c := range m.live {
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b claim.Hold) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -83,7 +83,7 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer j.Close()
-		m := model{live: map[claim.ID]claim.Claim{}, holders: map[task.ID]claim.ID{}}
+		m := model{live: map[claim.ID]claim.Hold{}, holders: map[task.ID]claim.ID{}}
 		now := t0
 		states := []claim.State{
 			claim.Writing, claim.Held, claim.Held, claim.Held, claim.Finishing,

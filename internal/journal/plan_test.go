@@ -99,7 +99,7 @@ func callAll(t *testing.T, j *Journal) {
 		if !errors.Is(err, owed.ErrUnanswered) {
 			note(err)
 		}
-		c := claim.Claim{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
+		c := claim.Hold{ID: claim.NewID(now), Agent: agent, Task: task.Task{ID: "a"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
 		note(j.BindRequest(ctx, 1000, key, c.ID))
 		check(j.RequestMade(ctx, 1000, key))
 		_, refusal, err := j.Reserve(ctx, c, now, 1)
@@ -114,7 +114,7 @@ func callAll(t *testing.T, j *Journal) {
 		}
 		c.State = claim.Held
 		note(j.Save(ctx, c, event(claim.KindGranted)))
-		_, _, err = j.Reserve(ctx, claim.Claim{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
+		_, _, err = j.Reserve(ctx, claim.Hold{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
 		note(err)
 		note(j.Record(ctx, event(claim.KindDenied)))
 		note(j.SetKeepers(ctx, c.ID, []alive.Keeper{{Grace: time.Minute}}))

@@ -21,7 +21,7 @@ func TestBehindAPooler(t *testing.T) {
 	for i := range 20 {
 		all.Go(func() {
 			now := time.Now()
-			c := claim.Claim{ID: claim.NewID(now), Agent: fmt.Sprint("agent-", i), Task: task.Task{ID: "contended"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
+			c := claim.Hold{ID: claim.NewID(now), Agent: fmt.Sprint("agent-", i), Task: task.Task{ID: "contended"}, Lease: claim.Lease{Timeout: time.Hour}, Reserved: now}
 			_, refusal, err := j.Reserve(t.Context(), c, now, 1)
 			if err != nil {
 				t.Error(err)

@@ -125,7 +125,7 @@ func TestPruneClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]claim.Claim{owing, young, alive}, got); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{owing, young, alive}, got); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
 	deliverAll(t, j)

@@ -15,7 +15,7 @@ import (
 // c is stored in state reserved. A refusal is recorded as a denial, or counted with
 // the one that the agent had already, and when both reasons apply, the claim that has
 // the task is the one given.
-func (j *Journal) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
+func (j *Journal) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	c.State = claim.Reserved
 	var refusal *claim.Refusal
 	var fence int64
@@ -63,7 +63,7 @@ func nextFence(ctx context.Context, tx *tx, now time.Time) (fence int64, err err
 }
 
 // whyRefused finds out, in the transaction that refused c, why it did.
-func whyRefused(ctx context.Context, tx *tx, c claim.Claim, now time.Time) (*claim.Refusal, error) {
+func whyRefused(ctx context.Context, tx *tx, c claim.Hold, now time.Time) (*claim.Refusal, error) {
 	holder, err := scanClaim(tx.QueryRowContext(ctx, `
 		SELECT claims.body FROM reservations JOIN claims ON claims.id = reservations.claim_id
 		 WHERE reservations.task_id = ? AND reservations.until > ?`, c.Task.ID, now.UnixMilli()))

@@ -33,7 +33,7 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 	j := newJournal(t)
 	const agents = 40
 	var refusals [agents]*claim.Refusal
-	var claims [agents]claim.Claim
+	var claims [agents]claim.Hold
 	race(agents, func(i int) {
 		claims[i] = attempt(fmt.Sprintf("agent-%02d", i), "a", t0)
 		var err error
@@ -55,7 +55,7 @@ func TestOneOfManyGetsTheTask(t *testing.T) {
 			t.Errorf("refusal of %s (-want +got):\n%s", claims[i].Agent, diff)
 		}
 	}
-	if diff := cmp.Diff([]claim.Claim{claims[winner]}, live(t, j), anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{claims[winner]}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 	if n := len(events(t, j, journal.FactFilter{})); n != agents-1 {
@@ -70,7 +70,7 @@ func TestReserveStoresTheClaimAsReserved(t *testing.T) {
 	c.State = claim.Held
 	reserve(t, j, c, t0)
 	c.State = claim.Reserved
-	if diff := cmp.Diff([]claim.Claim{c}, live(t, j), anyFence); diff != "" {
+	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
 	}
 }
@@ -107,7 +107,7 @@ func TestLimitCountsOtherTasks(t *testing.T) {
 	b := grant(t, j, attempt("Sandman", "b", t0), t0)
 	grant(t, j, attempt("Oracle", "c", t0), t0)
 
-	try := func(c claim.Claim, now time.Time, limit int, want *claim.Refusal) {
+	try := func(c claim.Hold, now time.Time, limit int, want *claim.Refusal) {
 		t.Helper()
 		_, got, err := j.Reserve(t.Context(), c, now, limit)
 		if err != nil {
@@ -134,13 +134,13 @@ func TestLimitCountsOtherTasks(t *testing.T) {
 
 func TestDenials(t *testing.T) {
 	now := t0.Add(time.Minute)
-	bare := func(c claim.Claim) claim.Claim {
+	bare := func(c claim.Hold) claim.Hold {
 		c.Task = task.Task{ID: c.Task.ID}
 		return c
 	}
 	tests := map[string]struct {
 		state  claim.State // of the holder
-		c      claim.Claim
+		c      claim.Hold
 		limit  int
 		want   claim.Fact
 		detail string
@@ -233,7 +233,7 @@ func TestStaleClaimsAreTakenOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, wantLive := &claim.Refusal{Holder: &first}, []claim.Claim{first}
+			want, wantLive := &claim.Refusal{Holder: &first}, []claim.Hold{first}
 			if test.want {
 				want, wantLive = nil, append(wantLive, second)
 			}
@@ -274,7 +274,7 @@ func TestOneOfManyTakesOver(t *testing.T) {
 
 // What is saved of a claim that was taken over does not touch its successor.
 func TestTakenOverClaimHasNoSay(t *testing.T) {
-	holder := func(t *testing.T, j *journal.Journal, now time.Time) *claim.Claim {
+	holder := func(t *testing.T, j *journal.Journal, now time.Time) *claim.Hold {
 		_, refusal, err := j.Reserve(t.Context(), attempt("probe", "a", now), now, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +331,7 @@ func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
 			if _, refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
 				t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
 			}
-			if diff := cmp.Diff([]claim.Claim{first, second}, live(t, j), anyFence); diff != "" {
+			if diff := cmp.Diff([]claim.Hold{first, second}, live(t, j), anyFence); diff != "" {
 				t.Errorf("live claims (-want +got):\n%s", diff)
 			}
 			if n := len(events(t, j, journal.FactFilter{Claim: first.ID})); n != 0 {

@@ -158,7 +158,7 @@ func (m *Metrics) Wrote(took time.Duration, err error) {
 }
 
 // Saved counts what was journalled about a claim.
-func (m *Metrics) Saved(c claim.Claim, events ...claim.Fact) {
+func (m *Metrics) Saved(c claim.Hold, events ...claim.Fact) {
 	for _, e := range events {
 		if e.Kind == claim.KindGranted || e.Kind == claim.KindDenied {
 			m.attempts.WithLabelValues(string(e.Kind)).Observe(max(0, e.At.Sub(c.Reserved).Seconds()))

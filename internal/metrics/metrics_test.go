@@ -77,7 +77,7 @@ func TestWhatHappens(t *testing.T) {
 	m.Wrote(500*time.Millisecond, nil)
 	m.Wrote(2100*time.Millisecond, nil)
 	m.Wrote(100*time.Millisecond, errors.New("reset"))
-	cl := claim.Claim{Reserved: noon}
+	cl := claim.Hold{Reserved: noon}
 	m.Saved(cl, claim.Fact{Kind: claim.KindGranted, At: noon.Add(3200 * time.Millisecond)}, claim.Fact{Kind: claim.KindOverridden})
 	m.Saved(cl, claim.Fact{Kind: claim.KindDenied, At: noon.Add(100 * time.Millisecond)})
 	m.Recorded(claim.Fact{Kind: claim.KindSwept}, claim.Fact{Kind: claim.KindSwept})

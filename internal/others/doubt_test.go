@@ -17,16 +17,16 @@ import (
 
 // record is a journal: claims, and what is kept by key. It can be away.
 type record struct {
-	claims map[claim.ID]claim.Claim
+	claims map[claim.ID]claim.Hold
 	kept   map[string]string
 	away   error
 }
 
-func (r *record) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+func (r *record) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
 	if c, known := r.claims[id]; known || r.away != nil {
 		return c, r.away
 	}
-	return claim.Claim{}, claim.ErrUnknownClaim
+	return claim.Hold{}, claim.ErrUnknownClaim
 }
 
 func (r *record) Meta(_ context.Context, key string) (string, error) { return r.kept[key], r.away }
@@ -58,19 +58,19 @@ func TestDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(t *task.Task)
-		known   func(c *claim.Claim) // nil: the journal does not know the claim
-		adopted bool                 // the journal was, after the claim was made
-		want    string               // what is said of the claim; empty for no doubt
+		known   func(c *claim.Hold) // nil: the journal does not know the claim
+		adopted bool                // the journal was, after the claim was made
+		want    string              // what is said of the claim; empty for no doubt
 	}{
 		{name: "unknown", want: "which it does not know"},
 		{name: "unknown, on an open task", change: func(t *task.Task) { t.Status = task.Open }, want: "which it does not know"},
-		{name: "known", known: func(*claim.Claim) {}},
-		{name: "known, and over", known: func(c *claim.Claim) { c.State = claim.Ended }},
-		{name: "known, and never written", known: func(c *claim.Claim) { c.ClaimedAt = time.Time{} }, want: "never had written"},
-		{name: "known, and renewed since", known: func(c *claim.Claim) { c.ClaimedAt = c.ClaimedAt.Add(-2 * time.Minute) }, want: "renewed at"},
-		{name: "known, and cut to the minute", known: func(c *claim.Claim) { c.ClaimedAt = c.ClaimedAt.Add(-time.Minute) }},
-		{name: "known, and to be renewed", known: func(c *claim.Claim) { c.Noted, c.ClaimedAt = c.ClaimedAt, c.ClaimedAt.Add(-15*time.Minute) }},
-		{name: "known of another page", known: func(c *claim.Claim) { c.Task.ID, c.ClaimedAt = "another", time.Time{} }},
+		{name: "known", known: func(*claim.Hold) {}},
+		{name: "known, and over", known: func(c *claim.Hold) { c.State = claim.Ended }},
+		{name: "known, and never written", known: func(c *claim.Hold) { c.ClaimedAt = time.Time{} }, want: "never had written"},
+		{name: "known, and renewed since", known: func(c *claim.Hold) { c.ClaimedAt = c.ClaimedAt.Add(-2 * time.Minute) }, want: "renewed at"},
+		{name: "known, and cut to the minute", known: func(c *claim.Hold) { c.ClaimedAt = c.ClaimedAt.Add(-time.Minute) }},
+		{name: "known, and to be renewed", known: func(c *claim.Hold) { c.Noted, c.ClaimedAt = c.ClaimedAt, c.ClaimedAt.Add(-15*time.Minute) }},
+		{name: "known of another page", known: func(c *claim.Hold) { c.Task.ID, c.ClaimedAt = "another", time.Time{} }},
 		{name: "by a person", change: func(t *task.Task) { t.EditedBy = "Maria" }},
 		{name: "by nobody knows whom", change: func(t *task.Task) { t.EditedBy = "" }},
 		{name: "no claim of our form", change: func(t *task.Task) { t.Token = "mine" }},
@@ -85,7 +85,7 @@ func TestDoubt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &record{claims: make(map[claim.ID]claim.Claim), kept: make(map[string]string)}
+				r := &record{claims: make(map[claim.ID]claim.Hold), kept: make(map[string]string)}
 				made := time.Now()
 				shown := task.Task{
 					ID: page, Title: "Fix the login", Status: task.InProgress, ClaimedBy: "Sandman", ClaimedAt: made,
@@ -93,7 +93,7 @@ func TestDoubt(t *testing.T) {
 				}
 				id := claim.ID(shown.Token)
 				if tt.known != nil {
-					c := claim.Claim{ID: id, Agent: "Sandman", Task: shown, State: claim.Held, Lease: claim.Lease{ClaimedAt: made}}
+					c := claim.Hold{ID: id, Agent: "Sandman", Task: shown, State: claim.Held, Lease: claim.Lease{ClaimedAt: made}}
 					tt.known(&c)
 					r.claims[id] = c
 				}

@@ -49,7 +49,7 @@ type Journal interface {
 // is safe for concurrent use.
 type Claims interface {
 	// Find returns a claim that the journal knows, or claim.ErrUnknownClaim.
-	Find(context.Context, claim.ID) (claim.Claim, error)
+	Find(context.Context, claim.ID) (claim.Hold, error)
 }
 
 // Config is what a Lookout is made of. All of it is required.

@@ -46,7 +46,7 @@ func (b *board) OtherGrants(_ context.Context, since time.Time, _ claim.Settings
 // Recorded says that no entry is this daemon's own.
 func (*board) Recorded(context.Context, string) (bool, error) { return false, nil }
 
-func (b *board) Find(_ context.Context, id claim.ID) (c claim.Claim, err error) {
+func (b *board) Find(_ context.Context, id claim.ID) (c claim.Hold, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.members[id] {

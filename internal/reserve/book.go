@@ -42,7 +42,7 @@ type Config struct {
 // Claims are those that reservations may end with.
 type Claims interface {
 	// Find returns a claim in whatever state it is.
-	Find(ctx context.Context, id claim.ID) (claim.Claim, error)
+	Find(ctx context.Context, id claim.ID) (claim.Hold, error)
 }
 
 // Book knows what is reserved. It is safe for concurrent use.

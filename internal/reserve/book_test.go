@@ -34,17 +34,17 @@ type world struct {
 	journal *journal.Journal
 
 	mu     sync.Mutex
-	claims map[claim.ID]claim.Claim
+	claims map[claim.ID]claim.Hold
 	dead   map[int]bool
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "journal.db"), claims: make(map[claim.ID]claim.Claim), dead: make(map[int]bool)}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "journal.db"), claims: make(map[claim.ID]claim.Hold), dead: make(map[int]bool)}
 	w.start()
 	return w
 }
 
-func (w *world) Find(_ context.Context, id claim.ID) (claim.Claim, error) {
+func (w *world) Find(_ context.Context, id claim.ID) (claim.Hold, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, known := w.claims[id]
@@ -210,7 +210,7 @@ func TestOneOfMany(t *testing.T) {
 func TestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		held := claim.Claim{ID: "C1", Agent: "Sandman", State: claim.Held, Task: task.Task{ID: "T"}}
+		held := claim.Hold{ID: "C1", Agent: "Sandman", State: claim.Held, Task: task.Task{ID: "T"}}
 		held.StaleAt = time.Now().Add(time.Hour)
 		w.claims["C1"] = held
 		go w.Run(t.Context())

@@ -111,7 +111,7 @@ func (b *Book) RunOnce(ctx context.Context) bool {
 }
 
 // Claimed takes note of a change of a claim: what ends with it is ended soon.
-func (b *Book) Claimed(c claim.Claim) {
+func (b *Book) Claimed(c claim.Hold) {
 	if c.State == claim.Held {
 		return
 	}

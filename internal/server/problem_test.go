@@ -34,7 +34,7 @@ func problemIn(t *testing.T, a answer) api.Problem {
 
 // TestRefused says why nothing is done, and when to ask again.
 func TestRefused(t *testing.T) {
-	lost := &claim.Lost{Claim: claim.Claim{ID: claimID, Agent: "Sandman"}, Holder: "Oracle", Detail: "taken over"}
+	lost := &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Holder: "Oracle", Detail: "taken over"}
 	for name, tt := range map[string]struct {
 		err    error
 		status int
@@ -72,7 +72,7 @@ func TestNotMeant(t *testing.T) {
 			f := start(t)
 			f.broker.claims = slices.Repeat([]api.Claim{held()}, n)
 			f.broker.act = func(string, broker.Ref, any) (api.Claim, error) {
-				return api.Claim{}, &claim.Lost{Claim: claim.Claim{ID: claimID, Agent: "Sandman"}, Detail: "taken over"}
+				return api.Claim{}, &claim.Lost{Claim: claim.Hold{ID: claimID, Agent: "Sandman"}, Detail: "taken over"}
 			}
 			p := problemIn(t, f.must("POST", "/v1/claims/mine/complete", claimBody))
 			if p.Code != api.CodeClaimLost || len(p.Claims) != n || !strings.HasSuffix(p.Detail, "taken over"+want) {

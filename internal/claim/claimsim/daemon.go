@@ -161,7 +161,7 @@ func (d *Daemon) Sync(ctx context.Context) error {
 
 // Next goes down the tasks that look ready in the mirror, and claims the first that can
 // be had. The error is that of the last attempt, or ErrNothing.
-func (d *Daemon) Next(ctx context.Context, r claim.Request) (claim.Claim, error) {
+func (d *Daemon) Next(ctx context.Context, r claim.Request) (claim.Hold, error) {
 	last := ErrNothing
 	for _, t := range d.mirror.tasks() {
 		if claim.Decide(t, r.Agent, nil, d.Store.Now(), d.Policy()).Code != "" {
@@ -179,7 +179,7 @@ func (d *Daemon) Next(ctx context.Context, r claim.Request) (claim.Claim, error)
 		last = err
 		r.ID = "" // an attempt's own
 	}
-	return claim.Claim{}, last
+	return claim.Hold{}, last
 }
 
 // ErrNothing is returned by Next if no task looks ready.

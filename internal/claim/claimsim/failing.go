@@ -22,14 +22,14 @@ func Failing(fails func() bool) func(claim.Ledger) claim.Ledger {
 	return func(l claim.Ledger) claim.Ledger { return failingLedger{l, fails} }
 }
 
-func (l failingLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
+func (l failingLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	if l.fails() {
 		return 0, nil, ErrNotSaved
 	}
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l failingLedger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (l failingLedger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	if l.fails() {
 		return ErrNotSaved
 	}

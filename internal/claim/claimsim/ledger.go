@@ -19,7 +19,7 @@ var ErrEnded = errors.New("the claim has ended already")
 // Ledger is a claim.Ledger in memory.
 type Ledger struct {
 	mu       sync.Mutex
-	claims   map[claim.ID]claim.Claim
+	claims   map[claim.ID]claim.Hold
 	live     map[claim.ID]bool // those that have not ended
 	reserved map[task.ID]claim.ID
 	facts    []claim.Fact
@@ -34,7 +34,7 @@ var _ claim.Ledger = (*Ledger)(nil)
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{
-		claims: make(map[claim.ID]claim.Claim), live: make(map[claim.ID]bool), reserved: make(map[task.ID]claim.ID),
+		claims: make(map[claim.ID]claim.Hold), live: make(map[claim.ID]bool), reserved: make(map[task.ID]claim.ID),
 		tries: make(map[task.ID][]claim.Try),
 	}
 }
@@ -59,7 +59,7 @@ func (l *Ledger) fails(ctx context.Context) error {
 }
 
 // Reserve implements claim.Ledger.
-func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
+func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
@@ -86,10 +86,10 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limi
 }
 
 // holder returns the claim that has the task, unless that may be taken over.
-func (l *Ledger) holder(id task.ID, now time.Time) (claim.Claim, bool) {
+func (l *Ledger) holder(id task.ID, now time.Time) (claim.Hold, bool) {
 	holder, ok := l.claims[l.reserved[id]]
 	if !ok || holder.State == claim.Held && !holder.StaleAt.After(now) {
-		return claim.Claim{}, false
+		return claim.Hold{}, false
 	}
 	return cloneClaim(holder), true
 }
@@ -106,7 +106,7 @@ func (l *Ledger) reservations(agent string, except task.ID) int {
 }
 
 // Save implements claim.Ledger.
-func (l *Ledger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (l *Ledger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
@@ -136,7 +136,7 @@ func (l *Ledger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) e
 }
 
 // contested sums up the denials against a claim that has ended.
-func (l *Ledger) contested(c claim.Claim) {
+func (l *Ledger) contested(c claim.Hold) {
 	var names []string
 	for _, e := range l.facts {
 		if e.Against == c.ID {
@@ -185,25 +185,25 @@ func (l *Ledger) Tries(_ context.Context, id task.ID) ([]claim.Try, error) {
 }
 
 // Claim implements claim.Ledger.
-func (l *Ledger) Claim(_ context.Context, id claim.ID) (claim.Claim, error) {
+func (l *Ledger) Claim(_ context.Context, id claim.ID) (claim.Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, ok := l.claims[id]
 	if !ok {
-		return claim.Claim{}, claim.ErrUnknownClaim
+		return claim.Hold{}, claim.ErrUnknownClaim
 	}
 	return cloneClaim(c), nil
 }
 
 // Live implements claim.Ledger.
-func (l *Ledger) Live(context.Context) ([]claim.Claim, error) {
+func (l *Ledger) Live(context.Context) ([]claim.Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var live []claim.Claim
+	var live []claim.Hold
 	for id := range l.live {
 		live = append(live, cloneClaim(l.claims[id]))
 	}
-	slices.SortFunc(live, func(a, b claim.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(live, func(a, b claim.Hold) int { return cmp.Compare(a.ID, b.ID) })
 	return live, nil
 }
 
@@ -214,7 +214,7 @@ func (l *Ledger) Events() []claim.Fact {
 	return slices.Clone(l.facts)
 }
 
-func cloneClaim(c claim.Claim) claim.Claim {
+func cloneClaim(c claim.Hold) claim.Hold {
 	c.Task = clone(c.Task)
 	if c.Finish != nil {
 		c.Finish = new(*c.Finish)

@@ -29,14 +29,14 @@ type mortalLedger struct {
 	*life
 }
 
-func (l mortalLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
+func (l mortalLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	if err := l.err(); err != nil {
 		return 0, nil, err
 	}
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l mortalLedger) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (l mortalLedger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	if err := l.err(); err != nil {
 		return err
 	}

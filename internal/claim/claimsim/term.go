@@ -42,12 +42,12 @@ func (t *Term) bound(ctx context.Context) context.Context {
 }
 
 // Reserve implements claim.Ledger.
-func (t *Term) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (int64, *claim.Refusal, error) {
+func (t *Term) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (int64, *claim.Refusal, error) {
 	return t.Ledger.Reserve(t.bound(ctx), c, now, limit)
 }
 
 // Save implements claim.Ledger.
-func (t *Term) Save(ctx context.Context, c claim.Claim, facts ...claim.Fact) error {
+func (t *Term) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
 	return t.Ledger.Save(t.bound(ctx), c, facts...)
 }
 

@@ -59,7 +59,7 @@ func (a *agent) hurry(ctx context.Context) {
 }
 
 // claim asks for a task, with more or less patience.
-func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
+func (a *agent) claim(ctx context.Context) (claim.Hold, bool) {
 	if a.rand.IntN(10) == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, claimsim.UpTo(a.rand, 6*time.Second))
@@ -70,7 +70,7 @@ func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 		Timeout: []time.Duration{0, 0, 2 * time.Minute, 150 * time.Second, 3 * time.Minute}[a.rand.IntN(5)],
 	}
 	how := a.rand.IntN(3)
-	return a.ask(r, func() (claim.Claim, error) {
+	return a.ask(r, func() (claim.Hold, error) {
 		switch {
 		case how == 0:
 			return a.keyed(ctx, r)
@@ -82,13 +82,13 @@ func (a *agent) claim(ctx context.Context) (claim.Claim, bool) {
 }
 
 // ask carries out a request for a task.
-func (a *agent) ask(r claim.Request, claims func() (claim.Claim, error)) (claim.Claim, bool) {
+func (a *agent) ask(r claim.Request, claims func() (claim.Hold, error)) (claim.Hold, bool) {
 	op := a.call(Operation{Kind: OpClaim})
 	c, err := claims()
 	op.Claim, op.Task, op.OK = c.ID, c.Task.ID, err == nil
 	a.returned(op)
 	if err != nil {
-		return claim.Claim{}, false
+		return claim.Hold{}, false
 	}
 	a.mu.Lock()
 	a.Granted++
@@ -102,7 +102,7 @@ func (a *agent) ask(r claim.Request, claims func() (claim.Claim, error)) (claim.
 // keyed asks for a task under an idempotency key, again and again until there is an
 // answer: the id of the claim is bound to the key before it is made, and what became of
 // it is the answer to a repeated request, unless nothing did.
-func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Claim, error) {
+func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) {
 	var bound []claim.ID
 	defer func() {
 		a.mu.Lock()
@@ -113,17 +113,17 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Claim, error)
 	var err error
 	for range 2 + a.rand.IntN(4) {
 		d := a.daemon.Load()
-		var c claim.Claim
+		var c claim.Hold
 		if n := len(bound); n > 0 {
 			c, err = d.Find(ctx, bound[n-1])
 			switch {
 			case errors.Is(err, claim.ErrUnknownClaim):
 			case err != nil:
-				return claim.Claim{}, err
+				return claim.Hold{}, err
 			case c.State == claim.Held:
 				return c, nil
 			case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
-				return claim.Claim{}, &claim.Lost{Claim: c, Detail: "it has ended"}
+				return claim.Hold{}, &claim.Lost{Claim: c, Detail: "it has ended"}
 			case c.State != claim.Ended && c.State != claim.Unseen:
 				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
 				continue
@@ -144,11 +144,11 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Claim, error)
 	if err == nil {
 		err = context.DeadlineExceeded
 	}
-	return claim.Claim{}, err
+	return claim.Hold{}, err
 }
 
 // work is what the agent does with the task, and whether it comes back to say so.
-func (a *agent) work(ctx context.Context, c claim.Claim) bool {
+func (a *agent) work(ctx context.Context, c claim.Hold) bool {
 	switch a.rand.IntN(6) {
 	case 0: // is quick
 		_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 30*time.Second))
@@ -186,7 +186,7 @@ func (a *agent) outcome() claim.Finish {
 
 // finish says that the agent is done, more than once if it is not sure of having
 // been heard.
-func (a *agent) finish(ctx context.Context, c claim.Claim, f claim.Finish) {
+func (a *agent) finish(ctx context.Context, c claim.Hold, f claim.Finish) {
 	op := a.call(Operation{Kind: OpFinish, Claim: c.ID})
 	defer func() { a.returned(op) }()
 	for range 1 + a.rand.IntN(3) {

@@ -45,7 +45,7 @@ func named(t *task.Task) {
 }
 
 func (x *takeover) claims(ctx context.Context) {
-	x.sandman.ask(claim.Request{}, func() (claim.Claim, error) {
+	x.sandman.ask(claim.Request{}, func() (claim.Hold, error) {
 		return x.leader.Claim(ctx, claim.Request{Agent: x.sandman.name, Task: task.Task{ID: x.pages[0]}})
 	})
 }
@@ -65,7 +65,7 @@ func (x *takeover) outlast(ctx context.Context) {
 }
 
 // held is the claim that the agent holds, or is done with.
-func (x *takeover) held() claim.Claim {
+func (x *takeover) held() claim.Hold {
 	live, _ := x.ledger.Live(context.Background())
 	return live[0]
 }
@@ -87,7 +87,7 @@ func (x *takeover) reopens(ctx context.Context) {
 // leave has the leader find a claim that was written by a daemon which ended then.
 func (x *takeover) leave(ctx context.Context) {
 	now := time.Now()
-	c := claim.Claim{
+	c := claim.Hold{
 		ID: claim.NewID(now), Agent: "Ghost", Task: x.register.Page(x.pages[0]), State: claim.Writing, Reserved: now,
 		Lease: claim.Lease{ClaimedAt: now, Timeout: x.Policy.Timeout},
 	}

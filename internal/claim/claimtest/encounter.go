@@ -17,7 +17,7 @@ import (
 // soon as it is free. Then all of it happens once more, to whoever has the task by now.
 func (r *race) meet(ctx context.Context) {
 	holder := r.agent(0, r.daemons[0])
-	c, ok := holder.ask(claim.Request{}, func() (claim.Claim, error) {
+	c, ok := holder.ask(claim.Request{}, func() (claim.Hold, error) {
 		return holder.daemon.Load().Claim(ctx, claim.Request{Agent: holder.name, Task: task.Task{ID: r.pages[0]}})
 	})
 	r.faulty.Store(true)
@@ -73,7 +73,7 @@ func (r *race) meet(ctx context.Context) {
 		a := r.agent(1+i, r.daemons[r.rand.IntN(len(r.daemons))])
 		at(about(a.rand), func() {
 			for time.Now().Before(end) {
-				c, ok := a.ask(claim.Request{}, func() (claim.Claim, error) {
+				c, ok := a.ask(claim.Request{}, func() (claim.Hold, error) {
 					return a.daemon.Load().Claim(ctx, claim.Request{Agent: a.name, Task: task.Task{ID: r.pages[0]}})
 				})
 				if ok {

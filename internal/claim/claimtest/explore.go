@@ -151,7 +151,7 @@ func (x *explorer) times() ([]time.Duration, bool) {
 // Run lets real claimers race for the task in the order of the schedule, under
 // the policy that it was made for, and returns the claims that were granted and
 // what the page shows then. Each of mutate may change what each daemon is made of.
-func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*claimsim.Register, *claimsim.DaemonOptions)) (granted []claim.Claim, page task.Task) {
+func (s Schedule) Run(ctx context.Context, first task.Task, p claim.Policy, mutate ...func(*claimsim.Register, *claimsim.DaemonOptions)) (granted []claim.Hold, page task.Task) {
 	register := claimsim.NewRegister(first)
 	points := make(map[step]time.Duration)
 	claimers := 0

@@ -64,7 +64,7 @@ func (a *agent) returned(op Operation) {
 }
 
 // expires notes when the agent will stop trusting its claim.
-func (a *agent) expires(c claim.Claim) {
+func (a *agent) expires(c claim.Hold) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	end := c.ExpiresAt().Sub(a.began)

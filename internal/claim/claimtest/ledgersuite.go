@@ -56,17 +56,17 @@ func pageID(n int) task.ID { return task.ID(fmt.Sprintf("00000000-0000-0000-0000
 
 // attempt returns a new claim of the agent on page n, each one a millisecond
 // after the one before.
-func (t *ledgerTest) attempt(agent string, n int) claim.Claim {
+func (t *ledgerTest) attempt(agent string, n int) claim.Hold {
 	t.minted++
 	now := ledgerTime.Add(time.Duration(t.minted) * time.Millisecond)
-	return claim.Claim{
+	return claim.Hold{
 		ID: claim.NewID(now), Agent: agent, State: claim.Reserved, Reserved: now, Lease: claim.Lease{Timeout: 30 * time.Minute},
 		Task: task.Task{ID: pageID(n), Title: fmt.Sprintf("Task %d", n), URL: "https://notion.example/t", Status: task.Open},
 	}
 }
 
 // held is c once it was granted.
-func held(c claim.Claim) claim.Claim {
+func held(c claim.Hold) claim.Hold {
 	c.State, c.Started, c.ClaimedAt, c.Heartbeat = claim.Held, ledgerTime, ledgerTime, ledgerTime
 	c.StaleAt = ledgerTime.Add(31 * time.Minute)
 	c.Task.Status, c.Task.ClaimedBy, c.Task.ClaimedAt, c.Task.Token = task.InProgress, c.Agent, ledgerTime.Truncate(time.Minute), string(c.ID)
@@ -74,13 +74,13 @@ func held(c claim.Claim) claim.Claim {
 }
 
 // ended is c once it was released.
-func ended(c claim.Claim) claim.Claim {
+func ended(c claim.Hold) claim.Hold {
 	c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, ledgerTime.Add(time.Hour)
 	return c
 }
 
 // reserve reserves the task of c, which must succeed.
-func (t *ledgerTest) reserve(c claim.Claim) claim.Claim {
+func (t *ledgerTest) reserve(c claim.Hold) claim.Hold {
 	t.Helper()
 	fence, refusal, err := t.Reserve(t.ctx, c, c.Reserved, 0)
 	if err != nil || refusal != nil {
@@ -93,7 +93,7 @@ func (t *ledgerTest) reserve(c claim.Claim) claim.Claim {
 	return c
 }
 
-func (t *ledgerTest) try(c claim.Claim, now time.Time, limit int) *claim.Refusal {
+func (t *ledgerTest) try(c claim.Hold, now time.Time, limit int) *claim.Refusal {
 	t.Helper()
 	_, refusal, err := t.Reserve(t.ctx, c, now, limit)
 	if err != nil {
@@ -102,7 +102,7 @@ func (t *ledgerTest) try(c claim.Claim, now time.Time, limit int) *claim.Refusal
 	return refusal
 }
 
-func (t *ledgerTest) save(c claim.Claim, events ...claim.Fact) claim.Claim {
+func (t *ledgerTest) save(c claim.Hold, events ...claim.Fact) claim.Hold {
 	t.Helper()
 	if err := t.Save(t.ctx, c, events...); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func (t *ledgerTest) save(c claim.Claim, events ...claim.Fact) claim.Claim {
 	return c
 }
 
-func (t *ledgerTest) wants(want claim.Claim) {
+func (t *ledgerTest) wants(want claim.Hold) {
 	t.Helper()
 	got, err := t.Claim(t.ctx, want.ID)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *ledgerTest) wants(want claim.Claim) {
 func (t *ledgerTest) keeps() {
 	c := t.reserve(t.attempt("Sandman", 1))
 	t.wants(c)
-	full := func(c claim.Claim) claim.Claim {
+	full := func(c claim.Hold) claim.Hold {
 		c = held(c)
 		c.State, c.Requested, c.Former = claim.Finishing, 45*time.Minute, "Ghost"
 		c.Task.Timeout, c.Task.DependsOn, c.Task.Priority = time.Hour, []task.ID{pageID(2), pageID(3)}, task.High
@@ -192,7 +192,7 @@ func (t *ledgerTest) ended() {
 func (t *ledgerTest) contested() {
 	c := held(t.reserve(t.attempt("Sandman", 1)))
 	t.save(c)
-	var rivals []claim.Claim
+	var rivals []claim.Hold
 	for i := range 30 {
 		rivals = append(rivals, t.attempt([]string{"Oracle", "Hypnos", "Morpheus"}[i%3], 1))
 	}
@@ -228,7 +228,7 @@ func (t *ledgerTest) contested() {
 }
 
 func (t *ledgerTest) live() {
-	var want []claim.Claim
+	var want []claim.Hold
 	for n := range 7 {
 		c := t.reserve(t.attempt("Sandman", n))
 		switch n {

@@ -210,7 +210,7 @@ func finishNotRenewed(d *claimsim.DaemonOptions) {
 			},
 		}
 	}
-	d.Journal = watching(d.Journal, func(c claim.Claim) bool {
+	d.Journal = watching(d.Journal, func(c claim.Hold) bool {
 		m.of(c.Task.ID, func(of *remembered) {
 			switch {
 			case c.State == claim.Finishing:
@@ -250,11 +250,11 @@ func staleAtOnce(_ *claimsim.Register, s claim.Store) claim.Store {
 
 // notJournalled sends a claim write of which the ledger does not know.
 func notJournalled(d *claimsim.DaemonOptions) {
-	d.Journal = watching(d.Journal, func(c claim.Claim) bool { return c.State != claim.Writing })
+	d.Journal = watching(d.Journal, func(c claim.Hold) bool { return c.State != claim.Writing })
 }
 
 // watching asks before each change of a claim whether it is to be stored.
-func watching(rest func(claim.Ledger) claim.Ledger, keep func(claim.Claim) bool) func(claim.Ledger) claim.Ledger {
+func watching(rest func(claim.Ledger) claim.Ledger, keep func(claim.Hold) bool) func(claim.Ledger) claim.Ledger {
 	return func(l claim.Ledger) claim.Ledger {
 		if rest != nil {
 			l = rest(l)
@@ -265,10 +265,10 @@ func watching(rest func(claim.Ledger) claim.Ledger, keep func(claim.Claim) bool)
 
 type watchedLedger struct {
 	claim.Ledger
-	keep func(claim.Claim) bool
+	keep func(claim.Hold) bool
 }
 
-func (l watchedLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
+func (l watchedLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
 	if !l.keep(c) {
 		return nil
 	}

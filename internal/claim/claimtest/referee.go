@@ -32,7 +32,7 @@ func newBooks() *books {
 func (r *race) check(when string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held := make(map[task.ID][]claim.Claim)
+	held := make(map[task.ID][]claim.Hold)
 	for _, n := range r.daemons {
 		for _, c := range n.Load().Claims("") {
 			if c.State == claim.Held && c.ExpiresAt().After(time.Now()) {
@@ -44,7 +44,7 @@ func (r *race) check(when string) {
 		if len(claims) < 2 {
 			continue
 		}
-		first := slices.MinFunc(claims, func(a, b claim.Claim) int { return a.Started.Compare(b.Started) })
+		first := slices.MinFunc(claims, func(a, b claim.Hold) int { return a.Started.Compare(b.Started) })
 		freed, ok := r.books.freed[id]
 		if r.Outside || ok && freed.After(first.Started.Add(-onItsWay)) && time.Since(freed) < r.untold() || r.keptAway(first) {
 			r.Apart++
@@ -61,7 +61,7 @@ const onItsWay = 30 * time.Second
 // keptAway reports whether something has lain over a claim on its page for a grace, in a
 // race whose daemons may be kept from Notion for so long: the protocol asks of a holder to
 // repair its claim in time.
-func (r *race) keptAway(c claim.Claim) bool {
+func (r *race) keptAway(c claim.Hold) bool {
 	if !r.away && !r.still && !r.full && r.lag <= claimsim.SyncInterval {
 		return false
 	}
@@ -159,11 +159,11 @@ func (r *race) quiet(ctx context.Context) bool {
 }
 
 // watched reports whether c is an attempt whose write may come yet.
-func watched(c claim.Claim) bool { return c.State == claim.Unseen }
+func watched(c claim.Hold) bool { return c.State == claim.Unseen }
 
 // owed reports whether c is a lease length that a daemon will put back on the task, which
 // takes a moment in which nobody can claim it.
-func owed(c claim.Claim) bool { return c.Sweep != nil && c.Sweep.Lease }
+func owed(c claim.Hold) bool { return c.Sweep != nil && c.Sweep.Lease }
 
 // finalCheck looks at what is left once everything had time to fall into place.
 func (r *race) finalCheck(ctx context.Context) {
@@ -296,7 +296,7 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 // tells of no claim any more, and has the status that its agent asked for, is taken for
 // the effect of a finish that was sent; and so is a late claim over one that was to be
 // given back, whose writer gives the task back as well.
-func (r *race) ended(c claim.Claim) bool {
+func (r *race) ended(c claim.Hold) bool {
 	history := r.register.History(c.Task.ID)
 	for i, v := range history {
 		tok := claim.ParseToken(v.Task.Token)

@@ -13,7 +13,7 @@ import (
 
 // crowd lets the claims reserve at the same time and returns the ids of those
 // that were not refused.
-func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Claim) []claim.ID {
+func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Hold) []claim.ID {
 	t.Helper()
 	var mu sync.Mutex
 	var won []claim.ID
@@ -36,7 +36,7 @@ func (t *ledgerTest) crowd(now time.Time, limit int, claims ...claim.Claim) []cl
 
 func (t *ledgerTest) oneOfMany() {
 	for n := range 5 {
-		var claims []claim.Claim
+		var claims []claim.Hold
 		for i := range 20 {
 			claims = append(claims, t.attempt(fmt.Sprint("agent ", i), n))
 		}
@@ -114,7 +114,7 @@ func (t *ledgerTest) limit() {
 		t.Errorf("instead of one's own stale claim: refusal %+v", refusal)
 	}
 
-	var claims []claim.Claim
+	var claims []claim.Hold
 	for n := range 10 {
 		claims = append(claims, t.attempt("Morpheus", 10+n))
 	}
@@ -182,7 +182,7 @@ func (t *ledgerTest) takeOver() {
 func (t *ledgerTest) oneTakesOver() {
 	c := held(t.reserve(t.attempt("Sandman", 1)))
 	t.save(c)
-	var claims []claim.Claim
+	var claims []claim.Hold
 	for i := range 20 {
 		claims = append(claims, t.attempt(fmt.Sprint("agent ", i), 1))
 	}

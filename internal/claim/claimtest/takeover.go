@@ -149,7 +149,7 @@ func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-c
 	parts.Go(func() {
 		for range 20 {
 			time.Sleep(5 * time.Second)
-			hypnos.ask(claim.Request{}, func() (claim.Claim, error) {
+			hypnos.ask(claim.Request{}, func() (claim.Hold, error) {
 				return former.Claim(ctx, claim.Request{Agent: "Hypnos", Task: task.Task{ID: x.pages[0]}})
 			})
 		}
@@ -175,7 +175,7 @@ func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-c
 	oracle.name = "Oracle"
 	parts.Go(func() {
 		for grants := 0; time.Since(x.began) < aftermath && grants < 2; time.Sleep(time.Duration(1+3*grants) * 500 * time.Millisecond) {
-			c, ok := oracle.ask(claim.Request{}, func() (claim.Claim, error) {
+			c, ok := oracle.ask(claim.Request{}, func() (claim.Hold, error) {
 				return next.Claim(ctx, claim.Request{Agent: oracle.name, Task: task.Task{ID: x.pages[0]}})
 			})
 			if ok {
@@ -466,7 +466,7 @@ func (l doorLedger) transact(do func() error) error {
 	return errors.Join(err, l.pass())
 }
 
-func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, limit int) (fence int64, refusal *claim.Refusal, err error) {
+func (l doorLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit int) (fence int64, refusal *claim.Refusal, err error) {
 	err = l.transact(func() (err error) {
 		fence, refusal, err = l.Ledger.Reserve(ctx, c, now, limit)
 		return err
@@ -474,7 +474,7 @@ func (l doorLedger) Reserve(ctx context.Context, c claim.Claim, now time.Time, l
 	return fence, refusal, err
 }
 
-func (l doorLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
+func (l doorLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
 	return l.transact(func() error { return l.Ledger.Save(ctx, c, events...) })
 }
 

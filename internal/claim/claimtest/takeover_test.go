@@ -137,7 +137,7 @@ func sentBeforeSaved(d *claimsim.DaemonOptions) {
 
 type hastyLedger struct{ claim.Ledger }
 
-func (l hastyLedger) Save(ctx context.Context, c claim.Claim, events ...claim.Fact) error {
+func (l hastyLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
 	if c.State != claim.Writing && c.State != claim.Clearing {
 		return l.Ledger.Save(ctx, c, events...)
 	}

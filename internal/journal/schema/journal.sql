@@ -44,7 +44,7 @@ CREATE TABLE reservations (
 
 CREATE INDEX reservations_agent ON reservations (agent);
 
--- The largest number that a claim was given, see claim.Claim.Fence. There is one row.
+-- The largest number that a claim was given, see claim.Hold.Fence. There is one row.
 CREATE TABLE fence (last INTEGER NOT NULL) STRICT;
 INSERT INTO fence (last) VALUES (0);
 
