@@ -253,6 +253,9 @@ func (m *module) faults(page string) []string {
 	page = fenced.ReplaceAllString(page, "")
 	arrows := 0
 	for _, d := range diagrams {
+		if !strings.Contains(d[1], "graph TD") {
+			continue // it shows no imports
+		}
 		for line := range strings.Lines(d[1]) {
 			ends := strings.Split(strings.TrimSpace(line), " --> ")
 			for i := range len(ends) - 1 {

@@ -39,7 +39,7 @@ func exported(t *testing.T) map[string]map[string]bool {
 	})
 	m.Claimed("Sandman", nil, time.Second)
 	m.Wrote(time.Second, nil)
-	m.Saved(claim.Hold{}, claim.Fact{Kind: claim.KindGranted})
+	m.Saved(claim.Change{Holds: []claim.Hold{claim.Hold{}}, Facts: []claim.Fact{claim.Fact{Kind: claim.KindGranted}}})
 	m.Answered("GET /v1/status", 200)
 	recorder := httptest.NewRecorder()
 	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))

@@ -37,6 +37,8 @@ type Mirror interface {
 // Journal is the local record.
 type Journal interface {
 	claim.Ledger
+	// Record stores facts that change no claim.
+	Record(ctx context.Context, facts ...claim.Fact) error
 	// TaskClaims returns the claims on a task, ended ones too, newest first.
 	TaskClaims(ctx context.Context, id task.ID) ([]claim.Hold, error)
 	// Losses returns the newest claims that were taken from the agent, the newest first.

@@ -226,7 +226,15 @@ func (b *Broker) finish(ctx context.Context, r Ref, f claim.Finish) (claim.Hold,
 // an *AmbiguousError, an *InvalidError, or a *claim.Lost if the claim is
 // another agent's. An agent that names itself is told of the claim's loss by that.
 func (b *Broker) Lookup(ctx context.Context, r Ref) (api.Claim, error) {
-	return b.answer(b.lookup(ctx, r))
+	cl, err := b.lookup(ctx, r)
+	out, err := b.answer(cl, err)
+	if err != nil {
+		return out, err
+	}
+	if m, ok := b.claimer.Mark(cl.ID); ok { // of an attempt that was given up, and is not off its page
+		out.State, out.Outcome, out.EndedAt = claim.State(m.State), "", api.Time{}
+	}
+	return out, nil
 }
 
 func (b *Broker) lookup(ctx context.Context, r Ref) (claim.Hold, error) {

@@ -83,7 +83,7 @@ func (c *Claimer) Claim(ctx context.Context, r Request) (Hold, error) {
 		return Hold{}, refusal.deny(cl, limit, c.Claims(cl.Agent))
 	}
 	cl.Fence = fence
-	c.keep(cl)
+	c.keep(holding(cl))
 	a := &attempt{Claimer: c, cl: cl, keep: r.Keep, quiet: r.Quiet, unwanted: r.Unwanted, note: r.Note}
 	unlock, err := c.locks.lock(ctx, cl.Task.ID)
 	if err != nil {
@@ -171,7 +171,7 @@ func (a *attempt) once(ctx context.Context) (Hold, error) {
 	if lender, ok := a.lender(ctx, v.Task, a.cl.ID); ok {
 		a.cl.Own = lender.Own // the claim that this one follows has left its own there
 	}
-	if err := v.save(ctx, a.cl); err != nil {
+	if err := v.commit(ctx, holding(a.cl)); err != nil {
 		return Hold{}, err
 	}
 	if ctx.Err() != nil {
@@ -211,11 +211,10 @@ func (a *attempt) verify(ctx, work context.Context) (Hold, error) {
 
 // judge grants the claim if the page, as it was read last, shows all of it.
 func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
-	s, holder, detail := a.look(a.cl, r.Task, r.judged())
-	if s != mine {
+	if s, holder, detail := a.policy.standing(a.cl, r.Task, r.judged(), nil); s != mine {
 		return a.overruled(ctx, work, r.Task, holder, detail)
 	}
-	a.refresh(&a.cl, r.Task)
+	a.cl = a.policy.refreshed(a.cl, r.Task)
 	if !r.At.Before(a.cl.ExpiresAt()) {
 		return a.withdraw(ctx, work, errors.New("the claim was verified only after its lease had ended, and is being withdrawn"))
 	}
@@ -232,21 +231,13 @@ func (a *attempt) judge(ctx, work context.Context, r Reading) (Hold, error) {
 // withdrawn then.
 func (a *attempt) overruled(ctx, work context.Context, t task.Task, holder, detail string) (Hold, error) {
 	a.cl.Task = t
-	tok := a.token(a.cl, t)
-	switch {
+	switch tok := a.policy.tokenOf(a.cl, t); {
 	case tok.ID != a.cl.ID || tok.Void || tok.Done || t.ClaimedBy == "":
 		return a.deny(ctx, a.lostRace(holder, detail), true)
 	case t.Trashed:
-		a.cl.State = Unseen
-		return Hold{}, a.conclude(ctx, a.overruling(t))
+		return a.abandon(ctx, work, Unseen, a.overruling(t))
 	}
-	d := a.overruling(t)
-	a.cl.State, a.cl.Due, a.cl.Detail = Clearing, a.store.Now(), d.Detail
-	if err := a.conclude(ctx, d); !errors.Is(err, d) {
-		return Hold{}, err
-	}
-	a.begin(work)
-	return Hold{}, d
+	return a.abandon(ctx, work, Clearing, a.overruling(t))
 }
 
 // overruling words the denial of an attempt in the middle of which a person made t of its
@@ -271,22 +262,22 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	a.cl.State, a.cl.Started, a.cl.Heartbeat = Held, at, a.cl.ClaimedAt
 	granted := a.cl.fact(KindGranted, a.store.Now())
 	granted.Remote, granted.Settings, granted.Detail = true, a.policy.Settings().String(), a.note
-	facts := []Fact{granted}
+	ch := holding(a.cl, granted)
 	if a.cl.Former != "" {
-		facts[0].Holder = a.cl.Former
-		facts[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
+		ch.Facts[0].Holder = a.cl.Former
+		ch.Facts[0].Detail = fmt.Sprintf("overrides the stale claim of %s", a.cl.Former)
 		if a.note != "" {
-			facts[0].Detail += "; " + a.note
+			ch.Facts[0].Detail += "; " + a.note
 		}
 		over := a.cl.fact(KindOverridden, a.store.Now())
 		over.Holder, over.Remote = a.cl.Former, true
 		if a.stale {
 			over.Tried = TriedAgain
 		}
-		facts = append(facts, over)
-		a.endFormer(work) // before, so that agents are told of one change, not of two
+		ch.Facts = append(ch.Facts, over)
+		ch.Holds = append(ch.Holds, a.former()...)
 	}
-	if err := a.save(ctx, a.cl, facts...); err != nil {
+	if err := a.commit(ctx, ch); err != nil {
 		return Hold{}, err
 	}
 	if ctx.Err() != nil && !a.keep {
@@ -297,25 +288,23 @@ func (a *attempt) grant(ctx, work context.Context, at time.Time) (Hold, error) {
 	return a.cl, nil
 }
 
-// endFormer closes the stale claim that was overridden, if it was held here.
-func (a *attempt) endFormer(ctx context.Context) {
+// former are the stale claims that were overridden, as far as they were held here, at their
+// end.
+func (a *attempt) former() (ended []Hold) {
 	for _, old := range a.book.on(a.cl.Task.ID) {
-		if old.State != Held || old.ID == a.cl.ID {
-			continue
-		}
-		old.LostTo = a.cl.Agent
-		// The fact is the overriding claim's; the record is what is mended here.
-		if _, err := a.end(ctx, old, EndOverridden, fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)); err != nil {
-			a.log.Error("an overridden claim stays on the books", "task", a.cl.Task.ID, "error", err)
+		if old.State == Held && old.ID != a.cl.ID {
+			old.LostTo = a.cl.Agent
+			ended = append(ended, old.ended(EndOverridden, a.store.Now(), fmt.Sprintf("its lease ran out and %s took the task over", a.cl.Agent)))
 		}
 	}
+	return ended
 }
 
 // enquire finds out what became of a claim write whose fate is unknown, or that
 // was answered late. It is trusted only if it was there within the window.
 func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hold, error) {
 	r, err := a.read(work, a.cl.Task.ID)
-	if err == nil && !a.there(work, r) {
+	if err == nil && !a.there(r) {
 		if err := clock.Pause(work, a.policy.Settle); err != nil {
 			return Hold{}, err
 		}
@@ -324,25 +313,24 @@ func (a *attempt) enquire(ctx, work context.Context, v *visit, cause error) (Hol
 	switch {
 	case err != nil:
 		return a.withdraw(ctx, work, fmt.Errorf("the fate of the claim write is unknown, and Notion cannot be asked: %w", err))
-	case a.there(work, r) && v.within(r):
+	case a.there(r) && v.within(r):
 		return a.verify(ctx, work)
-	case a.there(work, r):
+	case a.there(r):
 		return a.withdraw(ctx, work, fmt.Errorf("the claim write landed too late to be trusted, and is being withdrawn: %w", cause))
 	}
 	// It may arrive yet, whoever has the task by now.
-	a.cl.State = Unseen
 	if d := a.policy.decide(r, a.cl.Agent, nil); d.Code == CodeHeld {
 		a.cl.Task = r.Task
-		return Hold{}, a.conclude(ctx, new(a.lostRace(d.Holder, d.Reason)))
+		return a.abandon(ctx, work, Unseen, new(a.lostRace(d.Holder, d.Reason)))
 	}
 	d := a.failed(cause)
 	d.Unseen = true
-	return Hold{}, a.conclude(ctx, d)
+	return a.abandon(ctx, work, Unseen, d)
 }
 
 // there reports whether the page shows the claim.
-func (a *attempt) there(ctx context.Context, r Reading) bool {
-	s, _, _ := a.look(a.cl, r.Task, r.judged())
+func (a *attempt) there(r Reading) bool {
+	s, _, _ := a.policy.standing(a.cl, r.Task, r.judged(), nil)
 	return s == mine
 }
 
@@ -361,21 +349,29 @@ func (a *attempt) lostRace(holder, detail string) Denied {
 
 // withdraw gives up an attempt whose write is on the page, for all that is known.
 func (a *attempt) withdraw(ctx, work context.Context, cause error) (Hold, error) {
-	a.cl.State, a.cl.Due = Abandoned, a.store.Now()
-	d := a.failed(cause)
-	if err := a.conclude(ctx, d); !errors.Is(err, d) {
-		return Hold{}, err
-	}
-	a.begin(work)
-	return Hold{}, d
+	return a.abandon(ctx, work, Abandoned, a.failed(cause))
 }
 
-// begin takes the first step of the withdrawal. It is best taken at once; if it fails it
-// is due anyway.
-func (a *attempt) begin(work context.Context) {
-	if err := a.resolve(work, a.cl); err != nil {
-		a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", a.cl.ID, "task", a.cl.Task.ID, "error", err)
+// abandon ends an attempt after its claim was written. What is on its page, or may get there,
+// is a mark from then on, whose first step is best taken at once; if it fails it is due anyway.
+func (a *attempt) abandon(ctx, work context.Context, s MarkState, d *Denied) (Hold, error) {
+	d.Task = a.cl.Task
+	now := a.store.Now()
+	m := a.cl.mark(s, now, d.Detail)
+	if s == Unseen {
+		m.Due = time.Time{}
 	}
+	ch := holding(a.cl.ended(EndNotGranted, now, d.Detail), a.denial(*d, true))
+	ch.Marks = []Mark{m}
+	if err := a.commit(ctx, ch); err != nil {
+		return Hold{}, err
+	}
+	if s != Unseen {
+		if err := a.tend(work, m); err != nil {
+			a.log.Warn("an abandoned claim could not be withdrawn yet", "claim", m.ID, "task", m.Task.ID, "error", err)
+		}
+	}
+	return Hold{}, d
 }
 
 // failed words the denial of an attempt that failed for that reason once it was
@@ -390,15 +386,6 @@ func (a *attempt) failed(cause error) *Denied {
 func (a *attempt) ofPage(err error) Denied {
 	d := a.unavailable(err)
 	d.Page = true
-	return d
-}
-
-// conclude journals the denial and returns it.
-func (a *attempt) conclude(ctx context.Context, d *Denied) error {
-	d.Task = a.cl.Task
-	if err := a.save(ctx, a.cl, a.denial(*d, true)); err != nil {
-		return err
-	}
 	return d
 }
 

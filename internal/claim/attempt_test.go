@@ -323,7 +323,7 @@ func TestAbandonedAttemptsDoNotCount(t *testing.T) {
 		o.Policy.MaxPerAgent = 1
 		d := w.start(o, claimsim.InTurn(claimsim.Claims, claimsim.RequestDropped))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if got := w.only(d).State; got != claim.Unseen {
+		if got := w.onlyMark(d).State; got != claim.Unseen {
 			t.Fatalf("the attempt is %s, want unseen", got)
 		}
 		w.claim(d, "Sandman")

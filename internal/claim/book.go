@@ -13,98 +13,158 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// book holds the live claims in memory, as the ledger has them: the ledger is
-// written first. What is asked of it costs as much as there is in the answer,
-// however many claims there are. It is safe for concurrent use.
+// book has the live holds and marks in memory, as the ledger has them: the ledger is
+// written first. A look-up costs as much as its answer is long, however many records there
+// are. It is safe for concurrent use.
 type book struct {
 	mu     sync.RWMutex
-	claims map[ID]Hold
-	tasks  *btree.BTreeG[listed] // all claims, by their tasks
-	agents *btree.BTreeG[listed] // those held or being finished, by their agents
+	holds  shelf[Hold]
+	marks  shelf[Mark]
+	agents headings // the holds that are held or being finished, by their agents
 
-	steps    dates // when RunDue has something to do for a claim
-	warnings dates // when an agent is to be warned, see Warn
-	renewals dates // when a lease is to be written anew, see KeepAlive
-	finishes dates // when agents said that they were done
+	steps    dates[Hold] // when RunDue has something to do for a hold
+	warnings dates[Hold] // when an agent is to be warned, see Warn
+	renewals dates[Hold] // when a lease is to be written anew, see KeepAlive
+	finishes dates[Hold] // when agents said that they were done
+	due      dates[Mark] // when RunDue has something to do for a mark
 }
 
-// dates has claims in the order of the moments that when gives for them, without
-// those for which it gives none.
-type dates struct {
+func newBook() *book {
+	return &book{
+		holds: newShelf[Hold](), marks: newShelf[Mark](), agents: newHeadings(),
+		steps:    dates[Hold]{clock.NewAgenda[ID](), Hold.step},
+		warnings: dates[Hold]{clock.NewAgenda[ID](), Hold.warning},
+		renewals: dates[Hold]{clock.NewAgenda[ID](), Hold.renewal},
+		finishes: dates[Hold]{clock.NewAgenda[ID](), Hold.finishing},
+		due:      dates[Mark]{clock.NewAgenda[ID](), Mark.step},
+	}
+}
+
+// dates has the ids of records in the order of the moments that when gives for them,
+// without those for which it gives none.
+type dates[R any] struct {
 	*clock.Agenda[ID]
-	when func(Hold) (at time.Time, ok bool)
+	when func(R) (at time.Time, ok bool)
 }
 
-// listed is a claim under a heading.
+func (d dates[R]) put(id ID, r R) {
+	if at, ok := d.when(r); ok {
+		d.Set(id, at)
+	} else {
+		d.Remove(id)
+	}
+}
+
+// headings lists ids under headings, oldest first.
+type headings struct{ *btree.BTreeG[listed] }
+
 type listed struct {
 	under string
 	id    ID
 }
 
-func (l listed) compare(m listed) int {
-	return cmp.Or(strings.Compare(l.under, m.under), cmp.Compare(l.id, m.id))
+func newHeadings() headings {
+	return headings{btree.NewBTreeGOptions(func(a, b listed) bool {
+		return cmp.Or(strings.Compare(a.under, b.under), cmp.Compare(a.id, b.id)) < 0
+	}, btree.Options{NoLocks: true})}
 }
 
-func newBook() *book {
-	list := func() *btree.BTreeG[listed] {
-		return btree.NewBTreeGOptions(func(a, b listed) bool { return a.compare(b) < 0 }, btree.Options{NoLocks: true})
-	}
-	return &book{
-		claims: make(map[ID]Hold), tasks: list(), agents: list(),
-		steps:    dates{clock.NewAgenda[ID](), Hold.step},
-		warnings: dates{clock.NewAgenda[ID](), Hold.warning},
-		renewals: dates{clock.NewAgenda[ID](), Hold.renewal},
-		finishes: dates{clock.NewAgenda[ID](), Hold.finishing},
-	}
+// under returns the ids under a heading, or if that is empty all.
+func (h headings) under(heading string) (ids []ID) {
+	h.Ascend(listed{under: heading}, func(l listed) bool {
+		if heading != "" && l.under != heading {
+			return false
+		}
+		ids = append(ids, l.id)
+		return true
+	})
+	return ids
 }
 
-// put takes over a claim as it was stored.
-func (b *book) put(c Hold) {
+// shelf has records by their ids and by their tasks.
+type shelf[R any] struct {
+	all   map[ID]R
+	tasks headings
+}
+
+func newShelf[R any]() shelf[R] { return shelf[R]{make(map[ID]R), newHeadings()} }
+
+func (s shelf[R]) put(id ID, on task.ID, r R) {
+	s.all[id] = r
+	s.tasks.Set(listed{string(on), id})
+}
+
+func (s shelf[R]) remove(id ID, on task.ID) {
+	delete(s.all, id)
+	s.tasks.Delete(listed{string(on), id})
+}
+
+func (s shelf[R]) of(ids []ID) []R {
+	out := make([]R, len(ids))
+	for i, id := range ids {
+		out[i] = s.all[id]
+	}
+	return out
+}
+
+// put takes over what was stored.
+func (b *book) put(c Change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, known := b.claims[c.ID]; known {
-		b.tasks.Delete(listed{string(old.Task.ID), old.ID})
-		b.agents.Delete(listed{old.Agent, old.ID})
-		delete(b.claims, c.ID)
-	}
-	for _, d := range []dates{b.steps, b.warnings, b.renewals, b.finishes} {
-		if at, ok := d.when(c); ok {
-			d.Set(c.ID, at)
-		} else {
-			d.Remove(c.ID)
+	for _, h := range c.Holds {
+		if old, known := b.holds.all[h.ID]; known {
+			b.holds.remove(old.ID, old.Task.ID)
+			b.agents.Delete(listed{old.Agent, old.ID})
+		}
+		for _, d := range []dates[Hold]{b.steps, b.warnings, b.renewals, b.finishes} {
+			d.put(h.ID, h)
+		}
+		if h.State != Ended {
+			b.holds.put(h.ID, h.Task.ID, h)
+		}
+		if h.State == Held || h.State == Finishing {
+			b.agents.Set(listed{h.Agent, h.ID})
 		}
 	}
-	if c.State == Ended {
-		return
-	}
-	b.claims[c.ID] = c
-	b.tasks.Set(listed{string(c.Task.ID), c.ID})
-	if c.State == Held || c.State == Finishing {
-		b.agents.Set(listed{c.Agent, c.ID})
+	for _, m := range c.Marks {
+		if old, known := b.marks.all[m.ID]; known {
+			b.marks.remove(old.ID, old.Task.ID)
+		}
+		b.due.put(m.ID, m)
+		if m.State != Gone {
+			b.marks.put(m.ID, m.Task.ID, m)
+		}
 	}
 }
 
-// get returns a live claim.
+// get returns a live hold.
 func (b *book) get(id ID) (Hold, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	c, ok := b.claims[id]
-	return c, ok
+	h, ok := b.holds.all[id]
+	return h, ok
 }
 
-// on returns the claims on a task, oldest first.
+// mark returns a live mark.
+func (b *book) mark(id ID) (Mark, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	m, ok := b.marks.all[id]
+	return m, ok
+}
+
+// on returns the holds on a task, oldest first.
 func (b *book) on(id task.ID) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []Hold
-	b.tasks.Ascend(listed{under: string(id)}, func(l listed) bool {
-		if l.under != string(id) {
-			return false
-		}
-		out = append(out, b.claims[l.id])
-		return true
-	})
-	return out
+	return b.holds.of(b.holds.tasks.under(string(id)))
+}
+
+// marksOn returns the marks on a task, or if that is empty on all, oldest first.
+func (b *book) marksOn(id task.ID) []Mark {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.marks.of(b.marks.tasks.under(string(id)))
 }
 
 // of returns the claims that an agent, or if that is empty anybody, holds or is
@@ -112,20 +172,9 @@ func (b *book) on(id task.ID) []Hold {
 func (b *book) of(agent string) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var ids []ID
-	b.agents.Ascend(listed{under: agent}, func(l listed) bool {
-		if agent != "" && l.under != agent {
-			return false
-		}
-		ids = append(ids, l.id)
-		return true
-	})
+	ids := b.agents.under(agent)
 	slices.Sort(ids)
-	out := make([]Hold, len(ids))
-	for i, id := range ids {
-		out[i] = b.claims[id]
-	}
-	return out
+	return b.holds.of(ids)
 }
 
 // held is how many claims are held.
@@ -135,64 +184,79 @@ func (b *book) held() int {
 	return b.agents.Len() - b.finishes.Len()
 }
 
-// until returns the claims whose dates are not after end, in the order of these.
-func (b *book) until(d dates, end time.Time) []Hold {
+// until returns the holds whose dates are not after end, in the order of these.
+func (b *book) until(d dates[Hold], end time.Time) []Hold {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []Hold
+	return b.holds.of(d.until(end))
+}
+
+// dueUntil is until for the steps of marks.
+func (b *book) dueUntil(end time.Time) []Mark {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.marks.of(b.due.until(end))
+}
+
+func (d dates[R]) until(end time.Time) (ids []ID) {
 	for id, at := range d.From(time.Time{}) {
 		if at.After(end) {
 			break
 		}
-		out = append(out, b.claims[id])
+		ids = append(ids, id)
 	}
-	return out
+	return ids
 }
 
-// first returns the earliest date, from start on, of a claim that counts; zero if
+// first returns the earliest date, from start on, of a hold that counts; zero if
 // there is none.
-func (b *book) first(d dates, start time.Time, counts func(Hold) bool) time.Time {
+func (b *book) first(d dates[Hold], start time.Time, counts func(Hold) bool) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for id, at := range d.From(start) {
-		if counts(b.claims[id]) {
+		if counts(b.holds.all[id]) {
 			return at
 		}
 	}
 	return time.Time{}
 }
 
-// step is when RunDue has something to do for c.
-func (c Hold) step() (time.Time, bool) {
-	switch c.State {
+// firstDue is when the first step of a mark is due; zero if none is.
+func (b *book) firstDue() time.Time {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, at := range b.due.From(time.Time{}) {
+		return at
+	}
+	return time.Time{}
+}
+
+// step is when RunDue has something to do for h.
+func (h Hold) step() (time.Time, bool) {
+	switch h.State {
 	case Reserved, Writing:
-		return c.Reserved, true // at once, if nobody is at work on it any more
-	case Finishing, Abandoned, Voided, Clearing:
-		return c.Due, true
-	case Unseen:
-		if end := c.watchEnd(); end.After(c.Due) {
-			return end, true
-		}
-		return c.Due, true
+		return h.Reserved, true // at once, if nobody is at work on it any more
+	case Finishing:
+		return h.Due, true
 	}
 	return time.Time{}, false
 }
 
-// warning is when the agent of c is to be warned that its lease ends.
-func (c Hold) warning() (time.Time, bool) {
-	return warnAt(c), c.State == Held && !c.Warned.Equal(c.ExpiresAt())
+// warning is when the agent of h is to be warned that its lease ends.
+func (h Hold) warning() (time.Time, bool) {
+	return warnAt(h), h.State == Held && !h.Warned.Equal(h.ExpiresAt())
 }
 
-// renewal is when the lease of c may be written anew, if its agent has given a
+// renewal is when the lease of h may be written anew, if its agent has given a
 // sign of life since it was.
-func (c Hold) renewal() (time.Time, bool) {
-	return c.ClaimedAt.Add(c.Timeout / 2), c.State == Held && c.Heartbeat.After(c.ClaimedAt)
+func (h Hold) renewal() (time.Time, bool) {
+	return h.ClaimedAt.Add(h.Timeout / 2), h.State == Held && h.Heartbeat.After(h.ClaimedAt)
 }
 
-// finishing is when the agent of c said that it was done.
-func (c Hold) finishing() (time.Time, bool) {
-	if c.State != Finishing {
+// finishing is when the agent of h said that it was done.
+func (h Hold) finishing() (time.Time, bool) {
+	if h.State != Finishing {
 		return time.Time{}, false
 	}
-	return c.Finish.At, true
+	return h.Finish.At, true
 }

@@ -24,7 +24,9 @@ type Config struct {
 	// Clocks, if set, reads the clocks of the machine, in place of those that this
 	// process has: by them the write window is measured.
 	Clocks func() clock.Instant
-	Log    *slog.Logger
+	// Cases is the page of cases; nil for Protocol's.
+	Cases Cases
+	Log   *slog.Logger
 }
 
 // Claimer carries out the protocol for the agents of one daemon. Its methods
@@ -36,6 +38,7 @@ type Claimer struct {
 	board     Board
 	watcher   Watcher
 	clocks    func() clock.Instant
+	cases     Cases
 	log       *slog.Logger
 	book      *book
 	gate      *gate
@@ -56,7 +59,7 @@ func New(c Config) (*Claimer, error) {
 	}
 	k := &Claimer{
 		store: c.Store, ledger: c.Ledger, policy: c.Policy,
-		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, log: c.Log,
+		board: c.Board, watcher: c.Watcher, clocks: c.Clocks, cases: c.Cases, log: c.Log,
 		book: newBook(), gate: newGate(),
 	}
 	if k.board == nil {
@@ -68,6 +71,9 @@ func New(c Config) (*Claimer, error) {
 	if k.clocks == nil {
 		start := time.Now()
 		k.clocks = func() clock.Instant { return clock.Local(start) }
+	}
+	if k.cases == nil {
+		k.cases = Protocol()
 	}
 	if k.log == nil {
 		k.log = slog.New(slog.DiscardHandler)
@@ -120,51 +126,60 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// save stores the claim after a step whose effect in Notion cannot be undone.
-// The caller may have gone; the record must be kept all the same.
-func (c *Claimer) save(ctx context.Context, cl Hold, facts ...Fact) error {
-	if err := c.ledger.Save(context.WithoutCancel(ctx), cl, facts...); err != nil {
+// commit stores a change after a step whose effect in Notion cannot be undone. The caller
+// may have gone; the record must be kept all the same.
+func (c *Claimer) commit(ctx context.Context, ch Change) error {
+	if err := c.ledger.Save(context.WithoutCancel(ctx), ch); err != nil {
+		id, on := ch.subject()
 		if _, away := errors.AsType[*JournalError](err); !away { // else it is not for this claim's sake
-			c.log.Error("journal refused a claim", "claim", cl.ID, "task", cl.Task.ID, "state", cl.State, "error", err)
+			c.log.Error("journal refused a claim", "claim", id, "task", on, "error", err)
 		}
-		return fmt.Errorf("claim %s: could not be journalled: %w", cl.ID, err)
+		return fmt.Errorf("claim %s: could not be journalled: %w", id, err)
 	}
-	c.keep(cl)
+	c.keep(ch)
 	return nil
 }
 
+// subject is the claim that c is about first, and its task.
+func (c Change) subject() (id ID, on task.ID) {
+	switch {
+	case len(c.Holds) > 0:
+		return c.Holds[0].ID, c.Holds[0].Task.ID
+	case len(c.Marks) > 0:
+		return c.Marks[0].ID, c.Marks[0].Task.ID
+	case len(c.Facts) > 0:
+		return c.Facts[0].Claim, c.Facts[0].Task
+	}
+	return "", ""
+}
+
 // keep has the book know what the ledger has stored.
-func (c *Claimer) keep(cl Hold) {
-	c.book.put(cl)
-	c.watcher.Stored(cl)
+func (c *Claimer) keep(ch Change) {
+	c.book.put(ch)
+	for _, h := range ch.Holds {
+		c.watcher.Stored(h)
+	}
+}
+
+// save stores a hold, with facts about it.
+func (c *Claimer) save(ctx context.Context, h Hold, facts ...Fact) error {
+	return c.commit(ctx, Change{Holds: []Hold{h}, Facts: facts})
+}
+
+// saveMark stores a mark, with facts about it.
+func (c *Claimer) saveMark(ctx context.Context, m Mark, facts ...Fact) error {
+	return c.commit(ctx, Change{Marks: []Mark{m}, Facts: facts})
 }
 
 // end closes the claim, with the facts that say why.
-func (c *Claimer) end(ctx context.Context, cl Hold, as Ending, detail string, facts ...Fact) (Hold, error) {
-	cl.State, cl.Ending, cl.Ended, cl.Detail = Ended, as, c.store.Now(), detail
-	cl.Due, cl.Suspect = time.Time{}, time.Time{}
-	return cl, c.save(ctx, cl, facts...)
+func (c *Claimer) end(ctx context.Context, h Hold, as Ending, detail string, facts ...Fact) (Hold, error) {
+	h = h.ended(as, c.store.Now(), detail)
+	return h, c.save(ctx, h, facts...)
 }
 
-// refresh takes over what a page says about a claim that stands: a date or a
-// lease that was changed there is what others go by.
-func (c *Claimer) refresh(cl *Hold, t task.Task) {
-	cl.Task = t
-	cl.Timeout = c.policy.LeaseOf(t)
-	if cl.Requested > 0 {
-		cl.Timeout = min(cl.Timeout, cl.Requested)
-	}
-	since := cl.ClaimedAt
-	if !t.ClaimedAt.IsZero() {
-		since = t.ClaimedAt
-	}
-	if since.Before(cl.ClaimedAt.Truncate(time.Minute)) {
-		cl.ClaimedAt = since
-	}
-	cl.StaleAt = c.policy.StaleAt(since, c.policy.LeaseOf(t))
-}
-
-// fresh reports whether the lease that a page shows is the one that cl knows of.
-func (c *Claimer) fresh(cl Hold, t task.Task) bool {
-	return t.ClaimedAt.IsZero() || c.policy.StaleAt(t.ClaimedAt, c.policy.LeaseOf(t)).Equal(cl.StaleAt)
+// ended is h at its end.
+func (h Hold) ended(as Ending, at time.Time, detail string) Hold {
+	h.State, h.Ending, h.Ended, h.Detail = Ended, as, at, detail
+	h.Due, h.Suspect = time.Time{}, time.Time{}
+	return h
 }

@@ -97,6 +97,12 @@ func (l *Lost) Error() string {
 	return fmt.Sprintf("%q is no longer %s's: %s", l.Claim.Task.Title, l.Claim.Agent, l.Detail)
 }
 
+// isLost reports whether err is that of a claim that is over.
+func isLost(err error) bool {
+	_, lost := errors.AsType[*Lost](err)
+	return lost
+}
+
 // unavailable words a failure to read or write the page.
 func (c *Claimer) unavailable(err error) Denied {
 	d := Denied{Code: CodeNotionUnavailable, RetryAfter: RetryAfter(err), Err: err, Detail: err.Error()}

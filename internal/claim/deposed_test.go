@@ -142,7 +142,7 @@ func held(w *world, d *claimsim.Daemon) claim.Hold { return w.claim(d, "Sandman"
 func owing(w *world, d *claimsim.Daemon) claim.Hold {
 	c := held(w, d)
 	c.State, c.Finish, c.Due = claim.Finishing, &claim.Finish{As: claim.EndReleased}, time.Now()
-	w.ok(d.Ledger.Save(w.ctx, c))
+	w.ok(d.Ledger.Save(w.ctx, claim.Change{Holds: []claim.Hold{c}}))
 	w.ok(d.Restart(w.ctx))
 	return c
 }
@@ -151,7 +151,7 @@ func owing(w *world, d *claimsim.Daemon) claim.Hold {
 func cutShort(w *world, d *claimsim.Daemon) claim.Hold {
 	c := held(w, d)
 	c.State, c.Started = claim.Writing, time.Time{}
-	w.ok(d.Ledger.Save(w.ctx, c))
+	w.ok(d.Ledger.Save(w.ctx, claim.Change{Holds: []claim.Hold{c}}))
 	w.ok(d.Restart(w.ctx))
 	return c
 }

@@ -17,126 +17,178 @@ const (
 // called when it does again.
 const leastHeldBack = 15 * time.Second
 
-// RunDue takes the next step of every claim that is owed one: give up an attempt
-// that was cut short, deliver a finish, mark an abandoned claim void, take a void
-// one off its page, forget one that never showed. Finishes are delivered in the
-// order in which they were accepted. It returns the time of the earliest step that
-// remains, zero if there is none.
-func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
-	away := false // whether Notion is; what is delivered after the finish that found out would overtake it
-	due := func(cl Hold) bool {
-		at, owed := cl.step()
-		switch {
-		case !owed || at.After(c.store.Now()) || cl.State == Finishing && away:
-			return false
-		case cl.attempting():
-			return c.cutShort(cl)
-		}
-		return true
-	}
-	work := c.book.until(c.book.steps, c.store.Now())
-	finishes := slices.ContainsFunc(work, func(cl Hold) bool { return cl.State == Finishing })
-	work = slices.DeleteFunc(work, func(cl Hold) bool { return cl.State == Finishing })
-	err = c.each(ctx, work, due, func(cl Hold) error { return c.resolve(ctx, cl) })
-	if finishes {
-		// The others take part, so that none is delivered before those accepted
-		// earlier only because it was tried at a better moment.
-		ours := func(cl Hold) bool {
-			return cl.State == Finishing && !away && (due(cl) || cl.Suspect.IsZero())
-		}
-		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(cl Hold) error {
-			err := c.resolve(ctx, cl)
-			if errors.Is(err, errOwed) {
-				away, err = errors.Is(err, errAway), nil
-			}
-			return err
-		}))
-	}
-	next = c.book.first(c.book.steps, time.Time{}, func(cl Hold) bool {
-		return !cl.attempting() && !(away && cl.State == Finishing && !cl.Due.After(c.store.Now()))
-	})
-	return next, err
-}
-
-// Hasten makes the first of the finishes due that wait until Notion can be told: it is
-// back. RunDue delivers the others with it.
-func (c *Claimer) Hasten(ctx context.Context) error {
-	waits := func(cl Hold) bool {
-		return cl.State == Finishing && cl.Suspect.IsZero() && cl.Due.After(c.store.Now())
-	}
-	owed := c.Finishing()
-	first := slices.IndexFunc(owed, waits)
-	if first < 0 {
-		return nil
-	}
-	return c.each(ctx, owed[first:first+1], waits, func(cl Hold) error {
-		cl.Due = c.store.Now()
-		return c.save(ctx, cl)
-	})
-}
-
-// forever is later than anything.
-var forever = time.Unix(1<<40, 0)
-
-// resolve takes one step for a claim that is owed one. The task is locked.
-func (c *Claimer) resolve(ctx context.Context, cl Hold) error {
-	var err error
-	switch cl.State {
-	case Finishing:
-		_, err = c.deliver(ctx, cl, true)
-		if _, ok := errors.AsType[*Lost](err); ok {
-			err = nil // an outcome, not a failure; the fact says so
-		}
-	case Reserved, Writing:
-		err = c.giveUp(ctx, cl)
-	case Abandoned:
-		err = c.void(ctx, cl)
-	case Voided, Clearing:
-		err = c.unvoid(ctx, cl)
-	case Unseen:
-		err = c.forget(ctx, cl)
-	}
-	return err
-}
-
-// postpone puts the next step of a claim off after a failure.
-func (c *Claimer) postpone(ctx context.Context, cl Hold, cause error) error {
-	if notSaved(cause) { // nor can this be
-		return cause
-	}
-	cl.Due = c.later(cl.Reserved, cause)
-	return errors.Join(cause, c.save(ctx, cl))
-}
-
-// later is when to try again what has been owed since then: when the store says,
-// which knows best when Notion will be there; else at first soon, and the longer
-// it is owed the less often.
-func (c *Claimer) later(since time.Time, cause error) time.Time {
-	now := c.store.Now()
+// laterThan is when to try again what has been owed since then: when the store says, which
+// knows best when Notion will be there; else at first soon, and the longer it is owed the
+// less often.
+func laterThan(now, since time.Time, cause error) time.Time {
 	if wait := RetryAfter(cause); wait > 0 {
 		return now.Add(max(wait, leastHeldBack))
 	}
 	return now.Add(min(max(now.Sub(since), minRetry), maxRetry))
 }
 
-// each calls do, under the task's lock, for those of the claims that pick chooses
+// RunDue takes the next step of everything that is owed one: end an attempt that was cut
+// short, deliver a finish, make a mark void, take it off its page, forget one that never
+// showed. Finishes are delivered in the order in which they were accepted. It returns the
+// time of the earliest step that remains, zero if there is none.
+func (c *Claimer) RunDue(ctx context.Context) (next time.Time, err error) {
+	now := c.store.Now()
+	err = errors.Join(
+		c.each(ctx, c.book.until(c.book.steps, now), c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
+		c.eachMark(ctx, c.book.dueUntil(now), c.isDue, func(m Mark) error { return c.tend(ctx, m) }),
+	)
+	away := false // whether Notion is; what is delivered after the finish that found out would overtake it
+	due := func(h Hold) bool { return h.State == Finishing && !away && !h.Due.After(c.store.Now()) }
+	if slices.ContainsFunc(c.Finishing(), due) {
+		// The others take part, so that none is delivered before those accepted
+		// earlier only because it was tried at a better moment.
+		ours := func(h Hold) bool { return h.State == Finishing && !away && (due(h) || h.Suspect.IsZero()) }
+		err = errors.Join(err, c.each(ctx, c.Finishing(), ours, func(h Hold) error {
+			err := c.run(ctx, &errand{kind: Delivery, hold: h, sent: true})
+			switch {
+			case errors.Is(err, errOwed):
+				away, err = errors.Is(err, errAway), nil
+			case isLost(err):
+				err = nil // an outcome, not a failure; the fact says so
+			}
+			return err
+		}))
+	}
+	next = c.book.first(c.book.steps, time.Time{}, func(h Hold) bool {
+		return !h.attempting() && !(away && !h.Due.After(c.store.Now()))
+	})
+	if at := c.book.firstDue(); next.IsZero() || !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	return next, err
+}
+
+func (c *Claimer) isDue(m Mark) bool {
+	at, owed := m.step()
+	return owed && !at.After(c.store.Now())
+}
+
+// tend takes the next step of a mark. The task is locked. One that never showed is forgotten
+// once an answer of Notion's has said that the time for it is over: the clock here may have
+// jumped ahead since the last one.
+func (c *Claimer) tend(ctx context.Context, m Mark) error {
+	if m.State == Unseen && !c.heard().Before(m.watchEnd()) {
+		return c.saveMark(ctx, m.gone(c.store.Now(), m.Reason))
+	}
+	return c.run(ctx, &errand{kind: Cleanup, mark: m})
+}
+
+// Hasten makes the first of the finishes due that wait until Notion can be told: it is
+// back. RunDue delivers the others with it.
+func (c *Claimer) Hasten(ctx context.Context) error {
+	waits := func(h Hold) bool {
+		return h.State == Finishing && h.Suspect.IsZero() && h.Due.After(c.store.Now())
+	}
+	owed := c.Finishing()
+	first := slices.IndexFunc(owed, waits)
+	if first < 0 {
+		return nil
+	}
+	return c.each(ctx, owed[first:first+1], waits, func(h Hold) error {
+		h.Due = c.store.Now()
+		return c.save(ctx, h)
+	})
+}
+
+// forever is later than anything.
+var forever = time.Unix(1<<40, 0)
+
+// each calls do, under the task's lock, for those of the holds that pick chooses
 // both before and after it has waited for the lock; what pick leaves out is not
 // waited for. It goes on after an error and returns the errors joined.
-func (c *Claimer) each(ctx context.Context, claims []Hold, pick func(Hold) bool, do func(Hold) error) error {
+func (c *Claimer) each(ctx context.Context, holds []Hold, pick func(Hold) bool, do func(Hold) error) error {
+	return each(c, ctx, holds, func(h Hold) (ID, Change) { return h.ID, holding(h) }, c.book.get, pick, do)
+}
+
+// eachMark is each for marks.
+func (c *Claimer) eachMark(ctx context.Context, marks []Mark, pick func(Mark) bool, do func(Mark) error) error {
+	return each(c, ctx, marks, func(m Mark) (ID, Change) { return m.ID, marking(m) }, c.book.mark, pick, do)
+}
+
+func each[R any](c *Claimer, ctx context.Context, all []R, of func(R) (ID, Change), now func(ID) (R, bool), pick func(R) bool, do func(R) error) error {
 	var errs []error
-	for _, cl := range claims {
-		if !pick(cl) {
+	for _, r := range all {
+		if !pick(r) {
 			continue
 		}
-		cl, unlock, err := c.lockClaim(ctx, cl.ID)
+		id, ch := of(r)
+		_, on := ch.subject()
+		unlock, err := c.locks.lock(ctx, on)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if cl.State != Ended && pick(cl) {
-			errs = append(errs, do(cl))
+		if r, live := now(id); live && pick(r) {
+			errs = append(errs, do(r))
 		}
 		unlock()
 	}
 	return errors.Join(errs...)
 }
+
+// Recover takes up, once at the start, what an earlier run of the daemon left: a claim that
+// was written but not granted is to be withdrawn, a finish to be delivered, each by the next
+// RunDue.
+func (c *Claimer) Recover(ctx context.Context) error {
+	holds, marks, err := c.ledger.Live(ctx)
+	if err != nil {
+		return err
+	}
+	c.keep(Change{Holds: holds, Marks: marks})
+	arrived := time.Now().Add(c.policy.Request)
+	for _, m := range marks {
+		if m.State == Clearing {
+			c.inherited.Store(m.ID, arrived)
+		}
+	}
+	for _, h := range holds {
+		if h.State == Finishing {
+			c.inherited.Store(h.ID, arrived)
+		}
+	}
+	return errors.Join(
+		c.each(ctx, holds, c.cutShort, func(h Hold) error { return c.giveUp(ctx, h) }),
+		c.each(ctx, holds, func(h Hold) bool { return h.State == Finishing }, func(h Hold) error {
+			h.Due = c.store.Now()
+			return c.save(ctx, h)
+		}),
+	)
+}
+
+// arrives is how long the write that frees the task of a hold or a mark may yet be on its way
+// from an earlier run of the daemon, or from one that led before.
+func (c *Claimer) arrives(ids ...ID) (left time.Duration) {
+	for _, id := range ids {
+		if until, inherited := c.inherited.Load(id); inherited {
+			left = max(left, time.Until(until.(time.Time)))
+		}
+	}
+	return left
+}
+
+// cutShort reports whether h is an attempt that nobody is making any more: an
+// earlier run of the daemon was, or the ledger failed in the middle of it.
+func (c *Claimer) cutShort(h Hold) bool {
+	_, underway := c.underway.Load(h.ID)
+	return h.attempting() && !underway
+}
+
+// giveUp ends an attempt that was cut short, and has it withdrawn if it may be in Notion.
+func (c *Claimer) giveUp(ctx context.Context, h Hold) error {
+	now := c.store.Now()
+	f := h.fact(KindDenied, now)
+	f.Code, f.Detail, f.Remote = CodeNotionUnavailable, "the attempt was cut short before the claim was verified", true
+	ch := holding(h.ended(EndNotGranted, now, f.Detail), f)
+	if h.State != Reserved {
+		ch.Marks = []Mark{h.mark(Abandoned, now, f.Detail)}
+	}
+	return c.commit(ctx, ch)
+}
+
+// attempting reports whether h is an attempt that has yet to come to something.
+func (h Hold) attempting() bool { return h.State == Reserved || h.State == Writing }

@@ -58,7 +58,7 @@ func TestOverwrittenWithoutSettling(t *testing.T) {
 		if denied := w.deny(d, "Sandman", claim.CodeLostRace); denied.Holder != "Maria" {
 			t.Errorf("denied %+v, want Maria as holder", denied)
 		}
-		w.shows(task.InProgress, "Maria", string(w.only(d).ID))
+		w.shows(task.InProgress, "Maria", string(w.onlyMark(d).ID))
 	})
 }
 

@@ -172,10 +172,10 @@ func (e Fact) databases() []Log {
 	return []Log{MeshLog}
 }
 
-// Contested sums up the denials that were decided here against c: how many
+// Contested sums up the denials that were decided here against h: how many
 // there were, and the names of the agents, each once.
-func Contested(c Hold, at time.Time, count int, names []string) Fact {
-	e := c.fact(KindContested, at)
+func Contested(h Hold, at time.Time, count int, names []string) Fact {
+	e := h.fact(KindContested, at)
 	e.Count, e.Names = count, names
 	return e
 }

@@ -31,7 +31,7 @@ func (c *Claimer) Finish(ctx context.Context, id ID, f Finish) (Hold, error) {
 	case cl.State == Ended && cl.Ending == f.As:
 		return cl, nil
 	case cl.State == Finishing && cl.Finish.As != f.As:
-		return Hold{}, c.notHeld(cl)
+		return Hold{}, NotHeld(cl)
 	case cl.State != Held && cl.State != Finishing:
 		return Hold{}, c.tooLate(ctx, cl, f)
 	}
@@ -57,8 +57,6 @@ func (c *Claimer) lockClaim(ctx context.Context, id ID) (Hold, func(), error) {
 	return cl, unlock, nil
 }
 
-func (c *Claimer) notHeld(cl Hold) *Lost { return NotHeld(cl) }
-
 // NotHeld says why a claim that is not held cannot be worked with.
 func NotHeld(cl Hold) *Lost {
 	l := &Lost{Claim: cl, Detail: "it was never granted"}
@@ -77,30 +75,34 @@ var endings = map[Ending]string{
 	EndReleased: "it was given back", EndLost: "it was taken away", EndOverridden: "its lease ran out", EndSwept: "its lease ran out",
 }
 
-// finish journals the intent, unless there is one already, and delivers it if it
+// finish journals what the agent said, unless it is journalled already, and delivers it if it
 // can. The task is locked.
-func (c *Claimer) finish(ctx context.Context, cl Hold, f Finish) (Hold, error) {
-	sent := cl.State == Finishing
+func (c *Claimer) finish(ctx context.Context, h Hold, f Finish) (Hold, error) {
+	sent := h.State == Finishing
 	if !sent {
 		if f.As == EndFailed && f.Reopen {
 			var err error
-			f.History, err = c.exhausted(ctx, cl.Task.ID, Try{Agent: cl.Agent, At: f.At, Failed: true, Why: f.Summary})
+			f.History, err = c.exhausted(ctx, h.Task.ID, Try{Agent: h.Agent, At: f.At, Failed: true, Why: f.Summary})
 			if err != nil {
 				return Hold{}, err
 			}
 			f.Reopen = f.History == ""
 		}
-		cl.State, cl.Finish, cl.Suspect = Finishing, &f, time.Time{}
-		cl.Due = c.store.Now()
-		if err := c.save(ctx, cl); err != nil {
+		h.State, h.Finish, h.Suspect = Finishing, &f, time.Time{}
+		h.Due = c.store.Now()
+		if err := c.save(ctx, h); err != nil {
 			return Hold{}, err
 		}
 	}
-	cl, err := c.deliver(ctx, cl, sent)
-	if errors.Is(err, errOwed) {
-		err = nil
+	e := &errand{kind: Delivery, hold: h, sent: sent}
+	switch err := c.run(ctx, e); {
+	case errors.Is(err, errOwed):
+		return e.hold, nil
+	case isLost(err):
+		return Hold{}, err
+	default:
+		return e.hold, err
 	}
-	return cl, err
 }
 
 // tooLate answers the finish of a claim that is not held any more. Work done for
@@ -110,9 +112,20 @@ func (c *Claimer) tooLate(ctx context.Context, cl Hold, f Finish) error {
 	if cl.Taken() && f.isWork() && cl.Finish == nil { // else it was logged when the claim was lost
 		e := cl.orphaned(f, c.store.Now(), cl.LostTo, cl.Detail)
 		e.ID = string(cl.ID)
-		if err := c.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
-			return fmt.Errorf("claim %s: what was done could not be journalled: %w", cl.ID, err)
+		if err := c.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
+			return fmt.Errorf("what was done under it could not be journalled: %w", err)
 		}
 	}
-	return c.notHeld(cl)
+	return NotHeld(cl)
+}
+
+// isWork reports whether f tells of work that was done, or tried.
+func (f Finish) isWork() bool { return f.As == EndCompleted || f.As == EndReview || f.As == EndFailed }
+
+// orphaned is the fact of work that was finished for a claim that had been lost.
+func (h Hold) orphaned(f Finish, at time.Time, holder, detail string) Fact {
+	e := h.fact(KindOrphaned, at)
+	e.Holder, e.Detail, e.Remote = holder, detail, true
+	e.Started, e.Finished, e.Summary = h.Started, f.At, f.Summary
+	return e
 }

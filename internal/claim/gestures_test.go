@@ -250,7 +250,7 @@ func TestPersonEditsWhileACardIsPutRight(t *testing.T) {
 				w.finish(d, c, claim.EndReleased)
 				w.Edit(page, func(t *task.Task) { *t = before })
 				w.sync(time.Second, d)
-				if got := w.only(d).State; got != claim.Voided {
+				if got := w.onlyMark(d).State; got != claim.Voided {
 					t.Fatalf("the mark is %s, want it on the page", got)
 				}
 				w.Edit(page, tt.edit)

@@ -17,7 +17,7 @@ func TestMarkBecomesAnAssignment(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Slow(0, 5*time.Second)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if got := w.only(d).State; got != claim.Voided {
+		if got := w.onlyMark(d).State; got != claim.Voided {
 			t.Fatalf("the mark is %s, want it on the page", got)
 		}
 		w.Edit(page, func(t *task.Task) { t.Status, t.ClaimedAt = task.Open, time.Time{} })

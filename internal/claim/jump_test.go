@@ -15,13 +15,13 @@ func TestClockJumpsWhileAWriteIsWatchedFor(t *testing.T) {
 	inWorld(t, openTask(), func(w *world) {
 		d := w.daemon("a", claimsim.InTurn(claimsim.Claims, claimsim.Late(10*time.Minute)))
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
-		if got := w.only(d).State; got != claim.Unseen {
+		if got := w.onlyMark(d).State; got != claim.Unseen {
 			t.Fatalf("the attempt is %s, want it unseen", got)
 		}
 		d.Store.SetSkew(48 * time.Hour)
 		_, err := d.RunDue(w.ctx)
 		w.ok(err)
-		if got := w.only(d).State; got != claim.Unseen {
+		if got := w.onlyMark(d).State; got != claim.Unseen {
 			t.Errorf("the attempt is %s", got)
 		}
 		time.Sleep(10 * time.Minute)

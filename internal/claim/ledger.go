@@ -26,38 +26,41 @@ func (e *JournalError) Error() string { return e.Err.Error() }
 
 func (e *JournalError) Unwrap() error { return e.Err }
 
-// Ledger is the durable local record of claims: what survives `kill -9`.
+// Change is what one transaction of a Ledger stores: all of it, or nothing.
+type Change struct {
+	Holds []Hold
+	Marks []Mark
+	Facts []Fact
+}
+
+// Ledger is the durable local record of holds, marks and facts: what survives `kill -9`.
 // Implementations are safe for concurrent use; each method is one transaction.
 type Ledger interface {
-	// Reserve gives the task of c to c, unless another claim of this ledger
-	// has it. One statement decides, by the rows it affected. A reservation
-	// whose claim went stale before now may be taken over. limit is the number
-	// of tasks an agent may have at a time, 0 for any.
+	// Reserve gives the task of h to h, unless another hold of this ledger has it. One
+	// statement decides, by the rows it affected. A held one that went stale before now may
+	// be taken over. limit is the number of tasks an agent may have at a time, 0 for any.
 	//
-	// When refused, Reserve returns why, and records the denial as a fact
-	// against the claim that has the task, in the same transaction. Repeated ones
-	// may be counted in one fact.
-	Reserve(ctx context.Context, c Hold, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
+	// When refused, Reserve returns why, and records the denial as a fact against the hold
+	// that has the task, in the same transaction. Repeated ones may be counted in one fact.
+	Reserve(ctx context.Context, h Hold, now time.Time, limit int) (fence int64, refusal *Refusal, err error)
 
-	// Save stores c and the facts that go with the change. A claim whose state
-	// no longer reserves its task (see State.Reserves) gives up its reservation.
-	// When a claim ends, the denials recorded against it become one fact (see
-	// Contested). An ended claim cannot be saved in another state.
-	Save(ctx context.Context, c Hold, facts ...Fact) error
-
-	// Record stores facts that change no claim. One that is on record already,
-	// by its id, is left as it is. Without facts it stores nothing, and fails if nothing
-	// could be stored.
-	Record(ctx context.Context, facts ...Fact) error
+	// Save stores c. A hold that ends gives up its task, and the denials recorded against it
+	// become one fact (see Contested). What has ended cannot be saved in another state. A
+	// fact that is on record already, by its id, is left as it is. An empty change stores
+	// nothing, and fails if nothing could be stored.
+	Save(ctx context.Context, c Change) error
 
 	// Tries returns the tries at a task, oldest first: those that facts with TriedAgain
 	// told of, since the last one with TriedOver. The ledger may forget old ones, and
 	// those from before a person opened the task again.
 	Tries(ctx context.Context, id task.ID) ([]Try, error)
 
-	// Claim returns the claim of that id in whatever state it is, or ErrUnknownClaim.
-	Claim(ctx context.Context, id ID) (Hold, error)
+	// Hold returns the hold of that id in whatever state it is, or ErrUnknownClaim.
+	Hold(ctx context.Context, id ID) (Hold, error)
 
-	// Live returns the claims that have not ended, oldest first.
-	Live(ctx context.Context) ([]Hold, error)
+	// Mark returns the mark of that id in whatever state it is, or ErrUnknownClaim.
+	Mark(ctx context.Context, id ID) (Mark, error)
+
+	// Live returns the holds and the marks that have not ended, oldest first.
+	Live(ctx context.Context) ([]Hold, []Mark, error)
 }

@@ -12,7 +12,7 @@ func (c *Claimer) Find(ctx context.Context, id ID) (Hold, error) {
 	if cl, ok := c.book.get(id); ok {
 		return cl, nil
 	}
-	return c.ledger.Claim(ctx, id)
+	return c.ledger.Hold(ctx, id)
 }
 
 // Claims returns the claims in state Held or Finishing, oldest first: those of that
@@ -32,20 +32,11 @@ func (c *Claimer) On(id task.ID) (Hold, bool) {
 	var last Hold
 	found := false
 	for _, cl := range c.book.on(id) {
-		if cl.State.Reserves() { // the last of several has taken the task over
-			last, found = cl, true
-		}
+		last, found = cl, true // the last of several has taken the task over
 	}
 	return last, found
 }
 
-// held returns the claim that t shows, if it is one that an agent here has; a
-// zero one otherwise.
-func (c *Claimer) held(t task.Task) Hold {
-	for _, cl := range c.book.on(t.ID) {
-		if (cl.State == Held || cl.State == Finishing) && c.onPage(cl, t) {
-			return cl
-		}
-	}
-	return Hold{}
-}
+// Mark returns what this daemon still has on a page, or may have, under that id, which is that
+// of the claim if an attempt was given up; false if there is none.
+func (c *Claimer) Mark(id ID) (Mark, bool) { return c.book.mark(id) }

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -65,14 +64,14 @@ func (c Hold) note() *string {
 	return new(noteLine(what, why, c.Agent, c.Finish.At))
 }
 
-// sweptNote is the line that the page is to show once the stale claim that cl, the mark
-// of a sweep, covers is taken off it.
-func (c *Claimer) sweptNote(cl Hold, at time.Time) *string {
-	if cl.Sweep.History != "" {
-		return new(noteLine(noteBlocked, cl.Sweep.History, cmp.Or(cl.Sweep.By, sweeper), at))
+// sweptNote is the line that the page is to show once the stale claim that m covers is
+// taken off it.
+func (p Policy) sweptNote(m Mark, at time.Time) *string {
+	if m.History != "" {
+		return new(noteLine(noteBlocked, m.History, m.signature(), at))
 	}
-	why := fmt.Sprintf("the claim of %s ran out at %s", cl.Agent, noteTime(c.policy.LeaseEnd(cl.Task)))
-	return new(noteLine(noteReopened, why, cmp.Or(cl.Sweep.By, sweeper), at))
+	why := fmt.Sprintf("the claim of %s ran out at %s", m.Agent, noteTime(p.LeaseEnd(m.Task)))
+	return new(noteLine(noteReopened, why, m.signature(), at))
 }
 
 // noteTime is a moment as people read it on the board, wherever they are.

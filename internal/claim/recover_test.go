@@ -12,6 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// initial is the state of a claim, which is that of an attempt if none is given.
+func initial(s claim.State) claim.State {
+	if s == "" {
+		return claim.Reserved
+	}
+	return s
+}
+
 // What an earlier run of the daemon left in each state.
 func TestRecover(t *testing.T) {
 	left := func(s claim.State) claim.Hold {
@@ -29,6 +37,8 @@ func TestRecover(t *testing.T) {
 		name  string
 		state claim.State
 		claim func(*claim.Hold)
+		mark  claim.MarkState // of what is left of an attempt
+		due   time.Time
 		page  func(*task.Task, claim.Hold)
 
 		held   bool // in the end
@@ -75,41 +85,41 @@ func TestRecover(t *testing.T) {
 			ending: claim.EndLost, kinds: []claim.Kind{claim.KindLost, claim.KindOrphaned}, status: task.InProgress,
 		},
 		{
-			name: "abandoned", state: claim.Abandoned, page: written,
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
+			name: "abandoned", mark: claim.Abandoned, page: written,
+			due:    bubbleStart,
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "abandoned, not seen yet", state: claim.Unseen, page: written,
+			name: "abandoned, not seen yet", mark: claim.Unseen, page: written,
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "abandoned, marked by a write that was not noted", state: claim.Abandoned,
+			name: "abandoned, marked by a write that was not noted", mark: claim.Abandoned,
 			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
+			due:    bubbleStart,
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "abandoned, in the trash", state: claim.Abandoned,
+			name: "abandoned, in the trash", mark: claim.Abandoned,
 			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Trashed = true },
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart },
+			due:    bubbleStart,
 			ending: claim.EndNotGranted, status: task.InProgress,
 		},
 		{
-			name: "voided", state: claim.Voided,
+			name: "voided", mark: claim.Voided,
 			page:   func(t *task.Task, c claim.Hold) { written(t, c); t.Token = "void " + t.Token },
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
+			due:    bubbleStart.Add(30 * time.Second),
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "voided, but the mark did not take", state: claim.Voided, page: written,
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
+			name: "voided, but the mark did not take", mark: claim.Voided, page: written,
+			due:    bubbleStart.Add(30 * time.Second),
 			ending: claim.EndNotGranted, kinds: []claim.Kind{claim.KindWithdrawn}, status: task.Open,
 		},
 		{
-			name: "voided, and taken back by a holder", state: claim.Voided,
+			name: "voided, and taken back by a holder", mark: claim.Voided,
 			page:   func(t *task.Task, _ claim.Hold) { hold(t, "Oracle", bubbleStart) },
-			claim:  func(c *claim.Hold) { c.Due = bubbleStart.Add(30 * time.Second) },
+			due:    bubbleStart.Add(30 * time.Second),
 			ending: claim.EndNotGranted, status: task.InProgress,
 		},
 	}
@@ -117,7 +127,7 @@ func TestRecover(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, openTask(), func(w *world) {
 				d := w.daemon("a")
-				c := left(tt.state)
+				c := left(initial(tt.state))
 				if tt.claim != nil {
 					tt.claim(&c)
 				}
@@ -126,19 +136,30 @@ func TestRecover(t *testing.T) {
 				if refusal != nil || err != nil {
 					t.Fatal(refusal, err)
 				}
-				w.ok(d.Ledger.Save(w.ctx, c))
+				change := claim.Change{Holds: []claim.Hold{c}}
+				if tt.mark != "" {
+					ended := c
+					ended.State, ended.Ending, ended.Ended = claim.Ended, claim.EndNotGranted, bubbleStart
+					change.Holds[0] = ended
+					change.Marks = []claim.Mark{{
+						ID: c.ID, Why: claim.Withdrawn, Of: c.ID, Agent: c.Agent, Task: c.Task, State: tt.mark, Made: c.Reserved, Lease: c.Lease, Due: tt.due,
+					}}
+				}
+				w.ok(d.Ledger.Save(w.ctx, change))
 
 				w.ok(d.Restart(w.ctx))
 				if got := w.record(d, c.ID).State; got == claim.Reserved || got == claim.Writing {
 					t.Errorf("after Recover the claim is %s", got)
 				}
 				w.sync(5*time.Minute, d)
-				got := w.record(d, c.ID)
-				if got.State == claim.Unseen { // what never showed is watched for a day
+				if _, marks := w.live(d); len(marks) > 0 && marks[0].State == claim.Unseen { // what never showed is watched for a day
 					time.Sleep(25 * time.Hour)
 					w.sync(time.Minute, d)
-					got = w.record(d, c.ID)
 				}
+				if _, marks := w.live(d); len(marks) > 0 {
+					t.Errorf("marks that are left: %+v", marks)
+				}
+				got := w.record(d, c.ID)
 				if tt.held {
 					if got.State != claim.Held {
 						t.Errorf("the claim is %s, want held", got.State)

@@ -80,9 +80,6 @@ func Occupied(h Hold) *Denied {
 
 // occupies says in what way c keeps its task from others.
 func (c Hold) occupies() string {
-	if c.Sweep != nil {
-		return "the task is being swept at this moment"
-	}
 	switch c.State {
 	case Held:
 		return fmt.Sprintf("%s holds %q", c.Agent, c.Task.Title)

@@ -107,7 +107,7 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 		if cl.State != Held && cl.State != Finishing {
 			continue
 		}
-		if s, _, _ := o.look(cl, v.Task, v.judged()); cl.State == Held && s == gone && !v.Unsure {
+		if s, _, _ := o.policy.standing(cl, v.Task, v.judged(), nil); cl.State == Held && s == gone && !v.Unsure {
 			v.Close()
 			return task.Task{}, o.discover(ctx, cl)
 		}
@@ -136,8 +136,8 @@ func (o *reopening) once(ctx context.Context) (task.Task, error) {
 // discover finds that a claim that is held here is over, as its page shows, before the task is
 // reopened under it. The error is errAgain if that is done.
 func (o *reopening) discover(ctx context.Context, cl Hold) error {
-	err := o.guard(ctx, cl)
-	if _, lost := errors.AsType[*Lost](err); err == nil || lost {
+	err := o.run(ctx, &errand{kind: Guard, hold: cl})
+	if err == nil || isLost(err) {
 		o.failure = err
 		return errAgain
 	}
@@ -192,8 +192,8 @@ func (o *reopening) refusal(ctx context.Context, r Reading) (*Denied, error) {
 		return nil, nil
 	}
 	if shown {
-		cl, err := o.Find(ctx, tok.ID)
-		if err == nil && (cl.State == Ended || cl.State.GivenUp()) {
+		m, over, err := o.known(ctx, tok.ID)
+		if err == nil && (over || m.State != "") {
 			return nil, nil
 		}
 		if err != nil && !errors.Is(err, ErrUnknownClaim) {
@@ -220,26 +220,26 @@ func (o *reopening) ranOutOn(t task.Task, now time.Time) bool {
 func (o *reopening) clear(ctx context.Context, v *visit) error {
 	t, now := v.Task, o.store.Now()
 	id := NewID(now)
-	mark, marked, err := o.putMark(ctx, v, Hold{
-		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: now,
-		Sweep: &Sweep{Reason: "the task is being reopened", Of: cmp.Or(ParseToken(t.Token).ID, id)},
-	})
+	e := &errand{kind: Opening, mark: Mark{
+		ID: id, Why: ForReopening, Of: cmp.Or(ParseToken(t.Token).ID, id), Agent: t.ClaimedBy, Task: t, Made: now, Reason: "the task is being reopened",
+	}}
+	err := o.act(ctx, v, e)
 	v.Close()
-	switch {
-	case !marked && landed(err) == LandedNo && storeKind(err) != Unavailable:
+	if e.mark.State == Gone && storeKind(err) != Unavailable { // nothing was written
 		d := o.unavailable(err)
 		d.Task, d.Page = t, true
 		return &d
-	case err != nil:
-		o.failure = err
 	}
-	if clock.Pause(ctx, o.policy.Settle) != nil {
+	if e.wrote {
+		e.mark, _, err = o.takeOff(ctx, e.mark)
+	} else if clock.Pause(ctx, o.policy.Settle) != nil {
 		return ErrStopped
 	}
-	if marked {
-		if _, err := o.reopenMarked(ctx, mark); err != nil {
-			o.failure = err
-		}
+	if ctx.Err() != nil {
+		return ErrStopped
+	}
+	if err != nil {
+		o.failure = err
 	}
 	return errAgain
 }
@@ -279,7 +279,7 @@ func (o *reopening) done(ctx context.Context, t task.Task) (task.Task, error) {
 		}
 		e.Detail = "it was OPEN already; that it was tried is forgotten: " + historyOf(tries)
 	}
-	if err := o.ledger.Record(context.WithoutCancel(ctx), e); err != nil {
+	if err := o.commit(ctx, Change{Facts: []Fact{e}}); err != nil {
 		return task.Task{}, fmt.Errorf("%q was reopened, but that could not be journalled: %w", t.Title, err)
 	}
 	return t, nil

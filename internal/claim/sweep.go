@@ -1,10 +1,8 @@
 package claim
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"dibs/internal/clock"
 	"dibs/internal/task"
@@ -34,45 +32,54 @@ func (c *Claimer) SweepFor(ctx context.Context, id task.ID, note, by string) (fo
 		return "", false, err
 	}
 	defer unlock()
-	cl, marked, err := c.mark(ctx, id, note, by)
-	if !marked {
+	e := c.sweeping(id, note, by)
+	if err := c.run(ctx, e); err != nil || !e.wrote {
 		return "", false, err
 	}
-	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
+	m, swept, err := c.takeOff(ctx, e.mark)
+	if swept = swept && m.Why == Swept; !swept {
 		return "", false, err
 	}
-	if swept, err = c.reopenMarked(ctx, cl); !swept {
-		return "", false, err
-	}
-	return cl.Agent, true, nil
+	return m.Agent, true, nil
 }
 
-// mark puts the mark of a sweep on a page that shows a stale claim, and reports
-// whether it is known to be there.
-func (c *Claimer) mark(ctx context.Context, id task.ID, note, by string) (_ Hold, marked bool, err error) {
+// sweeping is the errand of a sweep.
+func (c *Claimer) sweeping(id task.ID, note, by string) *errand {
 	now := c.store.Now()
-	cl := Hold{ID: NewID(now), Task: task.Task{ID: id}, Reserved: now, Sweep: &Sweep{}}
-	v, err := c.visit(ctx, id, 0)
-	if err != nil {
-		if storeKind(err) == NotFound {
-			err = nil
-		}
-		return Hold{}, false, err
-	}
-	defer v.Close()
-	t := v.Task
-	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, v.judged()) || v.late() {
-		return Hold{}, false, nil
-	}
-	if local := c.held(t); local.State == Finishing {
-		return Hold{}, false, nil
-	}
+	return &errand{kind: Sweeping, mark: Mark{ID: NewID(now), Why: Swept, Task: task.Task{ID: id}, Made: now, Reason: note, By: by}}
+}
 
-	history, err := c.exhausted(ctx, id, c.staleTry(t))
-	if err != nil {
-		return Hold{}, false, err
+// seeStale adds what a sweep has to know of a page.
+func (c *Claimer) seeStale(ctx context.Context, s *Sight) (err error) {
+	t, m := s.Task, &s.Mark
+	if t.Trashed || t.Status != task.InProgress || !c.policy.Stale(t, s.judged()) {
+		return nil
 	}
-	return c.markStale(ctx, v, cl.ID, history, note, by)
+	s.Local = c.held(t)
+	lender, _ := c.lender(ctx, t, "")
+	m.Agent, m.Lease = t.ClaimedBy, Lease{Requested: lender.Requested, Own: lender.Own}
+	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
+	if m.Reason != "" {
+		reason += "; " + m.Reason
+	}
+	m.Reason = reason
+	m.History, err = c.exhausted(ctx, t.ID, c.staleTry(t))
+	return err
+}
+
+// seeCopy finds out whether the page that a sweep has marked is a copy, with the claim of
+// another page.
+func (c *Claimer) seeCopy(ctx context.Context, s *Sight) error {
+	id := s.Local.ID
+	if id == "" {
+		id = ParseToken(s.Mark.Task.Token).ID
+	}
+	of, _, err := c.known(ctx, id)
+	if errors.Is(err, ErrUnknownClaim) {
+		return nil
+	}
+	s.Copied = err == nil && of.Task.ID != s.Mark.Task.ID
+	return err
 }
 
 // staleTry is the try that ended with the stale claim that t shows.
@@ -80,99 +87,57 @@ func (c *Claimer) staleTry(t task.Task) Try {
 	return Try{Agent: t.ClaimedBy, At: c.policy.LeaseEnd(t)}
 }
 
-// markStale puts the mark of a sweep on the page that v has seen, which shows a stale
-// claim. The mark gets that id. The history is as in a Sweep, and note and by as
-// SweepFor takes them.
-func (c *Claimer) markStale(ctx context.Context, v *visit, id ID, history, note, by string) (cl Hold, marked bool, err error) {
-	t := v.Task
-	lender, _ := c.lender(ctx, t, "")
-	reason := "its lease ran out at " + c.policy.LeaseEnd(t).UTC().Format("15:04 UTC on Jan 2")
-	if note != "" {
-		reason += "; " + note
+// takeOff waits until a mark has settled, and takes it off its page, unless somebody has
+// changed that meanwhile. It reports whether it did.
+func (c *Claimer) takeOff(ctx context.Context, m Mark) (_ Mark, off bool, err error) {
+	if err := clock.Pause(ctx, c.policy.Settle); err != nil {
+		return m, false, err
 	}
-	return c.putMark(ctx, v, Hold{
-		ID: id, Agent: t.ClaimedBy, Task: t, Reserved: c.store.Now(),
-		Lease: Lease{Requested: lender.Requested, Own: lender.Own},
-		Sweep: &Sweep{Reason: reason, History: history, By: by},
-	})
+	e := &errand{kind: Cleanup, mark: m, settled: true}
+	err = c.run(ctx, e)
+	return e.mark, e.off, err
 }
 
-// putMark puts the mark cl on the page that v has seen, as a claim is put there, and reports
-// whether it is known to be there.
-func (c *Claimer) putMark(ctx context.Context, v *visit, cl Hold) (_ Hold, marked bool, err error) {
-	now := c.store.Now()
-	cl.State, cl.Due, cl.ClaimedAt = Abandoned, now.Add(c.policy.Grace), now
-	if err := v.save(ctx, cl); err != nil {
-		return Hold{}, false, err
+// Tidy takes off a page what it shows of a claim of this ledger that is over, or that was
+// made on another page, of which this one is a copy: to everybody else the task would be
+// held until that lease ends. seen is the task as the mirror has it; unless it shows such a
+// thing, nothing is asked of Notion. It reports whether anything was written.
+//
+// A claim that is over may be on its page because of an undo, or because a write of it
+// came late, over a claim that lives. So it is taken off in two steps, like one that was
+// given up: it is marked void, and RunDue reopens the task after the grace.
+func (c *Claimer) Tidy(ctx context.Context, seen task.Task) (tidied bool, err error) {
+	if c.policy.Over(seen, c.store.Now()) {
+		return false, nil // it is left to be overridden or swept
 	}
-	w := voidMark(cl)
-	w.ClaimedBy, w.ClaimedAt = new(cl.Agent), new(now) // so that nobody's claim shows in part
-	_, f, err := v.compete(w)
-	switch f {
-	case seen:
-		return cl, true, nil
-	case notLanded:
-		return Hold{}, false, errors.Join(err, c.outrun(ctx, cl, err.Error()))
+	if _, ok, err := c.remains(ctx, seen); !ok || err != nil {
+		return false, err
 	}
-	cl.Due = c.store.Now()
-	return Hold{}, false, errors.Join(fmt.Errorf("the mark of the sweep %w", err), c.save(ctx, cl))
-}
-
-// reopenMarked reopens the task of a sweep whose mark has settled, unless somebody has
-// changed it meanwhile, and reports whether it did.
-func (c *Claimer) reopenMarked(ctx context.Context, cl Hold) (bool, error) {
-	v, err := c.visit(ctx, cl.Task.ID, 0)
+	unlock, err := c.locks.lock(ctx, seen.ID)
 	if err != nil {
 		return false, err
 	}
-	defer v.Close()
-	switch t := v.Task; {
-	case !c.onPage(cl, t):
-		return false, c.outrun(ctx, cl, takenBack)
-	case t.Trashed, t.ClaimedBy == "" && t.Status == task.Open, Assignee(t) != "":
-		return false, c.overtaken(ctx, cl)
-	case t.ClaimedBy != "" && t.ClaimedBy != cl.Agent:
-		return false, c.stepAside(ctx, v, cl)
-	}
-	off, err := c.takeOff(ctx, v, cl)
-	return off && v.Task.Status == task.InProgress, err
+	defer unlock()
+	e := &errand{kind: Tidying, mark: Mark{Task: seen}}
+	err = c.run(ctx, e)
+	return e.wrote, err
 }
 
-// sweptBy closes the mark of a sweep that has reopened its task, and the claim
-// that it has swept.
-func (c *Claimer) sweptBy(ctx context.Context, cl Hold) error {
-	var err error
-	local := c.held(cl.Task)
-	if local.State == Held {
-		_, err = c.end(ctx, local, EndSwept, cl.Sweep.Reason)
+// Repay puts back the lease lengths that lost claims have left on their tasks, where nobody
+// has the task. seen returns a task as the mirror has it: as long as that shows another
+// thing, nothing is asked of Notion. It goes on after an error and returns the errors
+// joined.
+func (c *Claimer) Repay(ctx context.Context, seen func(task.ID) (task.Task, bool)) error {
+	free := func(m Mark) bool {
+		t, ok := seen(m.Task.ID)
+		return m.owed() && ok && (!m.borrows(t) || vacant(t))
 	}
-	e := cl.fact(KindSwept, c.store.Now())
-	e.Claim, e.Holder, e.Remote, e.Detail = cmp.Or(local.ID, ParseToken(cl.Task.Token).ID), cl.Agent, true, cl.Sweep.Reason
-	e.By = cl.Sweep.By
-	e.Detail += fmt.Sprintf("; it was claimed or last renewed at %s", noteTime(cl.Task.ClaimedAt))
-	e.Tried = TriedAgain
-	if cl.Sweep.History != "" {
-		e.Tried = TriedOver
-		e.Detail += "; the task is BLOCKED: " + cl.Sweep.History
-	}
-	if of, ferr := c.Find(ctx, e.Claim); ferr == nil && of.Task.ID != cl.Task.ID {
-		// The page is a copy of another task's: nothing happened to that claim, nor to
-		// its agent, and the name is all that there is to tell.
-		e.Claim, e.Agent = "", ""
-	}
-	_, eerr := c.end(ctx, cl, EndSwept, cl.Sweep.Reason, e)
-	return errors.Join(err, eerr, c.forestall(ctx, cl.Task.ID))
-}
-
-// forestall makes earlier sweeps of a task that was swept, whose marks may arrive
-// yet, plain withdrawals: they have nothing to sweep any more.
-func (c *Claimer) forestall(ctx context.Context, id task.ID) error {
-	var errs []error
-	for _, old := range c.book.on(id) {
-		if old.Sweep != nil && !old.owes() && (old.State == Abandoned || old.State == Unseen) {
-			old.Sweep, old.Detail = nil, "its mark came when a later sweep was done"
-			errs = append(errs, c.save(ctx, old))
+	return c.eachMark(ctx, c.book.marksOn(""), free, func(m Mark) error {
+		e := &errand{kind: Repaying, mark: m}
+		if err := c.run(ctx, e); err != nil || !e.wrote {
+			return err
 		}
-	}
-	return errors.Join(errs...)
+		_, _, err := c.takeOff(ctx, e.mark)
+		return err
+	})
 }

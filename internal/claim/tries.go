@@ -98,11 +98,7 @@ func (a *attempt) setAside(ctx context.Context, v *visit, history string) (Hold,
 	}, true)
 	work, cancel := a.detached(ctx)
 	defer cancel()
-	cl, marked, merr := a.markStale(work, v, NewID(a.store.Now()), history, "", "")
-	if marked {
-		cl.State, cl.Due = Voided, a.store.Now().Add(a.policy.Settle)
-		merr = a.save(work, cl)
-	}
+	merr := a.act(work, v, a.sweeping(former.ID, "", ""))
 	if merr != nil {
 		a.log.Warn("a task that was tried too often could not be marked yet, and the next sweep does it", "task", former.ID, "error", merr)
 	}

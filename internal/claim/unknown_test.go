@@ -80,7 +80,7 @@ func TestFateOfTheClaimWrite(t *testing.T) {
 				if w.Page(page).ClaimedBy != "" {
 					want = claim.Voided // what is there is marked at once
 				}
-				if got := w.only(d).State; got != want {
+				if got := w.onlyMark(d).State; got != want {
 					t.Fatalf("the attempt is %s, want it %s", got, want)
 				}
 				w.sync(5*time.Minute, d)
@@ -150,7 +150,7 @@ func TestUnknownFateAndARival(t *testing.T) {
 		if denied.Holder != "Oracle" {
 			t.Errorf("denied %+v, want Oracle as holder", denied)
 		}
-		if got := w.only(a).State; got != claim.Unseen {
+		if got := w.onlyMark(a).State; got != claim.Unseen {
 			t.Errorf("the attempt is %s, want it unseen: its write may still arrive", got)
 		}
 	})

@@ -47,6 +47,15 @@ type unasked struct{ error }
 
 func (u unasked) Unwrap() error { return u.error }
 
+// explain says of a write that was not seen what became of it. what is to be read before
+// the error of a write of unknown fate.
+func (f fate) explain(what string, err error) error {
+	if f == notLanded {
+		return err
+	}
+	return fmt.Errorf("%s %w", what, err)
+}
+
 // Asked reports whether what failed with err had asked Notion for a page, rather than
 // been kept from it: by a pause, because Notion is down, or because it is crowded.
 func Asked(err error) bool {
@@ -159,9 +168,9 @@ var errNoEffect = errors.New("was acknowledged without taking effect")
 // errSlow is the error of a write that was not sent because the window was over.
 var errSlow = errors.New("the page was read more slowly")
 
-// save is Claimer.save for the step that is to be written.
-func (v *visit) save(ctx context.Context, cl Hold, facts ...Fact) error {
-	err := v.claimer.save(ctx, cl, facts...)
+// commit is Claimer.commit for the step that is to be written.
+func (v *visit) commit(ctx context.Context, ch Change) error {
+	err := v.claimer.commit(ctx, ch)
 	v.saved = err == nil
 	return err
 }
@@ -185,7 +194,7 @@ func (v *visit) assert() error {
 	if v.saved {
 		return nil
 	}
-	if err := v.claimer.ledger.Record(context.WithoutCancel(v.permits)); err != nil {
+	if err := v.claimer.ledger.Save(context.WithoutCancel(v.permits), Change{}); err != nil {
 		return unsaved{fmt.Errorf("task %s: nothing was written to its page, as nothing can be journalled: %w", v.id, err)}
 	}
 	v.saved = true

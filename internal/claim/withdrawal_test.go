@@ -135,11 +135,11 @@ func TestSightedOnACopy(t *testing.T) {
 		w.deny(d, "Sandman", claim.CodeNotionUnavailable)
 		other := openTask()
 		hold(&other, "Sandman", bubbleStart)
-		other.ID, other.Token = otherPage, string(w.only(d).ID)
+		other.ID, other.Token = otherPage, string(w.onlyMark(d).ID)
 		w.Add(other)
 		_, err := d.Claim(w.ctx, claim.Request{Agent: "Oracle", Task: other})
 		w.denied(err)
-		if due := w.only(d).Due; !due.IsZero() {
+		if due := w.onlyMark(d).Due; !due.IsZero() {
 			t.Errorf("due at %v, want the attempt to be watched for as before", due)
 		}
 	})
@@ -172,7 +172,7 @@ func TestPersonEditsDuringTheWithdrawal(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					if !before {
 						w.sync(time.Second, d)
-						if got := w.only(d).State; got != claim.Voided {
+						if got := w.onlyMark(d).State; got != claim.Voided {
 							t.Fatalf("the attempt is %s, want it voided", got)
 						}
 					}

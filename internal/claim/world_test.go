@@ -184,29 +184,49 @@ func (w *world) sync(d time.Duration, daemons ...*claimsim.Daemon) {
 // record returns what the daemon's ledger says of a claim.
 func (w *world) record(d *claimsim.Daemon, id claim.ID) claim.Hold {
 	w.Helper()
-	c, err := d.Ledger.Claim(w.ctx, id)
+	c, err := d.Ledger.Hold(w.ctx, id)
 	w.ok(err)
 	return c
 }
 
-// only returns the only claim that the daemon's ledger has not ended.
-func (w *world) only(d *claimsim.Daemon) claim.Hold {
+// live returns what has not ended for the daemon.
+func (w *world) live(d *claimsim.Daemon) ([]claim.Hold, []claim.Mark) {
 	w.Helper()
-	live, err := d.Ledger.Live(w.ctx)
+	holds, marks, err := d.Ledger.Live(w.ctx)
 	w.ok(err)
-	if len(live) != 1 {
-		w.Fatalf("%d claims live, want 1: %+v", len(live), live)
-	}
-	return live[0]
+	return holds, marks
 }
 
-// none checks that all claims of the daemon have ended.
+// only returns the only claim that the daemon's ledger has not ended, beside which there is
+// no mark.
+func (w *world) only(d *claimsim.Daemon) claim.Hold {
+	w.Helper()
+	holds, marks := w.live(d)
+	if len(holds) != 1 || len(marks) > 0 {
+		w.Fatalf("%d claims live and %d marks, want 1 claim: %+v, %+v", len(holds), len(marks), holds, marks)
+	}
+	return holds[0]
+}
+
+// onlyMark returns the only mark of the daemon, beside which no claim is live.
+func (w *world) onlyMark(d *claimsim.Daemon) claim.Mark {
+	w.Helper()
+	holds, marks := w.live(d)
+	if len(marks) != 1 || len(holds) > 0 {
+		w.Fatalf("%d claims live and %d marks, want 1 mark: %+v, %+v", len(holds), len(marks), holds, marks)
+	}
+	return marks[0]
+}
+
+// none checks that all claims and marks of the daemon have ended.
 func (w *world) none(d *claimsim.Daemon) {
 	w.Helper()
-	live, err := d.Ledger.Live(w.ctx)
-	w.ok(err)
-	for _, c := range live {
+	holds, marks := w.live(d)
+	for _, c := range holds {
 		w.Errorf("claim %s of %s is still %s", c.ID, c.Agent, c.State)
+	}
+	for _, m := range marks {
+		w.Errorf("mark %s (%s) beside %s is still %s", m.ID, m.Why, m.Agent, m.State)
 	}
 }
 

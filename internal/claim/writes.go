@@ -7,18 +7,18 @@ import (
 	"dibs/internal/task"
 )
 
-// claimWrite is the write that puts cl on its page.
-func claimWrite(cl Hold) Write {
+// claimWrite is the write that puts h on its page.
+func claimWrite(h Hold) Write {
 	w := Write{
 		Status:    new(task.InProgress),
-		ClaimedBy: new(cl.Agent),
-		ClaimedAt: new(cl.ClaimedAt),
-		Token:     new(string(cl.ID)),
+		ClaimedBy: new(h.Agent),
+		ClaimedAt: new(h.ClaimedAt),
+		Token:     new(string(h.ID)),
 	}
-	if cl.Requested > 0 || !cl.Task.OddTimeout {
+	if h.Requested > 0 || !h.Task.OddTimeout {
 		// Also where it does not change: a rival that this write covers may have asked
 		// for another lease.
-		w.Timeout = new(cmp.Or(cl.Requested, cl.Own))
+		w.Timeout = new(cmp.Or(h.Requested, h.Own))
 	}
 	return w
 }
@@ -33,10 +33,11 @@ func restoreWrite(cl Hold, t task.Task) Write {
 	return w
 }
 
-// voidMark is the write that marks cl as being withdrawn. It names whose claim that is: on
-// a claim that was written at the same time, the mark alone would leave one that is nobody's.
-func voidMark(cl Hold) Write {
-	return Write{ClaimedBy: new(cl.Agent), Token: new(voidPrefix + string(cl.ID))}
+// voidMark is the write that makes the token of that id void on its page. It names whose
+// claim that is: on a claim that was written at the same time, the token alone would leave
+// one that is nobody's.
+func voidMark(id ID, agent string) Write {
+	return Write{ClaimedBy: new(agent), Token: new(voidPrefix + string(id))}
 }
 
 // clearWrite takes a claim off a page and leaves it in the given status.
@@ -95,24 +96,24 @@ func leavingWrite(agent string, t task.Task) Write {
 	return w
 }
 
-// givingBack adds to a write that takes cl off the page that shows t what the
-// task had for a lease before cl asked for another, unless that was changed since.
-func (w Write) givingBack(cl Hold, t task.Task) Write {
-	if cl.borrows(t) {
-		w.Timeout = new(cl.Own)
+// givingBack adds to a write that takes a claim with the lease l off the page that shows t
+// what the task had for a lease before, unless that was changed since.
+func (w Write) givingBack(l Lease, t task.Task) Write {
+	if l.borrows(t) {
+		w.Timeout = new(l.Own)
 	}
 	return w
 }
 
-// asked is the lease length that c asked for, as a page has it; 0 if it did not.
-func (c Hold) asked() time.Duration {
-	return (c.Requested + time.Minute - 1).Truncate(time.Minute)
+// asked is the lease length that was asked for, as a page has it; 0 if none was.
+func (l Lease) asked() time.Duration {
+	return (l.Requested + time.Minute - 1).Truncate(time.Minute)
 }
 
-// borrows reports whether t has a lease length that c asked for, in the place of its own.
-func (c Hold) borrows(t task.Task) bool {
-	asked := c.asked()
-	return asked > 0 && t.Timeout == asked && c.Own != asked
+// borrows reports whether t has a lease length that l asked for, in the place of its own.
+func (l Lease) borrows(t task.Task) bool {
+	asked := l.asked()
+	return asked > 0 && t.Timeout == asked && l.Own != asked
 }
 
 // shows reports whether t has every value that w sets. Notion has been seen to

@@ -22,26 +22,21 @@ type ledger struct {
 	stored  func()
 }
 
-func (l ledger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
-	err := l.Journal.Save(ctx, c, facts...)
+func (l ledger) Save(ctx context.Context, ch claim.Change) error {
+	err := l.Journal.Save(ctx, ch)
 	if err == nil {
-		l.metrics.Saved(c, facts...)
+		l.metrics.Saved(ch)
 	}
-	if len(facts) > 0 || c.State == claim.Ended {
+	ended := func(h claim.Hold) bool { return h.State == claim.Ended }
+	if len(ch.Facts) > 0 || slices.ContainsFunc(ch.Holds, ended) || len(ch.Marks) > 0 {
 		l.stored()
 	}
 	return err
 }
 
+// Record is Save for facts alone.
 func (l ledger) Record(ctx context.Context, facts ...claim.Fact) error {
-	if len(facts) > 0 { // else it only shows that this daemon may still change the journal
-		defer l.stored()
-	}
-	err := l.Journal.Record(ctx, facts...)
-	if err == nil {
-		l.metrics.Recorded(facts...)
-	}
-	return err
+	return l.Save(ctx, claim.Change{Facts: facts})
 }
 
 func (l ledger) StoreReservation(ctx context.Context, r reserve.Reservation, news ...claim.Fact) error {

@@ -193,7 +193,7 @@ func (d *works) hasHeld(ctx context.Context, db config.Databases) error {
 	if err != nil {
 		return err
 	}
-	live, err := d.journal.Live(ctx)
+	live, _, err := d.journal.Live(ctx)
 	if err != nil {
 		return err
 	}

@@ -371,10 +371,10 @@ func TestBacklogOfAStoppedDaemon(t *testing.T) {
 			{State: claim.Finishing, Finish: &claim.Finish{As: claim.EndCompleted, At: now.Add(-time.Minute)}, Detail: "503"},
 			{State: claim.Held, Lease: claim.Lease{StaleAt: now.Add(2 * time.Hour)}},
 			{State: claim.Held, Lease: claim.Lease{StaleAt: now}},
-			{State: claim.Abandoned},
+			{State: claim.Writing},
 		} {
 			cl.ID, cl.Agent, cl.Task.ID, cl.Reserved = claim.NewID(now), "Sandman", "11111111-2222-3333-4444-555555555555", now
-			if err := j.Save(w.Context(), cl); err != nil {
+			if err := j.Save(w.Context(), claim.Change{Holds: []claim.Hold{cl}}); err != nil {
 				w.Fatal(err)
 			}
 		}

@@ -226,36 +226,36 @@ func TestTell(t *testing.T) {
 
 func TestSettled(t *testing.T) {
 	ours := func(s claim.State) claim.Hold { return claim.Hold{ID: first, Agent: "Sandman", State: s} }
-	seen := ours(claim.Abandoned)
-	seen.Due = noon
+	mark := func(s claim.MarkState) []claim.Mark { return []claim.Mark{{ID: first, Agent: "Sandman", State: s}} }
 	page := func(agent, token string) task.Task { return held(agent, token).Task }
 	for name, tt := range map[string]struct {
 		task task.Task
 		live []claim.Hold
+		left []claim.Mark
 		want bool
 	}{
-		"nobody's":                   {open().Task, nil, true},
-		"another daemon's":           {page("Oracle", second), nil, true},
-		"being claimed":              {open().Task, []claim.Hold{ours(claim.Writing)}, true},
-		"written":                    {page("Sandman", first), []claim.Hold{ours(claim.Writing)}, false},
-		"written without a token":    {page("Sandman", ""), []claim.Hold{ours(claim.Writing)}, false},
-		"won by another":             {page("Oracle", second), []claim.Hold{ours(claim.Writing)}, true},
-		"abandoned":                  {page("Sandman", first), []claim.Hold{ours(claim.Abandoned)}, false},
-		"void":                       {page("Sandman", "void "+first), []claim.Hold{ours(claim.Voided)}, false},
-		"void, and set by a person":  {with(held("Sandman", "void "+first), func(s *feed.State) { s.Status = task.Cancelled }).Task, []claim.Hold{ours(claim.Voided)}, true},
-		"abandoned, and never seen":  {page("Sandman", ""), []claim.Hold{ours(claim.Abandoned)}, true},
-		"abandoned without a token":  {page("Sandman", ""), []claim.Hold{seen}, false},
-		"held":                       {page("Sandman", first), []claim.Hold{ours(claim.Held)}, true},
-		"held without a token":       {page("Sandman", ""), []claim.Hold{ours(claim.Held)}, true},
-		"held, and taken":            {page("Oracle", second), []claim.Hold{ours(claim.Held)}, false},
-		"held, and cancelled":        {with(held("Sandman", first), func(s *feed.State) { s.Status = task.Cancelled }).Task, []claim.Hold{ours(claim.Held)}, false},
-		"held, and trashed":          {with(held("Sandman", first), func(s *feed.State) { s.Trashed = true }).Task, []claim.Hold{ours(claim.Held)}, false},
-		"held, and voided":           {page("Sandman", "void "+first), []claim.Hold{ours(claim.Held)}, false},
-		"finishing, and written":     {done().Task, []claim.Hold{ours(claim.Finishing)}, false},
-		"finishing, and not written": {page("Sandman", first), []claim.Hold{ours(claim.Finishing)}, true},
-		"held, with an old attempt":  {page("Sandman", first), []claim.Hold{ours(claim.Held), {ID: second, Agent: "Sandman", State: claim.Abandoned}}, true},
+		"nobody's":                   {open().Task, nil, nil, true},
+		"another daemon's":           {page("Oracle", second), nil, nil, true},
+		"being claimed":              {open().Task, []claim.Hold{ours(claim.Writing)}, nil, true},
+		"written":                    {page("Sandman", first), []claim.Hold{ours(claim.Writing)}, nil, false},
+		"written without a token":    {page("Sandman", ""), []claim.Hold{ours(claim.Writing)}, nil, false},
+		"won by another":             {page("Oracle", second), []claim.Hold{ours(claim.Writing)}, nil, true},
+		"abandoned":                  {page("Sandman", first), nil, mark(claim.Abandoned), false},
+		"void":                       {page("Sandman", "void "+first), nil, mark(claim.Voided), false},
+		"void, and set by a person":  {with(held("Sandman", "void "+first), func(s *feed.State) { s.Status = task.Cancelled }).Task, nil, mark(claim.Voided), true},
+		"given up, and not seen":     {page("Sandman", ""), nil, mark(claim.Unseen), true},
+		"abandoned without a token":  {page("Sandman", ""), nil, mark(claim.Abandoned), false},
+		"held":                       {page("Sandman", first), []claim.Hold{ours(claim.Held)}, nil, true},
+		"held without a token":       {page("Sandman", ""), []claim.Hold{ours(claim.Held)}, nil, true},
+		"held, and taken":            {page("Oracle", second), []claim.Hold{ours(claim.Held)}, nil, false},
+		"held, and cancelled":        {with(held("Sandman", first), func(s *feed.State) { s.Status = task.Cancelled }).Task, []claim.Hold{ours(claim.Held)}, nil, false},
+		"held, and trashed":          {with(held("Sandman", first), func(s *feed.State) { s.Trashed = true }).Task, []claim.Hold{ours(claim.Held)}, nil, false},
+		"held, and voided":           {page("Sandman", "void "+first), []claim.Hold{ours(claim.Held)}, nil, false},
+		"finishing, and written":     {done().Task, []claim.Hold{ours(claim.Finishing)}, nil, false},
+		"finishing, and not written": {page("Sandman", first), []claim.Hold{ours(claim.Finishing)}, nil, true},
+		"held, with an old attempt":  {page("Sandman", first), []claim.Hold{ours(claim.Held)}, []claim.Mark{{ID: second, Agent: "Sandman", State: claim.Abandoned}}, true},
 	} {
-		if got := feed.Settled(tt.task, tt.live); got != tt.want {
+		if got := feed.Settled(tt.task, tt.live, tt.left); got != tt.want {
 			t.Errorf("%s: settled = %v, want %v", name, got, tt.want)
 		}
 	}

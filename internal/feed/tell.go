@@ -99,26 +99,32 @@ func saidBy(r, c claim.Fact) bool {
 	return false
 }
 
-// Settled reports whether t can be told of, as far as the claims here on t go:
-// live are those that have not ended. A claim that was written and not granted
-// may be withdrawn yet; and what a page shows in the place of a claim that is
-// held is told together with the claim's end, or never, if it is repaired.
-func Settled(t task.Task, live []claim.Hold) bool {
+// Settled reports whether t can be told of, as far as the claims and the marks here on t go,
+// those that have not ended. What was written and not granted may be withdrawn yet; and what a
+// page shows in the place of a claim that is held is told together with the claim's end, or
+// never, if it is repaired.
+func Settled(t task.Task, holds []claim.Hold, marks []claim.Mark) bool {
 	token := claim.ParseToken(t.Token)
-	for _, c := range live {
-		// Where there are no tokens, the name has to do.
-		shows := t.ClaimedBy == c.Agent && (token.ID == c.ID || t.Token == "")
-		switch c.State {
-		case claim.Held, claim.Finishing:
-			if !shows || token.Void || token.Done || t.Trashed || t.Status != task.InProgress {
-				return false
-			}
-		case claim.Writing, claim.Voided, claim.Abandoned:
-			unseen := c.State == claim.Abandoned && c.Due.IsZero()
-			if shows && !t.Trashed && t.Status == task.InProgress && (t.Token != "" || !unseen) {
-				return false
-			}
+	live := !t.Trashed && t.Status == task.InProgress
+	for _, h := range holds {
+		switch shows := shown(t, h.ID, h.Agent); {
+		case h.State == claim.Writing && shows && live:
+			return false
+		case h.State != claim.Held && h.State != claim.Finishing:
+		case !shows || token.Void || token.Done || !live:
+			return false
+		}
+	}
+	for _, m := range marks {
+		if (m.State == claim.Voided || m.State == claim.Abandoned) && shown(t, m.ID, m.Agent) && live {
+			return false
 		}
 	}
 	return true
+}
+
+// shown reports whether t shows the token of that id. Where there are no tokens, the name has
+// to do.
+func shown(t task.Task, id claim.ID, agent string) bool {
+	return t.ClaimedBy == agent && (t.Token == "" || claim.ParseToken(t.Token).ID == id)
 }

@@ -164,7 +164,7 @@ func BenchmarkGrant(b *testing.B) {
 					return fmt.Errorf("refusal %v, error %w", refusal, err)
 				}
 				c.State = claim.Writing
-				if err := j.Save(ctx, c); err != nil {
+				if err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}}); err != nil {
 					return err
 				}
 				if err := j.PutTasks(ctx, []task.Task{c.Task}); err != nil {
@@ -173,7 +173,7 @@ func BenchmarkGrant(b *testing.B) {
 				c = held(c, at)
 				granted := event(c, claim.KindGranted, at)
 				granted.Remote = true
-				if err := j.Save(ctx, c, granted); err != nil {
+				if err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{granted}}); err != nil {
 					return err
 				}
 				return j.FinishRequest(ctx, 1000, key, owed.Answer{Status: 201, Body: []byte(`{"id":"` + string(c.ID) + `"}`)})
@@ -224,11 +224,11 @@ func BenchmarkSave(b *testing.B) {
 				run(b, callers, func(i int) error {
 					c := live[i%len(live)]
 					if c.State = to; to == claim.Writing {
-						return j.Save(b.Context(), c)
+						return j.Save(b.Context(), claim.Change{Holds: []claim.Hold{c}})
 					}
 					granted := event(c, claim.KindGranted, t0)
 					granted.Remote = true
-					return j.Save(b.Context(), c, granted)
+					return j.Save(b.Context(), claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{granted}})
 				})
 			})
 		}
@@ -315,7 +315,7 @@ func BenchmarkRead(b *testing.B) {
 		name string
 		read func(i int) error
 	}{
-		{"Claim", func(i int) error { _, err := j.Claim(b.Context(), live[i%len(live)].ID); return err }},
+		{"Claim", func(i int) error { _, err := j.Hold(b.Context(), live[i%len(live)].ID); return err }},
 		{"TaskClaims", func(i int) error { _, err := j.TaskClaims(b.Context(), live[i%len(live)].Task.ID); return err }},
 		{"Events", func(i int) error {
 			_, err := j.Facts(b.Context(), journal.FactFilter{Newest: true, Limit: 20})

@@ -13,47 +13,78 @@ import (
 	"dibs/internal/task"
 )
 
-// ErrEnded is returned by Save for a claim that has ended: what is recorded of
+// ErrEnded is returned by Save for a claim or a mark that has ended: what is recorded of
 // it does not change any more.
-var ErrEnded = errors.New("the claim has ended already")
+var ErrEnded = errors.New("it has ended already")
 
-// Save stores c and the facts that go with the change, in the order given, and
-// tells agents of what they are to know of it. See [claim.Ledger].
+// Save stores a change, its facts in the order given, and tells agents of what they are to
+// know of it. See [claim.Ledger].
 //
-// A claim whose reservation was taken over gets it back if nobody has the task
-// by now.
-func (j *Journal) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
-	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, c, facts...) })
-	return j.failed(err, "saving claim %s", c.ID)
+// A claim whose reservation was taken over gets it back if nobody has the task by now.
+func (j *Journal) Save(ctx context.Context, ch claim.Change) error {
+	err := j.write(ctx, func(tx *tx) error { return j.save(ctx, tx, ch) })
+	return j.failed(err, "saving %s", saved(ch))
 }
 
-func (j *Journal) save(ctx context.Context, tx *tx, c claim.Hold, facts ...claim.Fact) error {
-	if err := putClaim(ctx, tx, c); err != nil {
-		return err
+// saved says what a change is about.
+func saved(ch claim.Change) string {
+	switch {
+	case len(ch.Holds) > 0:
+		return "claim " + string(ch.Holds[0].ID)
+	case len(ch.Marks) > 0:
+		return "mark " + string(ch.Marks[0].ID)
+	}
+	return "what happened"
+}
+
+func (j *Journal) save(ctx context.Context, tx *tx, ch claim.Change) error {
+	for _, h := range ch.Holds {
+		if err := putClaim(ctx, tx, h); err != nil {
+			return err
+		}
+	}
+	for _, m := range ch.Marks {
+		if err := putMark(ctx, tx, m); err != nil {
+			return err
+		}
+	}
+	facts := ch.Facts
+	if len(ch.Holds)+len(ch.Marks) == 0 {
+		var err error
+		if facts, err = unrecorded(ctx, tx, facts); err != nil {
+			return err
+		}
 	}
 	if err := j.record(ctx, tx, facts); err != nil {
 		return err
 	}
-	if c.State == claim.Held && !c.Heartbeat.IsZero() {
-		if err := see(ctx, tx, c.Agent, c.Heartbeat); err != nil {
+	for _, h := range ch.Holds {
+		if err := saveReservation(ctx, tx, h); err != nil {
 			return err
 		}
 	}
-	if !c.State.Reserves() {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", c.ID); err != nil {
+	return nil
+}
+
+// saveReservation has the reservation of a task follow the claim h on it, and its agent be seen.
+func saveReservation(ctx context.Context, tx *tx, h claim.Hold) error {
+	if h.State == claim.Held && !h.Heartbeat.IsZero() {
+		if err := see(ctx, tx, h.Agent, h.Heartbeat); err != nil {
 			return err
 		}
-		if c.State != claim.Ended {
-			return nil
+	}
+	if h.State == claim.Ended {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE claim_id = ?", h.ID); err != nil {
+			return err
 		}
-		return sumUpDenials(ctx, tx, c)
+		return sumUpDenials(ctx, tx, h)
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO reservations (task_id, claim_id, agent, until)
 		VALUES (?, ?, ?, ?)
 		    ON CONFLICT (task_id) DO UPDATE SET until = excluded.until
 		 WHERE reservations.claim_id = excluded.claim_id AND reservations.until <> excluded.until`,
-		c.Task.ID, c.ID, c.Agent, until(c))
+		h.Task.ID, h.ID, h.Agent, until(h))
 	return err
 }
 
@@ -111,9 +142,9 @@ func until(c claim.Hold) int64 {
 	return c.StaleAt.Add(time.Millisecond - time.Nanosecond).UnixMilli()
 }
 
-// Claim returns the claim of that id in whatever state it is, or
+// Hold returns the claim of that id in whatever state it is, or
 // [claim.ErrUnknownClaim].
-func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Hold, error) {
+func (j *Journal) Hold(ctx context.Context, id claim.ID) (claim.Hold, error) {
 	c, err := scanClaim(j.readers.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = claim.ErrUnknownClaim
@@ -125,11 +156,15 @@ func (j *Journal) Claim(ctx context.Context, id claim.ID) (claim.Hold, error) {
 // statement about claims that have not ended spells it this way.
 const unended = "state <> 'ended'"
 
-// Live returns the claims that have not ended, oldest first, which is the order
+// Live returns the claims and the marks that have not ended, oldest first, which is the order
 // of their ids.
-func (j *Journal) Live(ctx context.Context) ([]claim.Hold, error) {
-	claims, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
-	return claims, j.failed(err, "reading the live claims")
+func (j *Journal) Live(ctx context.Context) ([]claim.Hold, []claim.Mark, error) {
+	holds, err := collect(ctx, j.readers, scanClaim, "SELECT body FROM claims WHERE "+unended+" ORDER BY id")
+	if err != nil {
+		return nil, nil, j.failed(err, "reading the live claims")
+	}
+	marks, err := collect(ctx, j.readers, scanMark, "SELECT body FROM marks WHERE ended = 0 ORDER BY id")
+	return holds, marks, j.failed(err, "reading the live marks")
 }
 
 // ClaimFilter chooses claims; its zero value chooses all live ones.

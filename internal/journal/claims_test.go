@@ -64,7 +64,7 @@ func TestAllFieldsAreStored(t *testing.T) {
 	do(t, j.PutTasks(t.Context(), []task.Task{c.Task}))
 	j = reopen(t, j)
 
-	gotClaim, err := j.Claim(t.Context(), c.ID)
+	gotClaim, err := j.Hold(t.Context(), c.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAllFieldsAreStored(t *testing.T) {
 }
 
 func TestUnknownClaim(t *testing.T) {
-	if _, err := newJournal(t).Claim(t.Context(), claim.NewID(t0)); !errors.Is(err, claim.ErrUnknownClaim) {
+	if _, err := newJournal(t).Hold(t.Context(), claim.NewID(t0)); !errors.Is(err, claim.ErrUnknownClaim) {
 		t.Errorf("Claim = %v, want ErrUnknownClaim", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 
 	lost := ended(c, claim.EndLost, t0.Add(2*time.Hour))
 	for _, again := range []claim.Hold{c, lost, over} {
-		if err := j.Save(t.Context(), again, event(c, claim.KindLost, t0)); !errors.Is(err, journal.ErrEnded) {
+		if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{again}, Facts: []claim.Fact{event(c, claim.KindLost, t0)}}); !errors.Is(err, journal.ErrEnded) {
 			t.Errorf("Save as %s %s = %v, want ErrEnded", again.State, again.Ending, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestEndedClaimsStayEnded(t *testing.T) {
 		t.Error("an ended claim could be reserved again")
 	}
 	j = reopen(t, j)
-	got, err := j.Claim(t.Context(), c.ID)
+	got, err := j.Hold(t.Context(), c.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestSaveRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			altered := c
 			alter(&altered)
-			if err := j.Save(t.Context(), altered); err == nil {
+			if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{altered}}); err == nil {
 				t.Error("Save succeeded")
 			}
 			if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
@@ -195,7 +195,7 @@ func TestSaveIsOneTransaction(t *testing.T) {
 	j := newJournal(t)
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	e := event(c, claim.KindReleased, t0)
-	if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), e, e); err == nil {
+	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(c, claim.EndReleased, t0)}, Facts: []claim.Fact{e, e}}); err == nil {
 		t.Fatal("one event was stored twice")
 	}
 	if diff := cmp.Diff([]claim.Hold{c}, live(t, j), anyFence); diff != "" {
@@ -216,7 +216,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 		now := time.Now().UTC()
 		j := open(t, path)
 		var others []claim.Hold
-		for i, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
+		for i, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing} {
 			c := grant(t, j, attempt("Sandman", task.ID(fmt.Sprint(i)), now), now)
 			c.State = state
 			save(t, j, c)
@@ -241,7 +241,7 @@ func TestOpenEndsWhatWasOnlyReserved(t *testing.T) {
 			ended time.Time
 		}{{past, now.Add(time.Minute)}, {future, future.Reserved}} {
 			want := ended(test.claim, claim.EndNotGranted, test.ended)
-			got, err := j.Claim(t.Context(), want.ID)
+			got, err := j.Hold(t.Context(), want.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

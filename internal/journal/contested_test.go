@@ -35,7 +35,7 @@ func TestContestedCountsEveryDenial(t *testing.T) {
 				mu.Unlock()
 				continue
 			}
-			if err := j.Save(t.Context(), ended(c, claim.EndReleased, t0), event(c, claim.KindReleased, t0)); err != nil {
+			if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(c, claim.EndReleased, t0)}, Facts: []claim.Fact{event(c, claim.KindReleased, t0)}}); err != nil {
 				t.Error(err)
 				return
 			}

@@ -60,10 +60,10 @@ func victim(path string) {
 		}
 		fmt.Println("reserved", c.ID)
 		c.State = claim.Writing
-		check(j.Save(ctx, c))
+		check(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}}))
 		fmt.Println("writing", c.ID)
 		c = held(c, now)
-		check(j.Save(ctx, c, event(c, claim.KindGranted, now)))
+		check(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(c, claim.KindGranted, now)}}))
 		fmt.Println("held", c.ID)
 		items, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
 		check(err)
@@ -190,7 +190,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 			}
 			for about, what := range said {
 				id := claim.ID(about)
-				c, err := j.Claim(t.Context(), id)
+				c, err := j.Hold(t.Context(), id)
 				if err != nil {
 					t.Errorf("%s, which was %s: %v", id, what, err)
 					continue

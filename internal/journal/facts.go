@@ -16,18 +16,9 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Record stores facts that change no claim, in the order given, and tells
-// agents of what they are to know of them. One that is on record already is left
-// as it is.
+// Record stores facts that change no claim: Save of these alone.
 func (j *Journal) Record(ctx context.Context, facts ...claim.Fact) error {
-	err := j.write(ctx, func(tx *tx) error {
-		fresh, err := unrecorded(ctx, tx, facts)
-		if err != nil {
-			return err
-		}
-		return j.record(ctx, tx, fresh)
-	})
-	return j.failed(err, "recording what happened")
+	return j.Save(ctx, claim.Change{Facts: facts})
 }
 
 // Recorded reports whether a fact is on record.

@@ -212,8 +212,12 @@ func current(ctx context.Context, tx *tx, id task.ID, before *feed.State) (after
 	if err != nil {
 		return nil, false, err
 	}
+	marks, err := collect(ctx, tx, scanMark, "SELECT body FROM marks WHERE task_id = ? AND ended = 0", id)
+	if err != nil {
+		return nil, false, err
+	}
 	state, err := stateOf(ctx, tx, t)
-	return &state, feed.Settled(t, live), err
+	return &state, feed.Settled(t, live, marks), err
 }
 
 // stateOf returns the state of t, whose dependencies are as the mirror has them.
@@ -241,7 +245,11 @@ func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 	if id == "" {
 		return nil
 	}
-	c, err := scanClaim(tx.QueryRowContext(ctx, "SELECT body FROM claims WHERE id = ? AND task_id <> ?", id, s.ID))
+	var agent string
+	err := tx.QueryRowContext(ctx, `
+		SELECT agent FROM claims WHERE id = ?1 AND task_id <> ?2
+		 UNION ALL SELECT agent FROM marks WHERE id = ?1 AND task_id <> ?2
+		 LIMIT 1`, id, s.ID).Scan(&agent)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
@@ -249,7 +257,7 @@ func withoutCopy(ctx context.Context, tx *tx, s *feed.State) error {
 		return err
 	}
 	s.Token = ""
-	if s.ClaimedBy != c.Agent {
+	if s.ClaimedBy != agent {
 		return nil
 	}
 	s.ClaimedBy, s.ClaimedAt = "", time.Time{}

@@ -191,15 +191,18 @@ func TestFeedOfAnAbandonedAttempt(t *testing.T) {
 	b := newBoard(t, open1("a"))
 	c := attempt("Sandman", "a", t0)
 	reserve(t, b.Journal, c, t0)
-	c.State, c.Due = claim.Abandoned, t0
 	b.put(shows(c))
-	save(t, b.Journal, c, remote(c, claim.KindDenied))
+	m := abandoned(c)
+	do(t, b.Save(t.Context(), claim.Change{
+		Holds: []claim.Hold{ended(c, claim.EndNotGranted, t0)}, Marks: []claim.Mark{m}, Facts: []claim.Fact{remote(c, claim.KindDenied)},
+	}))
 	b.tell()
-	c.State = claim.Voided
-	save(t, b.Journal, c)
+	m.State = claim.Voided
+	do(t, b.Save(t.Context(), claim.Change{Marks: []claim.Mark{m}}))
 	b.tell()
 	b.put(open1("a"))
-	save(t, b.Journal, ended(c, claim.EndNotGranted, t0), remote(c, claim.KindWithdrawn))
+	m.State, m.Ended = claim.Gone, t0
+	do(t, b.Save(t.Context(), claim.Change{Marks: []claim.Mark{m}, Facts: []claim.Fact{remote(c, claim.KindWithdrawn)}}))
 	b.tell()
 	b.wants()
 }

@@ -65,7 +65,7 @@ func (j *Journal) inspect(ctx context.Context) (found Inspection, err error) {
 	if made, err := made(ctx, j.engine, j.readers); err != nil || !made {
 		return found, err
 	}
-	if found.Live, err = j.Live(ctx); err == nil {
+	if found.Live, _, err = j.Live(ctx); err == nil {
 		found.Owed, err = j.Backlog(ctx, found.Live)
 	}
 	return found, err

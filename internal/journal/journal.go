@@ -108,7 +108,7 @@ func (j *Journal) recover(ctx context.Context) error {
 			if c.Ended.Before(c.Reserved) {
 				c.Ended = c.Reserved
 			}
-			if err := j.save(ctx, tx, c); err != nil {
+			if err := j.save(ctx, tx, claim.Change{Holds: []claim.Hold{c}}); err != nil {
 				return err
 			}
 		}

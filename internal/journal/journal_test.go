@@ -116,7 +116,7 @@ func reserve(t testing.TB, j *journal.Journal, c claim.Hold, now time.Time) {
 
 func save(t testing.TB, j *journal.Journal, c claim.Hold, events ...claim.Fact) {
 	t.Helper()
-	if err := j.Save(t.Context(), c, events...); err != nil {
+	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}, Facts: events}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func events(t testing.TB, j *journal.Journal, f journal.FactFilter) []claim.Fact
 
 func live(t testing.TB, j *journal.Journal) []claim.Hold {
 	t.Helper()
-	list, err := j.Live(t.Context())
+	list, _, err := j.Live(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,10 +351,10 @@ func TestClose(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Save(t.Context(), c); err == nil {
+	if err := j.Save(t.Context(), claim.Change{Holds: []claim.Hold{c}}); err == nil {
 		t.Error("Save on a closed journal succeeded")
 	}
-	if _, err := j.Live(t.Context()); err == nil {
+	if _, _, err := j.Live(t.Context()); err == nil {
 		t.Error("Live on a closed journal succeeded")
 	}
 	if err := j.Close(); err != nil {
@@ -403,7 +403,7 @@ func TestCancel(t *testing.T) {
 	c := grant(t, j, attempt("Sandman", "a", t0), t0)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := j.Save(cancelled, c, event(c, claim.KindRenewed, t0)); !errors.Is(err, context.Canceled) {
+	if err := j.Save(cancelled, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(c, claim.KindRenewed, t0)}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Save = %v, want context.Canceled", err)
 	}
 
@@ -419,7 +419,7 @@ func TestCancel(t *testing.T) {
 			cancel() // before Save begins, at each of its steps, or after
 		}()
 		e := event(c, claim.KindRenewed, t0)
-		switch err := j.Save(ctx, c, e); {
+		switch err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{e}}); {
 		case err == nil:
 			want = append(want, e.ID)
 		case !errors.Is(err, context.Canceled):
@@ -444,7 +444,7 @@ func TestCancel(t *testing.T) {
 func TestAnyText(t *testing.T) {
 	j := newJournal(t)
 	for _, text := range []string{"a\x00b", "a\xff", "'", "?1", "\u202e", strings.Repeat("ä", 10_000)} {
-		if _, err := j.Claim(t.Context(), claim.ID(text)); !errors.Is(err, claim.ErrUnknownClaim) {
+		if _, err := j.Hold(t.Context(), claim.ID(text)); !errors.Is(err, claim.ErrUnknownClaim) {
 			t.Errorf("claim %.20q: %v, want ErrUnknownClaim", text, err)
 		}
 		if found, err := j.Feed(t.Context(), journal.FeedFilter{Agent: text}); err != nil || len(found) > 0 {

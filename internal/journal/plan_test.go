@@ -113,18 +113,18 @@ func callAll(t *testing.T, j *Journal) {
 			return claim.Fact{ID: claim.NewFactID(now), At: now, Kind: kind, Agent: agent, Claim: c.ID, Task: "a", Remote: true}
 		}
 		c.State = claim.Held
-		note(j.Save(ctx, c, event(claim.KindGranted)))
+		note(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(claim.KindGranted)}}))
 		_, _, err = j.Reserve(ctx, claim.Hold{ID: claim.NewID(now), Agent: "Merlin", Task: c.Task, Reserved: now}, now, 1)
 		note(err)
 		note(j.Record(ctx, event(claim.KindDenied)))
 		note(j.SetKeepers(ctx, c.ID, []alive.Keeper{{Grace: time.Minute}}))
 		note(j.SetKeepers(ctx, c.ID, nil))
 		c.State, c.Ending, c.Ended = claim.Ended, claim.EndReleased, now
-		note(j.Save(ctx, c, event(claim.KindReleased)))
-		if err := j.Save(ctx, c); !errors.Is(err, ErrEnded) {
+		note(j.Save(ctx, claim.Change{Holds: []claim.Hold{c}, Facts: []claim.Fact{event(claim.KindReleased)}}))
+		if err := j.Save(ctx, claim.Change{Holds: []claim.Hold{c}}); !errors.Is(err, ErrEnded) {
 			note(err)
 		}
-		check(j.Claim(ctx, c.ID))
+		check(j.Hold(ctx, c.ID))
 		list, err := j.NextOwed(ctx, owed.MeshEntry, now, 1)
 		check(list, err)
 		note(j.Hurry(ctx, owed.MeshEntry, now))
@@ -169,7 +169,8 @@ func callAll(t *testing.T, j *Journal) {
 	check(j.Tell(ctx, now, []task.ID{"a"}))
 	note(j.PutTasks(ctx, []task.Task{{ID: "a", Status: task.Open}}))
 	check(j.Tell(ctx, now, []task.ID{"a"}))
-	check(j.Live(ctx))
+	holds, _, err := j.Live(ctx)
+	check(holds, err)
 	check(j.TaskClaims(ctx, "a"))
 	check(j.Losses(ctx, "Oracle"))
 	check(nil, j.Told(ctx, claim.NewID(now)))

@@ -28,7 +28,7 @@ func TestBehindAPooler(t *testing.T) {
 			} else if refusal == nil {
 				granted.Store(c.ID, true)
 			}
-			if _, err := j.Live(t.Context()); err != nil {
+			if _, _, err := j.Live(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -21,7 +21,8 @@ const keptRecord = `
 //   - facts that are still to become an entry of a log, and denials that the
 //     contested fact of a live claim will count;
 //   - claims that have not ended, or of which an entry is still owed;
-//   - idempotency keys of live claims.
+//   - marks that have not ended;
+//   - idempotency keys of live claims and of marks.
 //
 // The keys of requests that were not answered go, too: no request is worked on
 // for as long as anything is kept. What agents are still told is only taken off the record.
@@ -29,12 +30,14 @@ func (j *Journal) Prune(ctx context.Context, before time.Time) (int, error) {
 	return j.pruneAll(ctx, before.UnixMilli(), "pruning the journal",
 		pruning{table: "requests", by: "seq", old: `
 			created < ?1
-			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')`},
+			AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
+			AND NOT EXISTS (SELECT 1 FROM marks WHERE marks.id = requests.made AND marks.ended = 0)`},
 		pruning{table: "owed", by: "seq", old: "id IS NOT NULL AND at < ?1"},
 		pruning{table: "claims", by: "id", old: `
 			ended < ?1 AND state = 'ended'
 			AND NOT EXISTS (SELECT 1 FROM facts JOIN owed ON owed.fact = facts.seq
 			                 WHERE facts.claim_id = claims.id AND owed.state <> 'delivered')`},
+		pruning{table: "marks", by: "id", old: "ended < ?1 AND ended > 0"},
 		pruning{table: "facts", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NULL AND NOT " + keptRecord},
 		pruning{table: "facts", set: "logged = 0, tried = NULL, took = NULL", by: "seq", old: "logged = 1 AND at < ?1 AND told IS NOT NULL AND NOT " + keptRecord})
 }

@@ -130,7 +130,7 @@ func TestPruneClaims(t *testing.T) {
 	}
 	deliverAll(t, j)
 	prune(t, j, cut, 1)
-	if _, err := j.Claim(t.Context(), owing.ID); !errors.Is(err, claim.ErrUnknownClaim) {
+	if _, err := j.Hold(t.Context(), owing.ID); !errors.Is(err, claim.ErrUnknownClaim) {
 		t.Errorf("Claim = %v, want ErrUnknownClaim", err)
 	}
 }

@@ -109,8 +109,9 @@ func (j *Journal) DropRequest(ctx context.Context, uid int, key string) error {
 }
 
 // unsettled is the condition on a request that what it has made is not done with: a claim lives, or
-// a task is owed.
+// what is left of an attempt, or a task is owed.
 const unsettled = `(EXISTS (SELECT 1 FROM claims WHERE claims.id = requests.made AND claims.state <> 'ended')
+	OR EXISTS (SELECT 1 FROM marks WHERE marks.id = requests.made AND marks.ended = 0)
 	OR EXISTS (SELECT 1 FROM owed WHERE owed.id = requests.made AND owed.state <> 'delivered'))`
 
 // recoverRequests forgets the requests that the last process was working on, but those that have

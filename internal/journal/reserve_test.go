@@ -313,36 +313,41 @@ func TestTakenOverClaimHasNoSay(t *testing.T) {
 	}
 }
 
-// An abandoned attempt lives on, and keeps nobody from its task.
+// abandoned is what is left of the attempt c.
+func abandoned(c claim.Hold) claim.Mark {
+	return claim.Mark{
+		ID: c.ID, Why: claim.Withdrawn, Of: c.ID, Agent: c.Agent, Task: c.Task, State: claim.Abandoned, Made: c.Reserved, Due: c.Reserved,
+	}
+}
+
+// What is left of an abandoned attempt keeps nobody from its task.
 func TestAbandonedAttemptsFreeTheTask(t *testing.T) {
-	for _, state := range []claim.State{claim.Abandoned, claim.Voided} {
-		t.Run(string(state), func(t *testing.T) {
-			j := newJournal(t)
-			first := attempt("Oracle", "a", t0)
-			reserve(t, j, first, t0)
-			if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
-				t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
-			}
-			first.State = state
-			save(t, j, first)
-			second := attempt("Sandman", "a", t0)
-			reserve(t, j, second, t0)
-			save(t, j, first) // takes nothing from the second
-			if _, refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
-				t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
-			}
-			if diff := cmp.Diff([]claim.Hold{first, second}, live(t, j), anyFence); diff != "" {
-				t.Errorf("live claims (-want +got):\n%s", diff)
-			}
-			if n := len(events(t, j, journal.FactFilter{Claim: first.ID})); n != 0 {
-				t.Errorf("%d events about a claim that has not ended, want 0", n)
-			}
-			save(t, j, ended(first, claim.EndNotGranted, t0))
-			last := events(t, j, journal.FactFilter{Claim: first.ID})
-			if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
-				t.Errorf("events = %+v, want its one denial summed up", last)
-			}
-		})
+	j := newJournal(t)
+	first := attempt("Oracle", "a", t0)
+	reserve(t, j, first, t0)
+	if _, refusal, err := j.Reserve(t.Context(), attempt("Sandman", "a", t0), t0, 0); err != nil || refusal == nil {
+		t.Fatalf("Reserve = %v, %v, want a refusal", refusal, err)
+	}
+	m := abandoned(first)
+	do(t, j.Save(t.Context(), claim.Change{Holds: []claim.Hold{ended(first, claim.EndNotGranted, t0)}, Marks: []claim.Mark{m}}))
+	second := attempt("Sandman", "a", t0)
+	reserve(t, j, second, t0)
+	m.State = claim.Voided
+	do(t, j.Save(t.Context(), claim.Change{Marks: []claim.Mark{m}})) // takes nothing from the second
+	if _, refusal, err := j.Reserve(t.Context(), attempt("Merlin", "a", t0), t0, 0); err != nil || refusal == nil || refusal.Holder.ID != second.ID {
+		t.Errorf("Reserve = %+v, %v, want a refusal because of the second", refusal, err)
+	}
+	holds, marks, err := j.Live(t.Context())
+	do(t, err)
+	if diff := cmp.Diff([]claim.Hold{second}, holds, anyFence); diff != "" {
+		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]claim.Mark{m}, marks); diff != "" {
+		t.Errorf("live marks (-want +got):\n%s", diff)
+	}
+	last := events(t, j, journal.FactFilter{Claim: first.ID})
+	if len(last) != 1 || last[0].Kind != claim.KindContested || last[0].Count != 1 {
+		t.Errorf("events = %+v, want its one denial summed up", last)
 	}
 }
 

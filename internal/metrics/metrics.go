@@ -158,13 +158,13 @@ func (m *Metrics) Wrote(took time.Duration, err error) {
 }
 
 // Saved counts what was journalled about a claim.
-func (m *Metrics) Saved(c claim.Hold, events ...claim.Fact) {
-	for _, e := range events {
-		if e.Kind == claim.KindGranted || e.Kind == claim.KindDenied {
-			m.attempts.WithLabelValues(string(e.Kind)).Observe(max(0, e.At.Sub(c.Reserved).Seconds()))
+func (m *Metrics) Saved(ch claim.Change) {
+	for _, f := range ch.Facts {
+		if (f.Kind == claim.KindGranted || f.Kind == claim.KindDenied) && len(ch.Holds) > 0 {
+			m.attempts.WithLabelValues(string(f.Kind)).Observe(max(0, f.At.Sub(ch.Holds[0].Reserved).Seconds()))
 		}
 	}
-	m.Recorded(events...)
+	m.Recorded(ch.Facts...)
 }
 
 // Recorded counts facts that were journalled.

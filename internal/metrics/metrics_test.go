@@ -78,8 +78,8 @@ func TestWhatHappens(t *testing.T) {
 	m.Wrote(2100*time.Millisecond, nil)
 	m.Wrote(100*time.Millisecond, errors.New("reset"))
 	cl := claim.Hold{Reserved: noon}
-	m.Saved(cl, claim.Fact{Kind: claim.KindGranted, At: noon.Add(3200 * time.Millisecond)}, claim.Fact{Kind: claim.KindOverridden})
-	m.Saved(cl, claim.Fact{Kind: claim.KindDenied, At: noon.Add(100 * time.Millisecond)})
+	m.Saved(claim.Change{Holds: []claim.Hold{cl}, Facts: []claim.Fact{claim.Fact{Kind: claim.KindGranted, At: noon.Add(3200 * time.Millisecond)}, claim.Fact{Kind: claim.KindOverridden}}})
+	m.Saved(claim.Change{Holds: []claim.Hold{cl}, Facts: []claim.Fact{claim.Fact{Kind: claim.KindDenied, At: noon.Add(100 * time.Millisecond)}}})
 	m.Recorded(claim.Fact{Kind: claim.KindSwept}, claim.Fact{Kind: claim.KindSwept})
 	m.Answered("POST /v1/claims", 201)
 	m.Answered("", 404)

@@ -118,7 +118,7 @@ func (s *Server) resume(ctx context.Context, uid int, key string) (*owed.Answer,
 		status, body = http.StatusCreated, c
 	case c.State == claim.Reserved, c.State == claim.Writing:
 		return askAgain("what became of the first request with this idempotency key is still being found out")
-	case c.State.GivenUp() && c.State != claim.Unseen:
+	case c.State == claim.State(claim.Abandoned), c.State == claim.State(claim.Voided), c.State == claim.State(claim.Clearing):
 		// A new attempt would be refused because of what is left of this one on the
 		// page. Of one that was not seen there nothing is left.
 		return askAgain("the claim that the first request with this idempotency key made could not be verified and is being withdrawn")

@@ -42,8 +42,9 @@ type DaemonOptions struct {
 	Clocks func(func() clock.Instant) func() clock.Instant
 	// Lag, if set, draws how far a query is behind the page of a task.
 	Lag func(*rand.Rand) time.Duration
-	// Board is as in claim.Config.
+	// Board and Cases are as in claim.Config.
 	Board claim.Board
+	Cases claim.Cases
 	Log   *slog.Logger
 }
 
@@ -89,7 +90,7 @@ func (d *Daemon) start() {
 	d.life = new(life)
 	c, err := claim.New(claim.Config{
 		Store: mortalStore{store, d.life}, Ledger: mortalLedger{ledger, d.life}, Policy: d.options.Policy,
-		Board: d.options.Board, Watcher: d.mirror, Clocks: clocks, Log: d.options.Log,
+		Board: d.options.Board, Watcher: d.mirror, Clocks: clocks, Cases: d.options.Cases, Log: d.options.Log,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("claimsim: %v", err))

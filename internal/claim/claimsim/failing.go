@@ -29,16 +29,9 @@ func (l failingLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time,
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l failingLedger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
+func (l failingLedger) Save(ctx context.Context, ch claim.Change) error {
 	if l.fails() {
 		return ErrNotSaved
 	}
-	return l.Ledger.Save(ctx, c, facts...)
-}
-
-func (l failingLedger) Record(ctx context.Context, facts ...claim.Fact) error {
-	if l.fails() {
-		return ErrNotSaved
-	}
-	return l.Ledger.Record(ctx, facts...)
+	return l.Ledger.Save(ctx, ch)
 }

@@ -19,8 +19,8 @@ var ErrEnded = errors.New("the claim has ended already")
 // Ledger is a claim.Ledger in memory.
 type Ledger struct {
 	mu       sync.Mutex
-	claims   map[claim.ID]claim.Hold
-	live     map[claim.ID]bool // those that have not ended
+	holds    map[claim.ID]claim.Hold
+	marks    map[claim.ID]claim.Mark
 	reserved map[task.ID]claim.ID
 	facts    []claim.Fact
 	tries    map[task.ID][]claim.Try
@@ -34,8 +34,8 @@ var _ claim.Ledger = (*Ledger)(nil)
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{
-		claims: make(map[claim.ID]claim.Hold), live: make(map[claim.ID]bool), reserved: make(map[task.ID]claim.ID),
-		tries: make(map[task.ID][]claim.Try),
+		holds: make(map[claim.ID]claim.Hold), marks: make(map[claim.ID]claim.Mark),
+		reserved: make(map[task.ID]claim.ID), tries: make(map[task.ID][]claim.Try),
 	}
 }
 
@@ -65,7 +65,7 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit
 	if err := l.fails(ctx); err != nil {
 		return 0, nil, err
 	}
-	if _, known := l.claims[c.ID]; known {
+	if _, known := l.holds[c.ID]; known {
 		return 0, nil, fmt.Errorf("claim %s is known already", c.ID)
 	}
 	var refusal *claim.Refusal
@@ -81,24 +81,24 @@ func (l *Ledger) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit
 	l.fence++
 	c.Fence = l.fence
 	l.reserved[c.Task.ID] = c.ID
-	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
+	l.holds[c.ID] = cloneHold(c)
 	return c.Fence, nil, nil
 }
 
 // holder returns the claim that has the task, unless that may be taken over.
 func (l *Ledger) holder(id task.ID, now time.Time) (claim.Hold, bool) {
-	holder, ok := l.claims[l.reserved[id]]
+	holder, ok := l.holds[l.reserved[id]]
 	if !ok || holder.State == claim.Held && !holder.StaleAt.After(now) {
 		return claim.Hold{}, false
 	}
-	return cloneClaim(holder), true
+	return cloneHold(holder), true
 }
 
 // reservations counts the tasks other than except that the agent has.
 func (l *Ledger) reservations(agent string, except task.ID) int {
 	n := 0
 	for id, by := range l.reserved {
-		if id != except && l.claims[by].Agent == agent {
+		if id != except && l.holds[by].Agent == agent {
 			n++
 		}
 	}
@@ -106,31 +106,44 @@ func (l *Ledger) reservations(agent string, except task.ID) int {
 }
 
 // Save implements claim.Ledger.
-func (l *Ledger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
+func (l *Ledger) Save(ctx context.Context, ch claim.Change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.fails(ctx); err != nil {
 		return err
 	}
-	if l.claims[c.ID].State == claim.Ended {
-		return fmt.Errorf("claim %s: %w", c.ID, ErrEnded)
-	}
-	l.claims[c.ID], l.live[c.ID] = cloneClaim(c), true
-	l.record(facts...)
-
-	id := c.Task.ID
-	switch {
-	case !c.State.Reserves():
-		if l.reserved[id] == c.ID {
-			delete(l.reserved, id)
+	for _, h := range ch.Holds {
+		if l.holds[h.ID].State == claim.Ended {
+			return fmt.Errorf("claim %s: %w", h.ID, ErrEnded)
 		}
-	case l.reserved[id] == "":
-		// Taken over from it while it was stale, and given up again since.
-		l.reserved[id] = c.ID
 	}
-	if c.State == claim.Ended {
-		delete(l.live, c.ID)
-		l.contested(c)
+	for _, m := range ch.Marks {
+		if l.marks[m.ID].State == claim.Gone {
+			return fmt.Errorf("mark %s: %w", m.ID, ErrEnded)
+		}
+	}
+	for _, m := range ch.Marks {
+		m.Task = clone(m.Task)
+		l.marks[m.ID] = m
+	}
+	for _, e := range ch.Facts {
+		if !slices.ContainsFunc(l.facts, func(known claim.Fact) bool { return known.ID == e.ID }) {
+			l.record(e)
+		}
+	}
+	for _, h := range ch.Holds {
+		l.holds[h.ID] = cloneHold(h)
+		id := h.Task.ID
+		switch {
+		case h.State == claim.Ended:
+			if l.reserved[id] == h.ID {
+				delete(l.reserved, id)
+			}
+			l.contested(h)
+		case l.reserved[id] == "":
+			// Taken over from it while it was stale, and given up again since.
+			l.reserved[id] = h.ID
+		}
 	}
 	return nil
 }
@@ -147,21 +160,6 @@ func (l *Ledger) contested(c claim.Hold) {
 		slices.Sort(names)
 		l.facts = append(l.facts, claim.Contested(c, c.Ended, count, slices.Compact(names)))
 	}
-}
-
-// Record implements claim.Ledger.
-func (l *Ledger) Record(ctx context.Context, facts ...claim.Fact) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.fails(ctx); err != nil {
-		return err
-	}
-	for _, e := range facts {
-		if !slices.ContainsFunc(l.facts, func(known claim.Fact) bool { return known.ID == e.ID }) {
-			l.record(e)
-		}
-	}
-	return nil
 }
 
 // record keeps facts, and the tries that they tell of.
@@ -184,27 +182,47 @@ func (l *Ledger) Tries(_ context.Context, id task.ID) ([]claim.Try, error) {
 	return slices.Clone(l.tries[id]), nil
 }
 
-// Claim implements claim.Ledger.
-func (l *Ledger) Claim(_ context.Context, id claim.ID) (claim.Hold, error) {
+// Hold implements claim.Ledger.
+func (l *Ledger) Hold(_ context.Context, id claim.ID) (claim.Hold, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c, ok := l.claims[id]
+	h, ok := l.holds[id]
 	if !ok {
 		return claim.Hold{}, claim.ErrUnknownClaim
 	}
-	return cloneClaim(c), nil
+	return cloneHold(h), nil
+}
+
+// Mark implements claim.Ledger.
+func (l *Ledger) Mark(_ context.Context, id claim.ID) (claim.Mark, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, ok := l.marks[id]
+	if !ok {
+		return claim.Mark{}, claim.ErrUnknownClaim
+	}
+	m.Task = clone(m.Task)
+	return m, nil
 }
 
 // Live implements claim.Ledger.
-func (l *Ledger) Live(context.Context) ([]claim.Hold, error) {
+func (l *Ledger) Live(context.Context) (holds []claim.Hold, marks []claim.Mark, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var live []claim.Hold
-	for id := range l.live {
-		live = append(live, cloneClaim(l.claims[id]))
+	for _, h := range l.holds {
+		if h.State != claim.Ended {
+			holds = append(holds, cloneHold(h))
+		}
 	}
-	slices.SortFunc(live, func(a, b claim.Hold) int { return cmp.Compare(a.ID, b.ID) })
-	return live, nil
+	for _, m := range l.marks {
+		if m.State != claim.Gone {
+			m.Task = clone(m.Task)
+			marks = append(marks, m)
+		}
+	}
+	slices.SortFunc(holds, func(a, b claim.Hold) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(marks, func(a, b claim.Mark) int { return cmp.Compare(a.ID, b.ID) })
+	return holds, marks, nil
 }
 
 // Events returns what was recorded, in order.
@@ -214,7 +232,7 @@ func (l *Ledger) Events() []claim.Fact {
 	return slices.Clone(l.facts)
 }
 
-func cloneClaim(c claim.Hold) claim.Hold {
+func cloneHold(c claim.Hold) claim.Hold {
 	c.Task = clone(c.Task)
 	if c.Finish != nil {
 		c.Finish = new(*c.Finish)

@@ -36,18 +36,11 @@ func (l mortalLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, 
 	return l.Ledger.Reserve(ctx, c, now, limit)
 }
 
-func (l mortalLedger) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
+func (l mortalLedger) Save(ctx context.Context, ch claim.Change) error {
 	if err := l.err(); err != nil {
 		return err
 	}
-	return l.Ledger.Save(ctx, c, facts...)
-}
-
-func (l mortalLedger) Record(ctx context.Context, facts ...claim.Fact) error {
-	if err := l.err(); err != nil {
-		return err
-	}
-	return l.Ledger.Record(ctx, facts...)
+	return l.Ledger.Save(ctx, ch)
 }
 
 // mortalStore is a store as one run of a daemon has it. What was sent before its

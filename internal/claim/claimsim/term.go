@@ -47,11 +47,6 @@ func (t *Term) Reserve(ctx context.Context, c claim.Hold, now time.Time, limit i
 }
 
 // Save implements claim.Ledger.
-func (t *Term) Save(ctx context.Context, c claim.Hold, facts ...claim.Fact) error {
-	return t.Ledger.Save(t.bound(ctx), c, facts...)
-}
-
-// Record implements claim.Ledger.
-func (t *Term) Record(ctx context.Context, facts ...claim.Fact) error {
-	return t.Ledger.Record(t.bound(ctx), facts...)
+func (t *Term) Save(ctx context.Context, ch claim.Change) error {
+	return t.Ledger.Save(t.bound(ctx), ch)
 }

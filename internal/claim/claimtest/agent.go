@@ -116,6 +116,7 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 		var c claim.Hold
 		if n := len(bound); n > 0 {
 			c, err = d.Find(ctx, bound[n-1])
+			left, marked := d.Mark(bound[n-1])
 			switch {
 			case errors.Is(err, claim.ErrUnknownClaim):
 			case err != nil:
@@ -124,7 +125,7 @@ func (a *agent) keyed(ctx context.Context, r claim.Request) (claim.Hold, error) 
 				return c, nil
 			case c.State == claim.Finishing, c.State == claim.Ended && c.Ending != claim.EndNotGranted:
 				return claim.Hold{}, &claim.Lost{Claim: c, Detail: "it has ended"}
-			case c.State != claim.Ended && c.State != claim.Unseen:
+			case c.State != claim.Ended, marked && left.State != claim.Unseen:
 				_ = claimsim.Sleep(ctx, claimsim.UpTo(a.rand, 10*time.Second))
 				continue
 			}

@@ -66,7 +66,7 @@ func (x *takeover) outlast(ctx context.Context) {
 
 // held is the claim that the agent holds, or is done with.
 func (x *takeover) held() claim.Hold {
-	live, _ := x.ledger.Live(context.Background())
+	live, _, _ := x.ledger.Live(context.Background())
 	return live[0]
 }
 

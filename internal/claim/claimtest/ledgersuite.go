@@ -27,6 +27,8 @@ func LedgerSuite(t *testing.T, open func(*testing.T) (claim.Ledger, func() []cla
 		"one of many takes over":                  (*ledgerTest).oneTakesOver,
 		"what was taken over":                     (*ledgerTest).takenOver,
 		"ended claims stay as they are":           (*ledgerTest).ended,
+		"marks are kept as they are saved":        (*ledgerTest).marks,
+		"all of a change, or nothing":             (*ledgerTest).whole,
 		"refusals are summed up at a claim's end": (*ledgerTest).contested,
 		"live claims, oldest first":               (*ledgerTest).live,
 		"events without a claim":                  (*ledgerTest).record,
@@ -104,7 +106,7 @@ func (t *ledgerTest) try(c claim.Hold, now time.Time, limit int) *claim.Refusal 
 
 func (t *ledgerTest) save(c claim.Hold, events ...claim.Fact) claim.Hold {
 	t.Helper()
-	if err := t.Save(t.ctx, c, events...); err != nil {
+	if err := t.Save(t.ctx, claim.Change{Holds: []claim.Hold{c}, Facts: events}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -112,7 +114,7 @@ func (t *ledgerTest) save(c claim.Hold, events ...claim.Fact) claim.Hold {
 
 func (t *ledgerTest) wants(want claim.Hold) {
 	t.Helper()
-	got, err := t.Claim(t.ctx, want.ID)
+	got, err := t.Hold(t.ctx, want.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +142,7 @@ func (t *ledgerTest) keeps() {
 	// What is handed in and out is a copy.
 	handedIn.Finish.Summary, handedIn.Task.DependsOn[0] = "ladder", pageID(9)
 	t.wants(want)
-	handedOut, _ := t.Claim(t.ctx, want.ID)
+	handedOut, _ := t.Hold(t.ctx, want.ID)
 	handedOut.Finish.Summary, handedOut.Task.DependsOn[0] = "ladder", pageID(9)
 	t.wants(want)
 	t.wants(t.save(ended(want)))
@@ -148,7 +150,7 @@ func (t *ledgerTest) keeps() {
 
 func (t *ledgerTest) unknown() {
 	for _, id := range []claim.ID{"", "x", claim.NewID(ledgerTime)} {
-		if _, err := t.Claim(t.ctx, id); !errors.Is(err, claim.ErrUnknownClaim) {
+		if _, err := t.Hold(t.ctx, id); !errors.Is(err, claim.ErrUnknownClaim) {
 			t.Errorf("claim %q: error %v, want %v", id, err, claim.ErrUnknownClaim)
 		}
 	}
@@ -165,7 +167,7 @@ func (t *ledgerTest) unknown() {
 	t.reserve(t.attempt("Sandman", 1))
 	refused := t.attempt("Oracle", 1)
 	t.try(refused, refused.Reserved, 0)
-	if _, err := t.Claim(t.ctx, refused.ID); !errors.Is(err, claim.ErrUnknownClaim) {
+	if _, err := t.Hold(t.ctx, refused.ID); !errors.Is(err, claim.ErrUnknownClaim) {
 		t.Errorf("a refused attempt: error %v, want %v", err, claim.ErrUnknownClaim)
 	}
 }
@@ -173,10 +175,12 @@ func (t *ledgerTest) unknown() {
 func (t *ledgerTest) ended() {
 	c := ended(held(t.reserve(t.attempt("Sandman", 1))))
 	t.save(c)
-	for _, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided} {
+	for _, state := range []claim.State{claim.Writing, claim.Held, claim.Finishing} {
 		again := held(c)
 		again.State = state
-		if err := t.Save(t.ctx, again, claim.Fact{ID: claim.NewFactID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}); err == nil {
+		if err := t.Save(t.ctx, claim.Change{
+			Holds: []claim.Hold{again}, Facts: []claim.Fact{{ID: claim.NewFactID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}},
+		}); err == nil {
 			t.Errorf("an ended claim was saved as %s", state)
 		}
 	}
@@ -235,23 +239,107 @@ func (t *ledgerTest) live() {
 		case 1:
 			c = t.save(held(c))
 		case 2:
-			c.State = claim.Abandoned
+			c.State = claim.Finishing
 			t.save(c)
 		case 3:
 			t.save(ended(c))
 			continue
-		case 4:
-			c.State, c.Due = claim.Voided, ledgerTime
-			t.save(c)
 		}
 		want = append(want, c)
 	}
-	got, err := t.Live(t.ctx)
+	var marks []claim.Mark
+	for n := range 4 {
+		m := t.mark(n)
+		if n == 2 {
+			m.State, m.Ended = claim.Gone, ledgerTime
+		} else {
+			marks = append(marks, m)
+		}
+		t.saveMark(m)
+	}
+	got, left, err := t.Live(t.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("live claims (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(marks, left); diff != "" {
+		t.Errorf("live marks (-want +got):\n%s", diff)
+	}
+}
+
+// mark returns a mark on page n, with all that one may have.
+func (t *ledgerTest) mark(n int) claim.Mark {
+	c := t.attempt("Ghost", n)
+	return claim.Mark{
+		ID: c.ID, Why: claim.Swept, Of: claim.NewID(ledgerTime), Agent: c.Agent, Task: c.Task, State: claim.Abandoned, Made: c.Reserved,
+		Lease: claim.Lease{ClaimedAt: ledgerTime, Requested: time.Hour, Own: time.Minute}, Assigned: true, Due: ledgerTime.Add(time.Minute),
+		Reason: "its lease ran out", History: "tried twice", By: "user 1000",
+	}
+}
+
+func (t *ledgerTest) saveMark(m claim.Mark) {
+	t.Helper()
+	if err := t.Save(t.ctx, claim.Change{Marks: []claim.Mark{m}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := t.Mark(t.ctx, m.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(m, got); diff != "" {
+		t.Errorf("mark (-saved +kept):\n%s", diff)
+	}
+}
+
+func (t *ledgerTest) marks() {
+	if _, err := t.Mark(t.ctx, claim.NewID(ledgerTime)); !errors.Is(err, claim.ErrUnknownClaim) {
+		t.Errorf("unknown mark: error %v, want %v", err, claim.ErrUnknownClaim)
+	}
+	// What is left of an attempt has the attempt's id, and keeps the task from nobody.
+	c := t.reserve(t.attempt("Ghost", 1))
+	m := t.mark(1)
+	m.ID = c.ID
+	if err := t.Save(t.ctx, claim.Change{Holds: []claim.Hold{ended(c)}, Marks: []claim.Mark{m}}); err != nil {
+		t.Fatal(err)
+	}
+	t.wants(ended(c))
+	t.saveMark(m)
+	if refusal := t.try(t.attempt("Oracle", 1), ledgerTime, 0); refusal != nil {
+		t.Errorf("refusal %+v, want the task to be free", refusal)
+	}
+	m.State, m.Due = claim.Voided, ledgerTime.Add(time.Hour)
+	t.saveMark(m)
+	m.State, m.Due, m.Ended = claim.Gone, time.Time{}, ledgerTime.Add(time.Hour)
+	t.saveMark(m)
+	again := m
+	again.State = claim.Voided
+	if err := t.Save(t.ctx, claim.Change{Marks: []claim.Mark{again}}); err == nil {
+		t.Error("a mark that had ended was saved in another state")
+	}
+}
+
+func (t *ledgerTest) whole() {
+	gone := ended(t.reserve(t.attempt("Sandman", 1)))
+	t.save(gone)
+	live := held(t.reserve(t.attempt("Sandman", 2)))
+	m := t.mark(3)
+	changed := live
+	changed.Detail = "changed"
+	fact := claim.Fact{ID: claim.NewFactID(ledgerTime), At: ledgerTime, Kind: claim.KindRenewed}
+	t.save(live)
+	if err := t.Save(t.ctx, claim.Change{
+		Holds: []claim.Hold{changed, held(gone)}, Marks: []claim.Mark{m}, Facts: []claim.Fact{fact},
+	}); err == nil {
+		t.Fatal("an ended claim was saved as held")
+	}
+	t.wants(live)
+	if _, err := t.Mark(t.ctx, m.ID); !errors.Is(err, claim.ErrUnknownClaim) {
+		t.Errorf("mark of a change that was refused: error %v, want %v", err, claim.ErrUnknownClaim)
+	}
+	if n := len(t.events()); n != 0 {
+		t.Errorf("%d events were kept of a change that was refused", n)
 	}
 }
 
@@ -263,7 +351,7 @@ func (t *ledgerTest) record() {
 	}
 	f := claim.Fact{ID: claim.NewFactID(ledgerTime.Add(time.Second)), At: ledgerTime.Add(time.Second), Kind: claim.KindConflict, Task: pageID(1)}
 	for _, events := range [][]claim.Fact{nil, {e}, {e, f}} { // what is on record stays as it is
-		if err := t.Record(t.ctx, events...); err != nil {
+		if err := t.Save(t.ctx, claim.Change{Facts: events}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -68,6 +68,8 @@ var mutants = map[string]mutant{
 	"stale without the clock allowance":       {store: staleAtOnce, scene: claimtest.AtLeaseEnd, seed: 1343},
 	"written before it is journalled":         {daemon: notJournalled},
 	"a ledger without epochs":                 {daemon: noEpoch},
+	"a case left out":                         {daemon: caseLeftOut, scene: claimtest.AtLeaseEnd, seed: 433},
+	"two cases swapped":                       {daemon: casesSwapped, scene: claimtest.AtLeaseEnd},
 }
 
 // The suite finds each mutant out. That it finds nothing wrong with the protocol

@@ -2,6 +2,7 @@ package claimtest_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -268,9 +269,28 @@ type watchedLedger struct {
 	keep func(claim.Hold) bool
 }
 
-func (l watchedLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
-	if !l.keep(c) {
-		return nil
+func (l watchedLedger) Save(ctx context.Context, ch claim.Change) error {
+	for _, h := range ch.Holds {
+		if !l.keep(h) {
+			return nil
+		}
 	}
-	return l.Ledger.Save(ctx, c, events...)
+	return l.Ledger.Save(ctx, ch)
+}
+
+// caseLeftOut has a finish written although the lease is over.
+func caseLeftOut(d *claimsim.DaemonOptions) {
+	d.Cases = slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool {
+		return c.On == claim.Delivery && c.If == "the lease is over"
+	})
+}
+
+// casesSwapped has a mark taken off before it is looked whether it is still there.
+func casesSwapped(d *claimsim.DaemonOptions) {
+	d.Cases = claim.Protocol()
+	find := func(condition string) int {
+		return slices.IndexFunc(d.Cases, func(c claim.Case) bool { return c.On == claim.Cleanup && c.If == condition })
+	}
+	i, j := find("the page is somebody else's by now, or in the trash, or its lease is over"), find("the mark is on the page")
+	d.Cases[i], d.Cases[j] = d.Cases[j], d.Cases[i]
 }

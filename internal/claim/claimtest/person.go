@@ -85,7 +85,12 @@ func (r *race) reopen(ctx context.Context, rnd *rand.Rand) {
 // edit carries out what a person does.
 func (r *race) edit(id task.ID, change func(*task.Task) bool) {
 	r.register.Edit(id, func(t *task.Task) {
-		if change(t) {
+		was := *t
+		frees := change(t)
+		// Who clears the date of a claim and then its token, or the other way round, has
+		// made an assignment of it, to any session of that name.
+		handsOn := was.ClaimedBy != "" && was.ClaimedBy == t.ClaimedBy && claim.Assignee(was) == "" && claim.Assignee(*t) != ""
+		if frees || handsOn {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.Freed = true

@@ -114,11 +114,16 @@ func (r *race) checkPages() {
 	}
 }
 
-// closed reports whether a claim has ended for the daemon that made it.
+// closed reports whether a claim has ended for the daemon that made it, which has nothing of
+// it to take off its page.
 func (r *race) closed(id claim.ID) bool {
 	for _, n := range r.daemons {
-		if c, err := n.Load().Ledger.Claim(context.Background(), id); err == nil {
-			return c.State == claim.Ended
+		l := n.Load().Ledger
+		if m, err := l.Mark(context.Background(), id); err == nil && m.State != claim.Gone {
+			return false
+		}
+		if h, err := l.Hold(context.Background(), id); err == nil {
+			return h.State == claim.Ended
 		}
 	}
 	return false
@@ -127,8 +132,8 @@ func (r *race) closed(id claim.ID) bool {
 // over reports whether a claim has ended for its daemon, or was given up there.
 func (r *race) over(id claim.ID) bool {
 	for _, n := range r.daemons {
-		if c, err := n.Load().Ledger.Claim(context.Background(), id); err == nil {
-			return c.State == claim.Ended || c.State.GivenUp()
+		if h, err := n.Load().Ledger.Hold(context.Background(), id); err == nil {
+			return h.State == claim.Ended
 		}
 	}
 	return false
@@ -142,10 +147,13 @@ func (r *race) wrong(format string, args ...any) {
 // quiet reports whether no daemon has anything left to do.
 func (r *race) quiet(ctx context.Context) bool {
 	for _, n := range r.daemons {
-		d := n.Load()
-		live, _ := d.Ledger.Live(ctx)
-		for _, c := range live {
-			if !watched(c) || owed(c) && r.register.Page(c.Task.ID).Status == task.Open {
+		holds, marks, _ := n.Load().Ledger.Live(ctx)
+		if len(holds) > 0 {
+			return false
+		}
+		for _, m := range marks {
+			// A debt takes a moment in which nobody can claim the task.
+			if !watched(m) || m.Why == claim.Debt && r.register.Page(m.Task.ID).Status == task.Open {
 				return false
 			}
 		}
@@ -158,12 +166,8 @@ func (r *race) quiet(ctx context.Context) bool {
 	return true
 }
 
-// watched reports whether c is an attempt whose write may come yet.
-func watched(c claim.Hold) bool { return c.State == claim.Unseen }
-
-// owed reports whether c is a lease length that a daemon will put back on the task, which
-// takes a moment in which nobody can claim it.
-func owed(c claim.Hold) bool { return c.Sweep != nil && c.Sweep.Lease }
+// watched reports whether m is a mark that may get to its page yet.
+func watched(m claim.Mark) bool { return m.State == claim.Unseen }
 
 // finalCheck looks at what is left once everything had time to fall into place.
 func (r *race) finalCheck(ctx context.Context) {
@@ -230,13 +234,17 @@ func (r *race) checkLedgers(ctx context.Context) {
 	defer r.mu.Unlock()
 	for i, n := range r.daemons {
 		d := n.Load()
-		live, _ := d.Ledger.Live(ctx)
-		for _, c := range live {
-			if !watched(c) && c.State != claim.Held {
-				r.wrong("daemon %d: claim %s of %s is stuck: %s, due at %v", i, c.ID, c.Agent, c.State, c.Due)
+		holds, marks, _ := d.Ledger.Live(ctx)
+		for _, h := range holds {
+			if h.State == claim.Held {
+				r.wrong("daemon %d: claim %s of %s is still held, although its lease ended at %v", i, h.ID, h.Agent, h.ExpiresAt())
+				continue
 			}
-			if c.State == claim.Held {
-				r.wrong("daemon %d: claim %s of %s is still held, although its lease ended at %v", i, c.ID, c.Agent, c.ExpiresAt())
+			r.wrong("daemon %d: claim %s of %s is stuck: %s, due at %v", i, h.ID, h.Agent, h.State, h.Due)
+		}
+		for _, m := range marks {
+			if !watched(m) {
+				r.wrong("daemon %d: mark %s (%s) beside %s is stuck: %s, due at %v", i, m.ID, m.Why, m.Agent, m.State, m.Due)
 			}
 		}
 		r.checkEvents(i, d)
@@ -269,7 +277,7 @@ func (r *race) checkEvents(i int, d *claimsim.Daemon) {
 		}
 	}
 	for id := range granted {
-		c, err := d.Ledger.Claim(context.Background(), id)
+		c, err := d.Ledger.Hold(context.Background(), id)
 		if err != nil {
 			r.wrong("daemon %d: %v", i, err)
 			continue

@@ -44,7 +44,7 @@ func (t *ledgerTest) oneOfMany() {
 		if len(won) != 1 {
 			t.Fatalf("%d of 20 got the task, want 1", len(won))
 		}
-		if c, err := t.Claim(t.ctx, won[0]); err != nil || c.State != claim.Reserved {
+		if c, err := t.Hold(t.ctx, won[0]); err != nil || c.State != claim.Reserved {
 			t.Errorf("the winner is %q, error %v; want it reserved", c.State, err)
 		}
 	}
@@ -101,8 +101,7 @@ func (t *ledgerTest) limit() {
 	}
 
 	// What does not reserve does not count.
-	first.State = claim.Abandoned
-	t.save(first)
+	t.save(ended(first))
 	t.save(ended(second))
 	if refusal := t.try(t.attempt("Sandman", 5), ledgerTime, 2); refusal != nil {
 		t.Errorf("with one task left: refusal %+v", refusal)
@@ -125,7 +124,7 @@ func (t *ledgerTest) limit() {
 
 func (t *ledgerTest) states() {
 	for n, state := range []claim.State{
-		claim.Reserved, claim.Writing, claim.Held, claim.Finishing, claim.Abandoned, claim.Voided, claim.Ended,
+		claim.Reserved, claim.Writing, claim.Held, claim.Finishing, claim.Ended,
 	} {
 		c := held(t.reserve(t.attempt("Sandman", n)))
 		c.State = state
@@ -134,17 +133,11 @@ func (t *ledgerTest) states() {
 		}
 		t.save(c)
 		refusal := t.try(t.attempt("Oracle", n), ledgerTime, 0)
-		if reserves := refusal != nil; reserves != state.Reserves() {
-			t.Errorf("a claim that is %s reserves its task: %v, want %v", state, reserves, state.Reserves())
+		if reserves, want := refusal != nil, state != claim.Ended; reserves != want {
+			t.Errorf("a claim that is %s reserves its task: %v, want %v", state, reserves, want)
 		}
-		if state.Reserves() {
-			continue
-		}
-		// It is somebody else's now, whatever becomes of the old claim.
 		if state != claim.Ended {
-			c.Detail = "put off"
-			t.save(c)
-			t.save(ended(c))
+			continue
 		}
 		if refusal := t.try(t.attempt("Hypnos", n), ledgerTime, 0); refusal == nil || refusal.Holder == nil || refusal.Holder.Agent != "Oracle" {
 			t.Errorf("after a claim that is %s: refusal %+v, want Oracle as holder", state, refusal)

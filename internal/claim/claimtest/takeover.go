@@ -190,7 +190,7 @@ func (x *takeover) takeOver(ctx context.Context, parts *sync.WaitGroup, done <-c
 // goOn is what the agent does whose leader was deposed, at the next one.
 func (x *takeover) goOn(ctx context.Context) {
 	time.Sleep(time.Second)
-	live, _ := x.ledger.Live(ctx)
+	live, _, _ := x.ledger.Live(ctx)
 	for _, c := range live {
 		switch {
 		case c.State == claim.Finishing && c.Finish != nil:
@@ -474,10 +474,6 @@ func (l doorLedger) Reserve(ctx context.Context, c claim.Hold, now time.Time, li
 	return fence, refusal, err
 }
 
-func (l doorLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
-	return l.transact(func() error { return l.Ledger.Save(ctx, c, events...) })
-}
-
-func (l doorLedger) Record(ctx context.Context, events ...claim.Fact) error {
-	return l.transact(func() error { return l.Ledger.Record(ctx, events...) })
+func (l doorLedger) Save(ctx context.Context, ch claim.Change) error {
+	return l.transact(func() error { return l.Ledger.Save(ctx, ch) })
 }

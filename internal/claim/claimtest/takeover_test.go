@@ -137,11 +137,13 @@ func sentBeforeSaved(d *claimsim.DaemonOptions) {
 
 type hastyLedger struct{ claim.Ledger }
 
-func (l hastyLedger) Save(ctx context.Context, c claim.Hold, events ...claim.Fact) error {
-	if c.State != claim.Writing && c.State != claim.Clearing {
-		return l.Ledger.Save(ctx, c, events...)
+func (l hastyLedger) Save(ctx context.Context, ch claim.Change) error {
+	writing := slices.ContainsFunc(ch.Holds, func(h claim.Hold) bool { return h.State == claim.Writing })
+	clearing := slices.ContainsFunc(ch.Marks, func(m claim.Mark) bool { return m.State == claim.Clearing })
+	if !writing && !clearing {
+		return l.Ledger.Save(ctx, ch)
 	}
-	time.AfterFunc(500*time.Millisecond, func() { _ = l.Ledger.Save(context.WithoutCancel(ctx), c, events...) })
+	time.AfterFunc(500*time.Millisecond, func() { _ = l.Ledger.Save(context.WithoutCancel(ctx), ch) })
 	return nil
 }
 
@@ -153,9 +155,9 @@ func notAsserted(d *claimsim.DaemonOptions) {
 
 type trustingLedger struct{ claim.Ledger }
 
-func (l trustingLedger) Record(ctx context.Context, events ...claim.Fact) error {
-	if len(events) == 0 {
+func (l trustingLedger) Save(ctx context.Context, ch claim.Change) error {
+	if len(ch.Holds)+len(ch.Marks)+len(ch.Facts) == 0 {
 		return nil
 	}
-	return l.Ledger.Record(ctx, events...)
+	return l.Ledger.Save(ctx, ch)
 }

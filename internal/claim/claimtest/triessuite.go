@@ -25,7 +25,7 @@ func (t *ledgerTest) tries() {
 	}
 	record := func(e claim.Fact) {
 		t.Helper()
-		if err := t.Record(t.ctx, e); err != nil {
+		if err := t.Save(t.ctx, claim.Change{Facts: []claim.Fact{e}}); err != nil {
 			t.Fatal(err)
 		}
 	}

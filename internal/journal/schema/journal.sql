@@ -32,6 +32,19 @@ CREATE INDEX claims_task ON claims (task_id, id);
 CREATE INDEX claims_agent ON claims (agent, id);
 CREATE INDEX claims_losses ON claims (agent, id) WHERE loss IS NOT NULL;
 
+-- What the daemon itself has on pages: see claim.Mark. What is left of an attempt has the id of
+-- its claim.
+CREATE TABLE marks (
+    id      TEXT PRIMARY KEY,
+    task_id TEXT NOT NULL,
+    agent   TEXT NOT NULL,
+    ended   INTEGER NOT NULL, -- when; 0 before
+    body    TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX marks_live ON marks (id) WHERE ended = 0;
+CREATE INDEX marks_task ON marks (task_id) WHERE ended = 0;
+
 -- One row per task that a claim here keeps from the others. From `until` on, another
 -- claim may take the row over.
 CREATE TABLE reservations (

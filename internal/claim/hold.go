@@ -6,6 +6,40 @@ import (
 	"dibs/internal/task"
 )
 
+// State is where a hold stands in its life; the diagram is in the package documentation.
+// In every state but Ended a hold keeps its task from the other agents of the daemon.
+type State string
+
+// The states of a hold.
+const (
+	// Reserved: chosen here, nothing written to Notion yet.
+	Reserved State = "reserved"
+	// Writing: a claim write was or is about to be sent and is not verified.
+	Writing State = "writing"
+	// Held: granted to the agent.
+	Held State = "held"
+	// Finishing: the agent is done with the task; the write that says so is owed to Notion.
+	Finishing State = "finishing"
+	// Ended: over; Ending says how.
+	Ended State = "ended"
+)
+
+// Ending is how a claim ended.
+type Ending string
+
+// The ways in which claims end.
+const (
+	EndNotGranted Ending = "not_granted" // denied, lost the race or withdrawn
+	EndCompleted  Ending = "completed"
+	EndFailed     Ending = "failed"
+	EndBlocked    Ending = "blocked"
+	EndReleased   Ending = "released"
+	EndReview     Ending = "review"     // the work is done, and a person is to decide
+	EndLost       Ending = "lost"       // taken, cleared or finished by somebody else
+	EndOverridden Ending = "overridden" // stale, and taken over through this daemon
+	EndSwept      Ending = "swept"      // stale, and reopened by this daemon's sweep
+)
+
 // Finish is what an agent says when it is done with a task.
 type Finish struct {
 	// As is one of EndCompleted, EndReview, EndFailed, EndBlocked, EndReleased.
@@ -36,22 +70,6 @@ type Finish struct {
 	At time.Time `json:"at"`
 }
 
-// Sweep says what the mark of a sweep is for. The mark bears the name of whoever
-// held the task, and no agent ever holds it.
-type Sweep struct {
-	// Reason says in one line why the task is reopened.
-	Reason string `json:"reason"`
-	// Of is set if it is not a stale claim that is swept: it is a claim of this ledger
-	// that is over and of which something is left on the page.
-	Of ID `json:"of,omitempty"`
-	// History is as of a Finish: the task becomes BLOCKED instead of OPEN.
-	History string `json:"history,omitempty"`
-	// By is who asked for it, as Fact.By has it.
-	By string `json:"by,omitempty"`
-	// Lease is set if all that is left of it is the lease length that it asked for.
-	Lease bool `json:"lease,omitempty"`
-}
-
 // Lease is how long a claim lasts, and how sure it is that its agent lives.
 type Lease struct {
 	// ClaimedAt is the lease's beginning: the exact time of the claim write or
@@ -73,8 +91,7 @@ type Lease struct {
 	Warned time.Time `json:"warned_at,omitzero"`
 }
 
-// Hold is an agent's claim on a task, from its reservation to its end, or the mark of a
-// sweep. All times are Notion's.
+// Hold is an agent's claim on a task, from its reservation to its end. All times are Notion's.
 type Hold struct {
 	ID    ID        `json:"id"`
 	Agent string    `json:"agent"`
@@ -101,13 +118,11 @@ type Hold struct {
 
 	// Finish is what the agent said when it was done, if it was.
 	Finish *Finish `json:"finish,omitempty"`
-	// Sweep is set if this is no agent's claim but the mark of a sweep.
-	Sweep *Sweep `json:"sweep,omitempty"`
 
 	// Suspect is when another token of our form was first seen over this claim.
 	Suspect time.Time `json:"suspect_at,omitzero"`
-	// Due is when the next step of an abandoned, voided, clearing or finishing
-	// claim is to be taken, and when a held one under suspicion is looked at again.
+	// Due is when the next step of a finishing hold is to be taken, and when a held one
+	// under suspicion is looked at again.
 	Due time.Time `json:"due_at,omitzero"`
 
 	Ending Ending    `json:"ending,omitempty"`

@@ -1,0 +1,406 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// Case is a row of the page of cases.
+type Case struct {
+	On Errand
+	// State is that of the mark, where the case is about one state alone.
+	State MarkState
+	// If is the condition, and Then what is done, in words.
+	If, Then string
+
+	when func(Sight) bool
+	step func(Sight) Step
+}
+
+// Cases is the page of cases: what is done to a page, by anything but an attempt, once it
+// was read. The first case that applies decides.
+type Cases []Case
+
+// Protocol is the page of cases that the protocol goes by.
+func Protocol() Cases { return slices.Concat(ofHolds(), ofMarks()) }
+
+// Next returns the case that decides, and its step. It is a pure function, but for the ids
+// that it mints.
+func (cs Cases) Next(s Sight) (Case, Step) {
+	s.judge()
+	for _, c := range cs {
+		if c.On == s.Errand && (c.State == "" || c.State == s.Mark.State) && c.when(s) {
+			return c, c.step(s)
+		}
+	}
+	return Case{On: s.Errand}, Step{}
+}
+
+// Step is what a case has done, in the order of its fields, as far as they are set.
+type Step struct {
+	// Renew has the lease written anew first, and the page looked at again.
+	Renew bool
+	// Save is stored before anything is written.
+	Save Change
+	// Write is written. With Compete others may be about to write to the page as well.
+	Write   *Write
+	Compete bool
+	// Enough reports whether the answer to the write is proof of it. If not, the page is
+	// looked at again after the settle wait.
+	Enough func(answer Reading) bool
+	// Then is stored once the write is seen in its answer, or at once where there is none:
+	// it is given the page as it is then.
+	Then func(now Reading) Change
+	// Else is stored if the write is not seen, and its error returned; a tryAgain has the page
+	// looked at again, as it is without Else.
+	Else func(f fate, err error) (Change, error)
+	// Off says that the write takes a mark off its page, as planned.
+	Off bool
+	// Err is the outcome.
+	Err error
+}
+
+// nothing is the step that leaves all as it is.
+func nothing(Sight) Step { return Step{} }
+
+// storing is the step that only stores something.
+func storing(ch Change) Step { return Step{Then: func(Reading) Change { return ch }} }
+
+func holding(h Hold, facts ...Fact) Change { return Change{Holds: []Hold{h}, Facts: facts} }
+
+func marking(m Mark, facts ...Fact) Change { return Change{Marks: []Mark{m}, Facts: facts} }
+
+// always is the condition of the last case of an errand.
+func always(Sight) bool { return true }
+
+// either is a condition that one of several fulfils.
+func either(conditions ...func(Sight) bool) func(Sight) bool {
+	return func(s Sight) bool {
+		return slices.ContainsFunc(conditions, func(c func(Sight) bool) bool { return c(s) })
+	}
+}
+
+// is is the condition that the hold fares so.
+func is(want standing) func(Sight) bool { return func(s Sight) bool { return s.standing == want } }
+
+// ofHolds are the cases of a claim that an agent has.
+func ofHolds() Cases {
+	var cs Cases
+	for _, e := range []Errand{Guard, Renewal, Delivery} {
+		if e == Delivery {
+			cs = append(cs,
+				Case{On: e, If: "the page shows that the work was done under the claim", Then: "the claim ends as its agent said",
+					when: is(done), step: delivered},
+				Case{On: e, If: "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page", Then: "the claim ends as its agent said",
+					when: Sight.shows, step: delivered})
+		}
+		cs = append(cs,
+			Case{On: e, If: "another live token lies over the live claim, for less than the grace", Then: "wait: it is probably a late write, and about to be withdrawn",
+				when: Sight.patient, step: bear},
+			Case{On: e, If: "the page shows that somebody else ended the claim", Then: "the claim is lost; what is left of it is taken off, if nobody can take the task meanwhile",
+				when: either(is(suspect), is(gone), is(done)), step: lose})
+		if e != Delivery {
+			cs = append(cs, Case{On: e, If: "a claim that was given up lies over the live claim", Then: "write the claim back",
+				when: is(covered), step: restore})
+		}
+		switch e {
+		case Guard:
+			cs = append(cs, Case{On: e, If: "the page shows the claim", Then: "take note of the lease that it shows", when: always, step: stand})
+		case Renewal:
+			cs = append(cs,
+				Case{On: e, If: "the page shows the claim with the date that was written", Then: "the lease is renewed",
+					when: Sight.renewed, step: renewal},
+				Case{On: e, If: "the page shows the claim, and not the date that was written", Then: "the lease ends as it would have",
+					when: func(s Sight) bool { return s.Sent }, step: notRenewed},
+				Case{On: e, If: "Notion's time is not known", Then: "not now",
+					when: func(s Sight) bool { return s.Unsure }, step: untimed},
+				Case{On: e, If: "the page shows the claim", Then: "write the date; late in the lease it has to survive the settle wait",
+					when: always, step: renew})
+		case Delivery:
+			cs = append(cs,
+				Case{On: e, If: "the lease is over", Then: "renew it first: nobody overrides a live claim",
+					when: func(s Sight) bool { return s.Policy.Over(s.Task, s.At) }, // an unsure reading will do: to renew harms nobody
+					step: func(Sight) Step { return Step{Renew: true} }},
+				Case{On: e, If: "the task is given back, and an earlier run may have sent that", Then: "wait until it must have arrived",
+					when: func(s Sight) bool { return s.frees() && s.Arrives > 0 }, step: holdOn},
+				Case{On: e, If: "the page shows the claim", Then: "write what the agent said",
+					when: always, step: deliver})
+		}
+	}
+	return cs
+}
+
+// patient reports whether a suspected late write is to be given time to be withdrawn.
+func (s Sight) patient() bool {
+	since := s.Hold.Suspect
+	if since.IsZero() {
+		since = s.Now
+	}
+	return s.standing == suspect && s.Now.Before(since.Add(s.Policy.Grace))
+}
+
+// suspicious is the hold under suspicion. It is looked at often enough to see the void mark
+// before the task is reopened, a grace after the mark was made.
+func (s Sight) suspicious() Hold {
+	h := s.Hold
+	if h.Suspect.IsZero() {
+		h.Suspect = s.Now
+	}
+	h.Due, h.Detail = s.Now.Add(s.Policy.Grace/3), s.detail
+	return h
+}
+
+func bear(s Sight) Step { return storing(holding(s.suspicious())) }
+
+// restore has the claim written back. Until it is seen in its place it stays under
+// suspicion, and is looked at again; writing it twice does no harm.
+func restore(s Sight) Step {
+	h := s.suspicious()
+	return Step{
+		Save: holding(h), Write: new(restoreWrite(h, s.Task)),
+		Then: func(now Reading) Change {
+			s.Hold = h
+			ch := s.stands(now.Task)
+			if s.Late != nil { // a write lands once
+				ch.Marks = append(ch.Marks, s.Late.gone(s.Now, takenBack))
+			}
+			return ch
+		},
+		Else: func(f fate, err error) (Change, error) {
+			if errors.Is(err, errSlow) || errors.Is(err, errNoEffect) {
+				return Change{}, tryAgain{}
+			}
+			return Change{}, tryAgain{f.explain(fmt.Sprintf("claim %s: the write that puts it back", h.ID), err)}
+		},
+	}
+}
+
+func stand(s Sight) Step { return storing(s.stands(s.Task)) }
+
+// stands takes over what t says of a hold that it shows. If it did not show it before, the
+// claim was repaired.
+func (s Sight) stands(t task.Task) Change {
+	h := s.Hold
+	var facts []Fact
+	if !h.Suspect.IsZero() {
+		f := h.fact(KindConflict, s.Now)
+		f.Detail, f.Remote = h.Detail+"; the claim is back in its place", true
+		if s.standing != mine {
+			f.Holder = s.holder
+		}
+		facts = append(facts, f)
+	}
+	h.Suspect, h.Due, h.Detail = time.Time{}, time.Time{}, ""
+	return holding(s.Policy.refreshed(h, t), facts...)
+}
+
+// refreshed takes over what a page says about a claim that stands: a date or a lease that
+// was changed there is what others go by.
+func (p Policy) refreshed(h Hold, t task.Task) Hold {
+	h.Task = t
+	h.Timeout = p.LeaseOf(t)
+	if h.Requested > 0 {
+		h.Timeout = min(h.Timeout, h.Requested)
+	}
+	since := h.ClaimedAt
+	if !t.ClaimedAt.IsZero() {
+		since = t.ClaimedAt
+	}
+	if since.Before(h.ClaimedAt.Truncate(time.Minute)) {
+		h.ClaimedAt = since
+	}
+	h.StaleAt = p.StaleAt(since, p.LeaseOf(t))
+	return h
+}
+
+// lose ends a claim that somebody else ended. Work that was finished meanwhile is not
+// forgotten: the task log gets it as orphaned. What people left of the claim on its page is
+// taken off at once; that it is lost does not depend on this, and Tidy does it later.
+func lose(s Sight) Step {
+	h := s.Hold
+	h.LostTo = s.holder
+	over := h.ended(EndLost, s.Now, s.detail)
+	f := h.fact(KindLost, s.Now)
+	f.Holder, f.Detail, f.Remote = s.holder, s.detail, true
+	if s.ranOut() {
+		f.Tried = TriedAgain
+	}
+	ch := holding(over, f)
+	if fin := h.Finish; fin != nil && fin.isWork() {
+		ch.Facts = append(ch.Facts, h.orphaned(*fin, s.Now, s.holder, s.detail))
+	}
+	if debt, owes := s.debt(over); owes {
+		ch.Marks = append(ch.Marks, debt)
+		s.Marks = append(slices.Clip(s.Marks), debt)
+	}
+	step := Step{Save: ch, Err: &Lost{Claim: over, Holder: s.holder, Detail: s.detail}}
+	if w, what, ok := s.leaving(); ok {
+		step.Write, step.Then = &w, s.left(h.mark("", time.Time{}, ""), what)
+		step.Else = func(f fate, err error) (Change, error) {
+			return Change{}, f.explain("the write that takes it off", err)
+		}
+	}
+	return step
+}
+
+// ranOut reports whether a lost claim was stale when another daemon swept its task or took it
+// over: it is off the page, and the task still to be done.
+func (s Sight) ranOut() bool {
+	for _, m := range s.Marks {
+		if m.competes() && (m.State == Clearing || s.Policy.tokenOfMark(m, s.Task).ID == m.ID) {
+			return false // it is this daemon that sweeps it, and tells of it then
+		}
+	}
+	return (s.Task.Status == task.Open || s.Task.Status == task.InProgress) && !s.Task.Trashed &&
+		!s.Policy.NoToken && s.token.ID != s.Hold.ID && s.Hold.Finish == nil && s.Now.After(s.Hold.StaleAt)
+}
+
+// leaving is the write that takes what is left of a lost claim off its page, and what to say
+// of it; false if there is nothing to write. A task that was finished or blocked keeps the
+// name of who had it, for people to see.
+func (s Sight) leaving() (w Write, what string, ok bool) {
+	t, h := s.Task, s.Hold
+	tok := ParseToken(t.Token)
+	if s.Policy.NoToken && t.ClaimedBy == h.Agent {
+		tok = s.token
+	}
+	if t.Trashed || tok.ID != h.ID || tok.Done || t.ClaimedBy == "" || !s.Policy.live(s.Reading) {
+		return Write{}, "", false
+	}
+	if t.Status == task.Open || t.Status == task.InProgress {
+		return leavingWrite(h.Agent, t).givingBack(h.Lease, t), leftTo(h.Agent, t), true
+	}
+	return Write{}.givingBack(h.Lease, t), "", h.borrows(t)
+}
+
+// leftTo says what becomes of a task of which a claim of agent is taken off.
+func leftTo(agent string, t task.Task) string {
+	switch {
+	case t.ClaimedBy != agent:
+		return fmt.Sprintf("%s put another name on it and has it now, without a time limit", t.ClaimedBy)
+	case t.Status == task.Open:
+		return "it was set to OPEN, and can be claimed again"
+	}
+	return "it is OPEN again, and can be claimed"
+}
+
+// left records that what was left of a claim is off its page. of is the mark that it would
+// have been taken off with.
+func (s Sight) left(of Mark, what string) func(Reading) Change {
+	return func(now Reading) Change {
+		ch := Change{Marks: s.repaid(now.Task)}
+		if what != "" {
+			ch.Facts = append(ch.Facts, of.cleared(now.Task, s.Now, what))
+		}
+		return ch
+	}
+}
+
+// renew has the lease written anew.
+func renew(s Sight) Step {
+	h := s.Hold
+	h.Noted = s.Now
+	return Step{
+		Save: holding(h), Write: &Write{ClaimedAt: new(h.Noted)},
+		// A rival overrides only what it read after StaleAt, by the Date of an answer that
+		// came within its window. What landed before any such read needs no more than its
+		// answer; after that a rival may be between its read and its write, and the renewal
+		// has to survive the settle wait, as a claim does.
+		Enough: func(answer Reading) bool {
+			stands, _, _ := s.Policy.standing(h, answer.Task, answer.judged(), nil)
+			return stands == mine && !answer.Unsure && answer.At.Before(h.StaleAt.Add(-s.Policy.WriteWindow-clockAllowance))
+		},
+		Then: func(now Reading) Change { return s.Policy.renewed(h, now.Task) },
+		Else: func(f fate, err error) (Change, error) {
+			if f == notLanded {
+				return Change{}, fmt.Errorf("claim %s was not renewed: %w", h.ID, err)
+			}
+			return Change{}, tryAgain{}
+		},
+	}
+}
+
+// renewed reports whether the page shows the renewal that was sent.
+func (s Sight) renewed() bool {
+	return s.Sent && Write{ClaimedAt: &s.Hold.Noted}.shows(s.Task, s.Policy.NoToken)
+}
+
+func renewal(s Sight) Step { return storing(s.Policy.renewed(s.Hold, s.Task)) }
+
+// renewed is the change of h once t, its page, shows the lease that was noted.
+func (p Policy) renewed(h Hold, t task.Task) Change {
+	h.ClaimedAt = h.Noted
+	if h.Heartbeat.After(h.ClaimedAt) { // the clock was ahead; it stands for one renewal only
+		h.Heartbeat = h.ClaimedAt
+	}
+	h = p.refreshed(h, t)
+	f := h.fact(KindRenewed, h.ClaimedAt)
+	f.Remote = true
+	return holding(h, f)
+}
+
+func notRenewed(s Sight) Step {
+	return Step{Err: Errorf(Unavailable, LandedUnknown, "%q: Notion does not show the renewal; the claim ends when it would have ended without it", s.Task.Title)}
+}
+
+func untimed(s Sight) Step {
+	return Step{Err: fmt.Errorf("claim %s was not renewed: %w", s.Hold.ID, errUntimed)}
+}
+
+// frees reports whether the agent said something that opens the task again.
+func (s Sight) frees() bool { return *finishWrite(s.Hold, s.Policy).Status == task.Open }
+
+// shows reports whether the page shows that the finish was delivered, if it was sent before.
+func (s Sight) shows() bool {
+	return s.Sent && (finishWrite(s.Hold, s.Policy).shows(s.Task, s.Policy.NoToken) || s.standing == suspect && s.frees())
+}
+
+// errOwed is the outcome of a finish that is to be delivered later.
+var errOwed = errors.New("not delivered yet")
+
+func holdOn(s Sight) Step {
+	s.Hold.Due = s.Now.Add(s.Arrives)
+	step := storing(holding(s.Hold))
+	step.Err = errOwed
+	return step
+}
+
+func deliver(s Sight) Step {
+	return Step{
+		Write: new(finishWrite(s.Hold, s.Policy).givingBack(s.Hold.Lease, s.Task)),
+		Then:  func(now Reading) Change { return s.Hold.delivered(now.Task, s.Now) },
+	}
+}
+
+func delivered(s Sight) Step { return storing(s.Hold.delivered(s.Task, s.Now)) }
+
+// delivered is the end of a hold whose finish is in Notion, where the task is as t.
+func (h Hold) delivered(t task.Task, now time.Time) Change {
+	h.Task = t
+	fin := h.Finish
+	f := h.fact(finishKinds[fin.As], now)
+	f.Remote, f.Started, f.Finished, f.Summary = true, h.Started, fin.At, fin.Summary
+	if fin.To != "" {
+		f.Holder, f.Expires = fin.To, f.At.Add(fin.For)
+	}
+	f.Comment, f.Mention, f.Asked = fin.Comment, fin.Mention, fin.Ask
+	switch {
+	case fin.As == EndFailed && fin.Reopen:
+		f.Tried = TriedAgain
+	case fin.As != EndReleased:
+		f.Tried = TriedOver
+	}
+	if fin.History != "" {
+		f.Detail = "the task is BLOCKED: " + fin.History
+	}
+	return holding(h.ended(fin.As, now, f.Detail), f)
+}
+
+var finishKinds = map[Ending]Kind{
+	EndCompleted: KindCompleted, EndFailed: KindFailed, EndBlocked: KindBlocked, EndReleased: KindReleased,
+	EndReview: KindReview,
+}

@@ -1,0 +1,357 @@
+package claim_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"dibs/internal/claim"
+	"dibs/internal/claim/claimsim"
+	"dibs/internal/task"
+)
+
+var (
+	ours   = claim.NewID(bubbleStart)                     // the record's id
+	theirs = claim.NewID(bubbleStart.Add(-3 * time.Hour)) // another's
+)
+
+// onPage is a page that shows the record's claim, whole, a minute after it was made.
+func onPage() claim.Reading {
+	t := openTask()
+	hold(&t, "Sandman", bubbleStart)
+	t.Token = string(ours)
+	return claim.Reading{Task: t, At: bubbleStart.Add(time.Minute)}
+}
+
+// sightOfHold is what is seen on an errand for a claim that stands.
+func sightOfHold(e claim.Errand) claim.Sight {
+	p := claimsim.Policy()
+	h := claim.Hold{
+		ID: ours, Agent: "Sandman", Task: openTask(), State: claim.Held, Reserved: bubbleStart, Started: bubbleStart,
+		Lease: claim.Lease{ClaimedAt: bubbleStart, Timeout: p.Timeout, StaleAt: p.StaleAt(bubbleStart, p.Timeout)},
+	}
+	if e == claim.Delivery {
+		h.State, h.Finish = claim.Finishing, &claim.Finish{As: claim.EndReleased, At: bubbleStart}
+	}
+	return claim.Sight{Errand: e, Hold: h, Reading: onPage(), Policy: p, Now: bubbleStart.Add(time.Minute)}
+}
+
+// sightOfMark is what is seen of a mark in that state whose claim is on the page; a void
+// token is in its place, if it has one by then.
+func sightOfMark(s claim.MarkState) claim.Sight {
+	see := sightOfHold(claim.Cleanup)
+	see.Mark = claim.Mark{
+		ID: ours, Why: claim.Withdrawn, Of: ours, Agent: "Sandman", Task: openTask(), State: s, Made: bubbleStart,
+		Lease: see.Hold.Lease, Due: bubbleStart,
+	}
+	see.Hold = claim.Hold{}
+	if s == claim.Voided || s == claim.Clearing {
+		see.Task.Token = "void " + string(ours)
+	}
+	return see
+}
+
+// toMark is what is seen on an errand to make a mark.
+func toMark(e claim.Errand, why claim.Why) claim.Sight {
+	s := sightOfMark("")
+	s.Errand, s.Mark.ID, s.Mark.Why, s.Mark.Of = e, claim.NewID(s.Now), why, ours
+	switch e {
+	case claim.Sweeping:
+		s.At = s.At.Add(2 * time.Hour)
+		s.Now = s.At
+	case claim.Repaying:
+		s.Mark.State, s.Mark.Requested = claim.Unseen, time.Hour
+		s.Task = openTask()
+		s.Task.Timeout = time.Hour
+	case claim.Tidying:
+		s.Over = true
+	}
+	return s
+}
+
+// What each case is about, and that it decides then.
+func TestCases(t *testing.T) {
+	held := func(e claim.Errand, change ...func(*claim.Sight)) claim.Sight {
+		s := sightOfHold(e)
+		for _, f := range change {
+			f(&s)
+		}
+		return s
+	}
+	mark := func(st claim.MarkState, change ...func(*claim.Sight)) claim.Sight {
+		s := sightOfMark(st)
+		for _, f := range change {
+			f(&s)
+		}
+		return s
+	}
+	making := func(e claim.Errand, why claim.Why, change ...func(*claim.Sight)) claim.Sight {
+		s := toMark(e, why)
+		for _, f := range change {
+			f(&s)
+		}
+		return s
+	}
+	token := func(text string) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.Token = text } }
+	status := func(st task.Status) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.Status = st } }
+	name := func(n string) func(*claim.Sight) { return func(s *claim.Sight) { s.Task.ClaimedBy = n } }
+	over := func(s *claim.Sight) { s.At = s.At.Add(40 * time.Minute) }
+	unsure := func(s *claim.Sight) { s.Unsure = true }
+	sent := func(s *claim.Sight) { s.Sent = true }
+	tests := []struct {
+		name  string
+		sight claim.Sight
+		want  string
+	}{
+		{"guard: whole", held(claim.Guard), "the page shows the claim"},
+		{"guard: late claim over it", held(claim.Guard, token(string(theirs))), "another live token lies over the live claim, for less than the grace"},
+		{"guard: late claim over it for too long", held(claim.Guard, token(string(theirs)), func(s *claim.Sight) { s.Hold.Suspect = s.Now.Add(-time.Hour) }), "the page shows that somebody else ended the claim"},
+		{"guard: known late claim over it", held(claim.Guard, token(string(theirs)), func(s *claim.Sight) { s.Late = new(sightOfMark(claim.Unseen).Mark) }), "a claim that was given up lies over the live claim"},
+		{"guard: void claim over it", held(claim.Guard, token("void "+string(theirs))), "a claim that was given up lies over the live claim"},
+		{"guard: handed out", held(claim.Guard, status(task.Open)), "the page shows that somebody else ended the claim"},
+		{"guard: done", held(claim.Guard, token("done "+string(ours))), "the page shows that somebody else ended the claim"},
+		{"guard: trashed", held(claim.Guard, func(s *claim.Sight) { s.Task.Trashed = true }), "the page shows that somebody else ended the claim"},
+
+		{"renew: whole", held(claim.Renewal), "the page shows the claim"},
+		{"renew: unsure", held(claim.Renewal, unsure), "Notion's time is not known"},
+		{"renew: shown", held(claim.Renewal, sent, func(s *claim.Sight) { s.Hold.Noted = s.Task.ClaimedAt }), "the page shows the claim with the date that was written"},
+		{"renew: not shown", held(claim.Renewal, sent, func(s *claim.Sight) { s.Hold.Noted = s.Now.Add(time.Hour) }), "the page shows the claim, and not the date that was written"},
+		{"renew: suspect", held(claim.Renewal, token(string(theirs))), "another live token lies over the live claim, for less than the grace"},
+		{"renew: taken", held(claim.Renewal, name("Maria")), "the page shows that somebody else ended the claim"},
+		{"renew: covered", held(claim.Renewal, token("void "+string(theirs))), "a claim that was given up lies over the live claim"},
+
+		{"finish: whole", held(claim.Delivery), "the page shows the claim"},
+		{"finish: covered", held(claim.Delivery, token("void "+string(theirs))), "the page shows the claim"},
+		{"finish: done", held(claim.Delivery, token("done "+string(ours))), "the page shows that the work was done under the claim"},
+		{"finish: shown", held(claim.Delivery, sent, status(task.Open), name(""), token(""), func(s *claim.Sight) { s.Task.ClaimedAt = time.Time{} }), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
+		{"finish: given back, and claimed since", held(claim.Delivery, sent, name("Oracle"), token(string(theirs))), "the write was sent, and the page shows it; or it gave the task back, and another claim is on the page"},
+		{"finish: suspect", held(claim.Delivery, token(string(theirs))), "another live token lies over the live claim, for less than the grace"},
+		{"finish: taken", held(claim.Delivery, name("Maria")), "the page shows that somebody else ended the claim"},
+		{"finish: past the lease", held(claim.Delivery, over), "the lease is over"},
+		{"finish: sent by an earlier run", held(claim.Delivery, func(s *claim.Sight) { s.Arrives = time.Second }), "the task is given back, and an earlier run may have sent that"},
+
+		{"unseen: unsure", mark(claim.Unseen, unsure), "Notion's time is not known"},
+		{"unseen: not for a day", mark(claim.Unseen), "it may be on its way yet"},
+		{"unseen: for a day", mark(claim.Unseen, func(s *claim.Sight) { s.At = s.At.Add(25 * time.Hour) }), "it never showed"},
+
+		{"abandoned: not there", mark(claim.Abandoned, token(string(theirs))), "it is not on the page, or the page is in the trash"},
+		{"abandoned: trashed", mark(claim.Abandoned, func(s *claim.Sight) { s.Task.Trashed = true }), "it is not on the page, or the page is in the trash"},
+		{"abandoned: taken", mark(claim.Abandoned, name("Maria")), "the page is somebody else's by now, or its lease is over"},
+		{"abandoned: stale", mark(claim.Abandoned, over), "the page is somebody else's by now, or its lease is over"},
+		{"abandoned: void", mark(claim.Abandoned, token("void "+string(ours))), "it is void already, or there are no tokens"},
+		{"abandoned: there", mark(claim.Abandoned), "the page shows the claim"},
+
+		{"clearing: off", mark(claim.Clearing, token(""), name("")), "it is off the page, or somebody has claimed the task since"},
+		{"clearing: claimed since", mark(claim.Clearing, token(string(theirs)), name("Oracle")), "it is off the page, or somebody has claimed the task since"},
+		{"clearing: still there", mark(claim.Clearing), "the mark is on the page"},
+		{"voided: there", mark(claim.Voided), "the mark is on the page"},
+		{"voided: another name", mark(claim.Voided, name("Maria")), "somebody put another name beside it, and nobody can take the task"},
+		{"voided: another name, and stale", mark(claim.Voided, name("Maria"), over), "the page is somebody else's by now, or in the trash, or its lease is over"},
+		{"voided: written back", mark(claim.Voided, token(string(theirs))), "the page is somebody else's by now, or in the trash, or its lease is over"},
+		{"voided: a debt that is not there", mark(claim.Voided, token(string(theirs)), func(s *claim.Sight) { s.Mark.Why = claim.Debt }), "a lease length is owed, and the mark is not on the page"},
+		{"voided: unsure", mark(claim.Voided, unsure), "Notion's time is not known"},
+		{"voided: too early", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due = s.Now.Add(time.Minute) }), "its time has not come, by Notion's clock"},
+		{"voided: settled", mark(claim.Voided, func(s *claim.Sight) { s.Mark.Due, s.Settled = s.Now.Add(time.Minute), true }), "the mark is on the page"},
+		{"clearing: sent by an earlier run", mark(claim.Clearing, func(s *claim.Sight) { s.Arrives = time.Second }), "an earlier run may have sent what takes it off"},
+
+		{"sweep: stale", making(claim.Sweeping, claim.Swept), "the page shows a stale claim"},
+		{"sweep: live", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.At = bubbleStart }), "the page shows no stale claim"},
+		{"sweep: done", making(claim.Sweeping, claim.Swept, func(s *claim.Sight) { s.Local.State = claim.Finishing }), "its agent is done, and Notion has yet to be told"},
+		{"repay: free", making(claim.Repaying, claim.Debt), "nobody has the task"},
+		{"repay: taken", making(claim.Repaying, claim.Debt, name("Maria")), "somebody has the task, or Notion's time is not known"},
+		{"repay: changed", making(claim.Repaying, claim.Debt, func(s *claim.Sight) { s.Task.Timeout = time.Minute }), "the task has another lease length by now"},
+		{"reopen", making(claim.Opening, claim.ForReopening, status(task.Blocked)), "a name is left on a task that nobody can claim"},
+		{"tidy: nothing", making(claim.Tidying, claim.Over, func(s *claim.Sight) { s.Over = false }), "the page shows no claim of this ledger that is over, or somebody may take the task"},
+		{"tidy: stale", making(claim.Tidying, claim.Over, over), "the page shows no claim of this ledger that is over, or somebody may take the task"},
+		{"tidy: copy", making(claim.Tidying, claim.Over, func(s *claim.Sight) { s.Copied = true }), "the page is a copy, with the claim of another page"},
+		{"tidy: another name", making(claim.Tidying, claim.Over, name("Maria")), "another name is beside a claim that is over"},
+		{"tidy: over", making(claim.Tidying, claim.Over), "the page shows a claim that is over"},
+	}
+	decided := make(map[string]bool)
+	key := func(c claim.Case) string { return fmt.Sprint(c.On, c.State, c.If) }
+	for _, tt := range tests {
+		c, _ := claim.Protocol().Next(tt.sight)
+		if c.If != tt.want {
+			t.Errorf("%s: decided by %q, want %q", tt.name, c.If, tt.want)
+		}
+		decided[key(c)] = true
+	}
+	for _, c := range claim.Protocol() {
+		if !decided[key(c)] {
+			t.Errorf("no test for %s %s: %s", c.On, c.State, c.If)
+		}
+	}
+}
+
+// every yields all that can be seen, as far as the page of cases tells it apart.
+func every(yield func(claim.Sight) bool) {
+	more := true
+	pages := func(s claim.Sight) {
+		is := s.Over
+		for _, status := range []task.Status{task.Open, task.InProgress, task.Blocked, task.Completed, task.Review} {
+			for _, by := range []string{"", "Sandman", "Maria"} {
+				for _, token := range []string{
+					"", string(ours), "void " + string(ours), "done " + string(ours) + " Sandman",
+					string(theirs), "void " + string(theirs), "done " + string(theirs) + " Maria",
+				} {
+					for _, at := range []time.Time{{}, bubbleStart, bubbleStart.Add(-30 * time.Minute), bubbleStart.Add(-2 * time.Hour)} {
+						for bits := range 4 {
+							s.Task.Status, s.Task.ClaimedBy, s.Task.Token, s.Task.ClaimedAt = status, by, token, at
+							s.Task.Trashed, s.Unsure = bits&1 != 0, bits&2 != 0
+							s.Over = is && !s.Task.Trashed
+							if more = more && yield(s); !more {
+								return
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, e := range []claim.Errand{claim.Delivery, claim.Guard, claim.Renewal} {
+		for _, as := range []claim.Ending{claim.EndCompleted, claim.EndReview, claim.EndFailed, claim.EndBlocked, claim.EndReleased} {
+			if e != claim.Delivery && as != claim.EndCompleted {
+				continue
+			}
+			for bits := range 16 {
+				s := sightOfHold(e)
+				if e == claim.Delivery {
+					s.Hold.Finish.As, s.Hold.Finish.Reopen = as, bits&1 != 0
+				}
+				s.Hold.Noted = bubbleStart
+				s.Sent, s.Policy.NoToken = bits&2 != 0, bits&4 != 0
+				if bits&8 != 0 {
+					s.Arrives, s.Hold.Suspect = time.Second, bubbleStart.Add(-time.Hour)
+				}
+				pages(s)
+			}
+		}
+	}
+	for _, why := range []claim.Why{claim.Withdrawn, claim.Swept, claim.Over, claim.ForReopening, claim.Debt} {
+		for _, state := range []claim.MarkState{claim.Unseen, claim.Abandoned, claim.Voided, claim.Clearing} {
+			for bits := range 8 {
+				s := sightOfMark(state)
+				s.Mark.Why, s.Mark.Assigned, s.Policy.NoToken = why, bits&1 != 0, bits&2 != 0
+				if bits&4 != 0 {
+					s.Mark.Due = s.Now.Add(time.Minute)
+				}
+				pages(s)
+			}
+		}
+	}
+	for e, why := range map[claim.Errand]claim.Why{claim.Sweeping: claim.Swept, claim.Repaying: claim.Debt, claim.Tidying: claim.Over} {
+		for bits := range 8 {
+			s := toMark(e, why)
+			s.Over, s.Copied, s.Slow = bits&1 != 0, bits&2 != 0, bits&4 != 0
+			pages(s)
+		}
+	}
+}
+
+// after is t once w was written.
+func after(t task.Task, w claim.Write) task.Task {
+	if w.Status != nil {
+		t.Status = *w.Status
+	}
+	if w.ClaimedBy != nil {
+		t.ClaimedBy = *w.ClaimedBy
+	}
+	if w.ClaimedAt != nil {
+		t.ClaimedAt = w.ClaimedAt.Truncate(time.Minute)
+	}
+	if w.Token != nil {
+		t.Token = *w.Token
+	}
+	return t
+}
+
+// Whatever is seen, a case decides, and none does what may take a task from somebody.
+func TestEverySight(t *testing.T) {
+	for _, w := range unsafe(claim.Protocol(), 20) {
+		t.Error(w)
+	}
+}
+
+// unsafe walks the page of cases whole, and returns what is wrong with it, at most so much.
+func unsafe(cs claim.Cases, most int) (wrong []string) {
+	seen := 0
+	free := func(t task.Task, s claim.Sight) bool {
+		return claim.Decide(t, "Anybody", nil, s.At, s.Policy).Code == ""
+	}
+	for s := range every {
+		if seen++; len(wrong) >= most {
+			return wrong
+		}
+		c, step := cs.Next(s)
+		say := func(what string) {
+			wrong = append(wrong, fmt.Sprintf("%s: %s %s, %q on a page that shows %s, %q at %v, token %q, trashed %v, unsure %v", what,
+				c.On, c.State, c.If, s.Task.Status, s.Task.ClaimedBy, s.Task.ClaimedAt, s.Task.Token, s.Task.Trashed, s.Unsure))
+		}
+		if c.If == "" {
+			say("no case decides")
+			continue
+		}
+		w := step.Write
+		if w == nil {
+			continue
+		}
+		if s.Task.Trashed {
+			say("it writes on a page in the trash")
+			continue
+		}
+		tok := claim.ParseToken(s.Task.Token)
+		of := []claim.ID{s.Hold.ID, s.Mark.ID, s.Mark.Of}
+		frees := free(after(s.Task, *w), s) && !free(s.Task, s)
+		known := !s.Unsure || s.Errand == claim.Delivery || s.Task.ClaimedAt.IsZero()
+		switch {
+		case frees && !known:
+			say("it frees a task, and the time is not known")
+		case frees && s.Policy.Over(s.Task, s.At):
+			say("it frees a task that somebody may be about to override")
+		case frees && !s.Policy.NoToken && s.Errand != claim.Tidying && !slices.Contains(of, tok.ID) && !covered(s, tok):
+			say("it frees a task that shows another's token")
+		case step.Compete && free(after(s.Task, *w), s):
+			say("a mark that competes leaves the task free")
+		case w.Status != nil && s.Task.Status != task.InProgress && *w.Status == task.Open && s.Errand != claim.Delivery:
+			say("it opens a task that a person has put away")
+		}
+	}
+	if seen < 100_000 {
+		wrong = append(wrong, fmt.Sprintf("only %d sights were walked", seen))
+	}
+	return wrong
+}
+
+// covered reports whether the claim that is finished lies under one that was given up.
+func covered(s claim.Sight, tok claim.Token) bool {
+	return s.Errand == claim.Delivery && tok.Void && s.Now.Before(s.Hold.StaleAt)
+}
+
+// The walk finds out what is wrong with a page of cases.
+func TestUnsafeCases(t *testing.T) {
+	without := func(e claim.Errand, condition string) claim.Cases {
+		return slices.DeleteFunc(claim.Protocol(), func(c claim.Case) bool { return c.On == e && c.State == "" && c.If == condition })
+	}
+	last := func(e claim.Errand) claim.Cases { // its last case first
+		cs := claim.Protocol()
+		i := len(cs) - 1
+		for cs[i].On != e {
+			i--
+		}
+		c := cs[i]
+		return append(claim.Cases{c}, slices.Delete(cs, i, i+1)...)
+	}
+	for name, cs := range map[string]claim.Cases{
+		"a finish past the lease":  without(claim.Delivery, "the lease is over"),
+		"a mark that is not there": without(claim.Cleanup, "the page is somebody else's by now, or in the trash, or its lease is over"),
+		"a finish before all else": last(claim.Delivery),
+		"a mark taken off at once": last(claim.Cleanup),
+		"a claim tidied at once":   last(claim.Tidying),
+		"no case":                  without(claim.Guard, "the page shows the claim"),
+	} {
+		if len(unsafe(cs, 1)) == 0 {
+			t.Errorf("%s: the walk found nothing", name)
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package claim
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// ofMarks are the cases of marks.
+func ofMarks() Cases {
+	return Cases{
+		{On: Cleanup, State: Unseen, If: "Notion's time is not known", Then: "look again later",
+			when: unsure, step: postponed},
+		{On: Cleanup, State: Unseen, If: "it may be on its way yet", Then: "wait",
+			when: func(s Sight) bool { return s.At.Before(s.Mark.watchEnd()) }, step: nothing},
+		{On: Cleanup, State: Unseen, If: "it never showed", Then: "forget it",
+			when: always, step: func(s Sight) Step { return ending(s.Mark.Reason)(s) }},
+
+		{On: Cleanup, State: Abandoned, If: "it is not on the page, or the page is in the trash", Then: "watch for it",
+			when: either(notOwn, trashed), step: unseen},
+		{On: Cleanup, State: Abandoned, If: "the page is somebody else's by now, or its lease is over", Then: "leave it alone",
+			when: either(finished, renamed, assigned, over), step: ending(takenBack)},
+		{On: Cleanup, State: Abandoned, If: "it is void already, or there are no tokens", Then: "take it off after the grace",
+			when: func(s Sight) bool { return s.token.Void || s.Policy.NoToken }, step: voided},
+		{On: Cleanup, State: Abandoned, If: "the page shows the claim", Then: "make it void, for a holder to see, and take it off after the grace",
+			when: always, step: void},
+
+		{On: Cleanup, State: Clearing, If: "it is off the page, or somebody has claimed the task since", Then: "it is done",
+			when: func(s Sight) bool {
+				return s.Mark.off(s.Task) || s.token.ID != "" && s.token.ID != s.Mark.ID && !s.Task.Trashed
+			},
+			step: func(s Sight) Step { return storing(s.closed(s.Mark)) }},
+		{On: Cleanup, If: "somebody put another name beside it, and nobody can take the task", Then: "take it off, and leave the task to that name",
+			when: func(s Sight) bool {
+				return !notOwn(s) && !finished(s) && renamed(s) && s.settled() && s.Task.ClaimedBy != "" && !trashed(s) && s.Policy.live(s.Reading)
+			}, step: stepAside},
+		{On: Cleanup, If: "a lease length is owed, and the mark is not on the page", Then: "put it back the next time that nobody has the task",
+			when: func(s Sight) bool { return notOwn(s) && s.Mark.Why == Debt }, step: unseen},
+		{On: Cleanup, If: "the page is somebody else's by now, or in the trash, or its lease is over", Then: "leave it alone",
+			when: either(notOwn, finished, renamed, trashed, assigned, over), step: ending(takenBack)},
+		{On: Cleanup, If: "Notion's time is not known", Then: "look again later: a holder may be on its way to write its claim back",
+			when: unsure, step: postponed},
+		{On: Cleanup, If: "its time has not come, by Notion's clock", Then: "wait",
+			when: func(s Sight) bool { return !s.settled() }, step: nothing},
+		{On: Cleanup, If: "an earlier run may have sent what takes it off", Then: "wait until that must have arrived",
+			when: func(s Sight) bool { return s.Arrives > 0 },
+			step: func(s Sight) Step {
+				s.Mark.Due = s.Now.Add(s.Arrives)
+				return storing(marking(s.Mark))
+			}},
+		{On: Cleanup, If: "the mark is on the page", Then: "take it off, and open the task if it is IN_PROGRESS",
+			when: always, step: takeOff},
+
+		{On: Sweeping, If: "the page shows no stale claim", Then: "nothing",
+			when: func(s Sight) bool {
+				return trashed(s) || s.Task.Status != task.InProgress || !s.Policy.Stale(s.Task, s.judged()) || s.Slow
+			}, step: nothing},
+		{On: Sweeping, If: "its agent is done, and Notion has yet to be told", Then: "nothing: that is delivered first",
+			when: func(s Sight) bool { return s.Local.State == Finishing }, step: nothing},
+		{On: Sweeping, If: "the page shows a stale claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
+			when: always, step: put},
+
+		{On: Repaying, If: "the task has another lease length by now", Then: "nothing is owed any more",
+			when: func(s Sight) bool { return !s.Mark.borrows(s.Task) },
+			step: func(s Sight) Step { return storing(Change{Marks: s.repaid(s.Task)}) }},
+		{On: Repaying, If: "somebody has the task, or Notion's time is not known", Then: "wait",
+			when: func(s Sight) bool { return !vacant(s.Task) || s.Unsure }, step: nothing},
+		{On: Repaying, If: "nobody has the task", Then: "put a void mark on it; it competes like a claim, and is taken off once it has settled",
+			when: always, step: put},
+
+		{On: Opening, If: "a name is left on a task that nobody can claim", Then: "put a void mark in its place; it competes like a claim, and is taken off once it has settled",
+			when: always, step: put},
+
+		{On: Tidying, If: "the page shows no claim of this ledger that is over, or somebody may take the task", Then: "nothing",
+			when: func(s Sight) bool { return !s.Over || !s.Policy.live(s.Reading) }, step: nothing},
+		{On: Tidying, If: "the page is a copy, with the claim of another page", Then: "take it off",
+			when: func(s Sight) bool { return s.Copied }, step: leave},
+		{On: Tidying, If: "another name is beside a claim that is over", Then: "take it off, and leave the task to that name",
+			when: renamed, step: leave},
+		{On: Tidying, If: "the page shows a claim that is over", Then: "make it void, for a holder to see, and take it off after the grace",
+			when: always, step: void},
+	}
+}
+
+func unsure(s Sight) bool   { return s.Unsure }
+func trashed(s Sight) bool  { return s.Task.Trashed }
+func notOwn(s Sight) bool   { return s.token.ID != s.Mark.ID }
+func finished(s Sight) bool { return s.token.Done }
+func renamed(s Sight) bool  { return s.Task.ClaimedBy != s.Mark.Agent }
+func assigned(s Sight) bool { return Assignee(s.Task) != "" }
+func over(s Sight) bool     { return s.Policy.Over(s.Task, s.judged()) }
+
+// settled reports whether the time of the mark's next step has come, by Notion's clock: the
+// clock here may have jumped ahead.
+func (s Sight) settled() bool {
+	return !s.Unsure && (s.Settled || !s.At.Add(time.Second).Before(s.Mark.Due))
+}
+
+const takenBack = "its task was taken back, changed or free to be taken before the withdrawal was complete"
+
+// ending is the step that leaves the page as it is, and has the mark end.
+func ending(reason string) func(Sight) Step {
+	return func(s Sight) Step { return storing(marking(s.Mark.gone(s.Now, reason))) }
+}
+
+func unseen(s Sight) Step {
+	s.Mark.State, s.Mark.Due = Unseen, time.Time{}
+	return storing(marking(s.Mark))
+}
+
+// postponed is the step that is tried again once Notion's time is known.
+func postponed(s Sight) Step {
+	s.Mark.Due = laterThan(s.Now, s.Mark.Made, errUntimed)
+	step := storing(marking(s.Mark))
+	step.Err = errUntimed
+	return step
+}
+
+// postpone is what becomes of a step whose write was not seen: it is taken again later.
+func (s Sight) postpone(m Mark, what string) func(fate, error) (Change, error) {
+	return func(f fate, err error) (Change, error) {
+		if what != "" {
+			err = fmt.Errorf("%s %w", what, err)
+		}
+		if notSaved(err) { // nor can this be
+			return Change{}, err
+		}
+		m.Due = laterThan(s.Now, m.Made, err)
+		return marking(m), err
+	}
+}
+
+func voided(s Sight) Step { return storing(s.voided(s.Mark, s.Reading)) }
+
+// voided is m once it is void on the page, as r shows it.
+func (s Sight) voided(m Mark, r Reading) Change {
+	m.State, m.Due = Voided, r.At.Add(s.Policy.Grace)
+	return marking(m)
+}
+
+// void has a claim made void: one that was given up, or, on a page to be tidied, one that is
+// over. The latter may have come by a late write, over a claim that lives.
+func void(s Sight) Step {
+	m := s.Mark
+	step := Step{Write: new(voidMark(m.ID, m.Agent)), Then: func(now Reading) Change { return s.voided(m, now) }}
+	if s.Errand == Cleanup {
+		step.Else = s.postpone(m, "the void mark")
+		return step
+	}
+	m.Task, m.State, m.Due, m.ClaimedAt = s.Task, Abandoned, s.Now, s.Task.ClaimedAt
+	step.Save = marking(m)
+	step.Else = func(f fate, err error) (Change, error) {
+		if f == notLanded {
+			return marking(m.gone(s.Now, err.Error())), err
+		}
+		return Change{}, fmt.Errorf("the void mark %w", err) // RunDue looks whether it is there
+	}
+	return step
+}
+
+// leave has a claim that is over taken off a page that nobody takes for now, in one write.
+func leave(s Sight) Step {
+	w, what := leavingWrite(s.Mark.Agent, s.Task), leftTo(s.Mark.Agent, s.Task)
+	if s.Copied {
+		what += "; its claim was a copy of one on another task"
+	} else {
+		w = w.givingBack(s.Mark.Lease, s.Task)
+	}
+	return Step{Write: &w, Then: s.left(s.Mark, what), Else: func(f fate, err error) (Change, error) {
+		return Change{}, f.explain("the write that takes it off", err)
+	}}
+}
+
+// stepAside has the mark taken off a page on which somebody has put another name.
+func stepAside(s Sight) Step {
+	m := s.Mark
+	return Step{
+		Write: new(leavingWrite(m.Agent, s.Task).givingBack(m.Lease, s.Task)),
+		Then: func(Reading) Change {
+			what := leftTo(m.Agent, s.Task)
+			f := m.cleared(s.Task, s.Now, what)
+			if m.Why == Swept {
+				f.Claim = ""
+			}
+			return marking(m.gone(s.Now, what), f)
+		},
+		Else: s.postpone(m, ""),
+	}
+}
+
+// put has a void mark put on the page in the place of what it shows, as a claim is put there.
+func put(s Sight) Step {
+	m := s.Mark
+	m.Task, m.ClaimedAt, m.State, m.Due = s.Task, s.Now, Abandoned, s.Now.Add(s.Policy.Grace)
+	w := voidMark(m.ID, m.Agent)
+	w.ClaimedAt = new(s.Now) // so that nobody's claim shows in part
+	return Step{
+		Save: marking(m), Write: &w, Compete: true,
+		Then: func(Reading) Change {
+			m.State, m.Due = Voided, s.Now.Add(s.Policy.WriteWindow+s.Policy.Settle) // counted from its answer
+			return marking(m)
+		},
+		Else: func(f fate, err error) (Change, error) {
+			switch {
+			case f == unknown:
+				m.Due = s.Now
+				return marking(m), fmt.Errorf("the mark of the sweep %w", err)
+			case m.Why == Debt:
+				m.State, m.Due = Unseen, time.Time{}
+				return marking(m), err
+			}
+			return marking(m.gone(s.Now, err.Error())), err
+		},
+	}
+}
+
+// takeOff has the mark taken off its page, and the task opened, if it is IN_PROGRESS.
+func takeOff(s Sight) Step {
+	m := s.Mark
+	w := clearWrite(task.Open)
+	if s.Task.Status != task.InProgress {
+		w.Status = nil // somebody set it; only the mark is taken off
+		if m.Why == Swept {
+			m.Why, m.Of, m.Reason = Withdrawn, m.ID, "the mark of a sweep was there, and the task was not IN_PROGRESS any more"
+		}
+	}
+	if m.Why == Swept {
+		w.Note = s.Policy.sweptNote(m, s.At)
+		if m.History != "" {
+			w.Status = new(task.Blocked)
+		}
+	}
+	if m.Assigned {
+		w.ClaimedBy = new(m.Agent)
+	}
+	m.State = Clearing
+	return Step{
+		Save: marking(m), Write: new(w.givingBack(m.Lease, s.Task)), Off: true,
+		Then: func(Reading) Change { return s.closed(m) },
+		Else: s.postpone(m, ""),
+	}
+}
+
+// closed is the end of a mark that was taken off its page.
+func (s Sight) closed(m Mark) Change {
+	switch m.Why {
+	case Swept:
+		return s.swept(m)
+	case Withdrawn:
+		f := m.fact(KindWithdrawn, s.Now)
+		f.Detail = m.Reason
+		return marking(m.gone(s.Now, m.Reason), f)
+	}
+	f := m.fact(KindCleared, s.Now)
+	f.Detail = m.Reason
+	return marking(m.gone(s.Now, m.Reason), f)
+}
+
+// swept is the end of the mark of a sweep that has reopened its task, and of the claim that it
+// has swept. Earlier sweeps of the task, whose marks may arrive yet, have nothing to sweep any
+// more: they become plain withdrawals.
+func (s Sight) swept(m Mark) Change {
+	f := m.fact(KindSwept, s.Now)
+	f.Claim, f.Holder = cmp.Or(s.Local.ID, ParseToken(m.Task.Token).ID), m.Agent
+	f.Detail, f.By, f.Tried = fmt.Sprintf("%s; it was claimed or last renewed at %s", m.Reason, noteTime(m.Task.ClaimedAt)), m.By, TriedAgain
+	if m.History != "" {
+		f.Tried = TriedOver
+		f.Detail += "; the task is BLOCKED: " + m.History
+	}
+	if s.Copied {
+		// The page is a copy of another task's: nothing happened to that claim, nor to its
+		// agent, and the name is all that there is to tell.
+		f.Claim, f.Agent = "", ""
+	}
+	ch := marking(m.gone(s.Now, m.Reason), f)
+	if s.Local.State == Held {
+		ch.Holds = append(ch.Holds, s.Local.ended(EndSwept, s.Now, m.Reason))
+	}
+	for _, other := range s.Marks {
+		if other.ID != m.ID && other.Why == Swept && (other.State == Abandoned || other.State == Unseen) {
+			other.Why, other.Of, other.Reason = Withdrawn, other.ID, "its mark came when a later sweep was done"
+			ch.Marks = append(ch.Marks, other)
+		}
+	}
+	return ch
+}
+
+// A claim that asks for a lease of its own writes it on the task's page, because that is
+// what others go by, and puts back what stood there when it ends. Where somebody else ends
+// it, the daemon that knows what stood there remembers it as a debt. The page cannot just be
+// written to: it may be claimed at any moment, by somebody who then counts on the lease that
+// it read. So a mark competes for the task, once the page shows nobody's claim.
+
+// debt is what is owed to the task of a claim that is over and not by its agent's doing, if it
+// may have the lease length that the claim asked for.
+func (s Sight) debt(over Hold) (Mark, bool) {
+	asked := over.asked()
+	return Mark{
+		ID: NewID(s.Now), Why: Debt, Of: over.ID, Agent: over.Agent, Task: over.Task, State: Unseen, Made: s.Now,
+		Lease:  Lease{Requested: over.Requested, Own: over.Own},
+		Reason: "claim_timeout_minutes was put back to what it was before this claim",
+	}, asked > 0 && asked != over.Own
+}
+
+// repaid are the debts to the task that end because t, its page, has another lease length.
+func (s Sight) repaid(t task.Task) (ended []Mark) {
+	for _, m := range s.Marks {
+		if m.owed() && !m.borrows(t) {
+			ended = append(ended, m.gone(s.Now, "the task has another lease length by now"))
+		}
+	}
+	return ended
+}

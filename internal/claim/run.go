@@ -1,0 +1,260 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dibs/internal/clock"
+	"dibs/internal/task"
+)
+
+// errand is an errand to a page under way, and its record as it is by now.
+type errand struct {
+	kind Errand
+	hold Hold
+	mark Mark
+
+	sent    bool // see Sight.Sent
+	settled bool // see Sight.Settled
+	wrote   bool // the page shows what was to be written
+	off     bool // and that took the mark off, see Step.Off
+	paused  bool // the page is to be looked at again only after the settle wait
+}
+
+// page is the page that the errand is to.
+func (e *errand) page() task.ID {
+	if e.hold.ID != "" {
+		return e.hold.Task.ID
+	}
+	return e.mark.Task.ID
+}
+
+// follow takes over what was stored of the record.
+func (e *errand) follow(ch Change) {
+	for _, h := range ch.Holds {
+		if h.ID == e.hold.ID {
+			e.hold = h
+		}
+	}
+	for _, m := range ch.Marks {
+		if m.ID == e.mark.ID {
+			e.mark = m
+		}
+	}
+}
+
+// mostLooks is how often a page is looked at on one errand. A holder has to get through within
+// the grace of whoever covered its claim, and the caller of a finish waits for it.
+const mostLooks = 3
+
+// tryAgain is the error of a look that is to be repeated. cause is why it came to nothing, if
+// that was an error.
+type tryAgain struct{ cause error }
+
+func (t tryAgain) Error() string { return fmt.Sprintf("to be tried again: %v", t.cause) }
+
+// errAway is the errOwed of a finish for which nothing could be asked of Notion.
+var errAway = fmt.Errorf("%w: nothing can be asked of Notion", errOwed)
+
+// run goes to the page of an errand, and takes the step that the page of cases says. The task
+// is locked. The error of a claim that is over is a *Lost; that of a finish which is owed is
+// errOwed.
+func (c *Claimer) run(ctx context.Context, e *errand) error {
+	var failure error
+	for range mostLooks {
+		if e.paused {
+			if err := clock.Pause(ctx, c.policy.Settle); err != nil {
+				return c.putOff(ctx, e, err)
+			}
+			e.paused = false
+		}
+		err := c.look(ctx, e)
+		again, ok := errors.AsType[tryAgain](err)
+		if !ok {
+			return err
+		}
+		failure = again.cause
+	}
+	return c.putOff(ctx, e, failure)
+}
+
+// look reads the page once, and acts on it.
+func (c *Claimer) look(ctx context.Context, e *errand) error {
+	v, err := c.visit(ctx, e.page(), 0)
+	if err != nil {
+		return c.unread(ctx, e, err)
+	}
+	defer v.Close()
+	return c.act(ctx, v, e)
+}
+
+// act takes the step that the page of cases says, on the page that v has seen.
+func (c *Claimer) act(ctx context.Context, v *visit, e *errand) error {
+	if e.kind == Cleanup { // the reading may have told something of the mark
+		now, live := c.book.mark(e.mark.ID)
+		if !live || now.State != e.mark.State {
+			return nil
+		}
+	}
+	s, err := c.sight(ctx, v, e)
+	if err != nil {
+		return err
+	}
+	_, step := c.cases.Next(s)
+	if step.Renew {
+		v.Close()
+		return c.renewFirst(ctx, e)
+	}
+	if err := c.record(ctx, v.commit, e, step.Save); err != nil {
+		return err
+	}
+	if step.Write == nil {
+		if step.Then != nil {
+			if err := c.record(ctx, c.commit, e, step.Then(v.Reading)); err != nil {
+				return err
+			}
+		}
+		return step.Err
+	}
+	err = c.write(ctx, v, e, step)
+	if step.Err != nil { // that does not depend on the write
+		if err != nil {
+			c.log.Warn("what is left of a lost claim could not be taken off its page yet", "claim", e.hold.ID, "task", v.id, "error", err)
+		}
+		return step.Err
+	}
+	return err
+}
+
+// record stores a change that is not empty, and has the errand follow it.
+func (c *Claimer) record(ctx context.Context, commit func(context.Context, Change) error, e *errand, ch Change) error {
+	if len(ch.Holds)+len(ch.Marks)+len(ch.Facts) == 0 {
+		return nil
+	}
+	if err := commit(ctx, ch); err != nil {
+		return err
+	}
+	e.follow(ch)
+	return nil
+}
+
+// write sends the write of a step, and stores what became of it.
+func (c *Claimer) write(ctx context.Context, v *visit, e *errand, step Step) error {
+	send := v.write
+	if step.Compete {
+		send = v.compete
+	}
+	answer, f, err := send(*step.Write)
+	switch {
+	case f == seen && (step.Enough == nil || step.Enough(answer)):
+		e.wrote, e.off = true, step.Off
+		return c.record(ctx, c.commit, e, step.Then(answer))
+	case notSaved(err): // nor can anything else be
+		return err
+	}
+	e.sent = e.sent || f != notLanded
+	e.paused = f != notLanded // it may show on the next reading, and a write on its way gets the time to arrive
+	switch {
+	case f == seen:
+		return tryAgain{}
+	case step.Else == nil:
+		return tryAgain{f.explain("the write", err)}
+	}
+	ch, err := step.Else(f, err)
+	return errors.Join(err, c.record(ctx, c.commit, e, ch))
+}
+
+// unread ends a look at a page that could not be read. Only if Notion says twice that it does
+// not know the page, the page is gone.
+func (c *Claimer) unread(ctx context.Context, e *errand, err error) error {
+	if storeKind(err) != NotFound {
+		return c.putOff(ctx, e, err)
+	}
+	if e.kind != Cleanup && e.hold.ID == "" { // it only was to be marked
+		return nil
+	}
+	again := c.askAgain(ctx, e.page())
+	switch {
+	case again == nil:
+		return tryAgain{err}
+	case storeKind(again) != NotFound:
+		return c.putOff(ctx, e, again)
+	case e.kind == Cleanup:
+		return c.saveMark(ctx, e.mark.gone(c.store.Now(), again.Error()))
+	}
+	s := Sight{Errand: e.kind, Hold: e.hold, Policy: c.policy, Now: c.store.Now(), standing: gone, detail: again.Error()}
+	step := lose(s)
+	if err := c.record(ctx, c.commit, e, step.Save); err != nil {
+		return err
+	}
+	return step.Err
+}
+
+// putOff ends an errand that failed: what is owed to Notion is tried again later.
+func (c *Claimer) putOff(ctx context.Context, e *errand, cause error) error {
+	switch {
+	case notSaved(cause): // nor can this be
+		return cause
+	case e.kind == Delivery:
+		e.hold.Due = laterThan(c.store.Now(), e.hold.Finish.At, cause)
+		outcome := errOwed
+		if cause != nil {
+			e.hold.Detail = cause.Error()
+			if !Asked(cause) {
+				outcome = errAway
+			}
+		}
+		if err := c.save(ctx, e.hold); err != nil {
+			return err
+		}
+		return outcome
+	case e.kind == Cleanup:
+		e.mark.Due = laterThan(c.store.Now(), e.mark.Made, cause)
+		return errors.Join(cause, c.saveMark(ctx, e.mark))
+	case e.hold.ID == "" && cause != nil && storeKind(cause) == Trashed: // it only was to be marked
+		return nil
+	}
+	return cause
+}
+
+// renewFirst renews the claim that a finish is about to take off its page. Its lease is over,
+// and somebody may be about to override it: only who has a live claim can take it off without
+// harm to others.
+func (c *Claimer) renewFirst(ctx context.Context, e *errand) error {
+	renewing := &errand{kind: Renewal, hold: e.hold}
+	err := c.run(ctx, renewing)
+	if isLost(err) || notSaved(err) {
+		return err
+	}
+	e.hold = renewing.hold
+	if err != nil {
+		return c.putOff(ctx, e, err)
+	}
+	return tryAgain{}
+}
+
+// sight gathers what the page of cases looks at.
+func (c *Claimer) sight(ctx context.Context, v *visit, e *errand) (s Sight, err error) {
+	s = Sight{
+		Errand: e.kind, Hold: e.hold, Mark: e.mark, Reading: v.Reading, Policy: c.policy, Now: c.store.Now(),
+		Sent: e.sent, Slow: v.late(), Settled: e.settled, Arrives: c.arrives(e.hold.ID, e.mark.ID), Marks: c.book.marksOn(v.id),
+	}
+	if late, ok := c.late(v.Task); ok {
+		s.Late = &late
+	}
+	switch e.kind {
+	case Sweeping:
+		err = c.seeStale(ctx, &s)
+	case Tidying:
+		if m, ok, rerr := c.remains(ctx, v.Task); ok || rerr != nil {
+			s.Mark, s.Over, s.Copied, err = m, ok, m.Task.ID != v.id, rerr
+		}
+	case Cleanup:
+		if s.Mark.Why == Swept {
+			s.Local = c.held(s.Mark.Task)
+			err = c.seeCopy(ctx, &s)
+		}
+	}
+	return s, err
+}

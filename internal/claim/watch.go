@@ -1,0 +1,146 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dibs/internal/task"
+)
+
+// hear takes note of the time that a reading tells, if it is confirmed.
+func (c *Claimer) hear(r Reading) {
+	for !r.Unsure {
+		last := c.latest.Load()
+		if last != nil && !last.Before(r.At) || c.latest.CompareAndSwap(last, &r.At) {
+			return
+		}
+	}
+}
+
+// heard is the latest time that a reading has told; zero if none has.
+func (c *Claimer) heard() time.Time {
+	if at := c.latest.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// Sighted is told of a claim token that the mirror saw on a task. If it belongs to a mark in
+// state Unseen, whose write has arrived after all, the mark becomes Abandoned and due at
+// once, and Sighted returns true.
+func (c *Claimer) Sighted(ctx context.Context, token string) (bool, error) {
+	m, ok := c.unseen(token)
+	if !ok {
+		return false, nil
+	}
+	unlock, err := c.locks.lock(ctx, m.Task.ID)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	m.Task.Token = token
+	return c.sighted(ctx, m.Task)
+}
+
+// sighted is Sighted for a task that is locked, as a page shows it.
+func (c *Claimer) sighted(ctx context.Context, t task.Task) (bool, error) {
+	m, ok := c.unseen(t.Token)
+	if !ok || m.Task.ID != t.ID {
+		return false, nil
+	}
+	m.State, m.Due = Abandoned, c.store.Now()
+	return true, c.saveMark(ctx, m)
+}
+
+// unseen returns the mark of that token, if it is one that has not been seen so far.
+func (c *Claimer) unseen(token string) (Mark, bool) {
+	tok := ParseToken(token)
+	if tok.Done {
+		return Mark{}, false
+	}
+	m, ok := c.book.mark(tok.ID)
+	return m, ok && m.State == Unseen
+}
+
+// late returns the mark whose claim t shows, if that was given up here before it was made
+// void.
+func (c *Claimer) late(t task.Task) (Mark, bool) {
+	m, ok := c.book.mark(ParseToken(t.Token).ID)
+	return m, ok && (m.State == Abandoned || m.State == Unseen) && m.Task.ID == t.ID
+}
+
+// held returns the claim that t shows, if it is one that an agent here has; a
+// zero one otherwise.
+func (c *Claimer) held(t task.Task) Hold {
+	for _, h := range c.book.on(t.ID) {
+		if (h.State == Held || h.State == Finishing) && c.policy.tokenOf(h, t).ID == h.ID {
+			return h
+		}
+	}
+	return Hold{}
+}
+
+// known returns what this ledger has under an id: a mark, or a claim in the form of the mark
+// that it would leave, which has no state. over says that it has ended. The error is
+// ErrUnknownClaim if there is none.
+func (c *Claimer) known(ctx context.Context, id ID) (m Mark, over bool, err error) {
+	if m, live := c.book.mark(id); live {
+		return m, false, nil
+	}
+	h, err := c.Find(ctx, id)
+	if err == nil {
+		m := h.mark("", time.Time{}, "")
+		m.Assigned = h.Assigned && h.Started.IsZero() // and not used up by a claim that was granted
+		return m, h.State == Ended, nil
+	}
+	if errors.Is(err, ErrUnknownClaim) {
+		m, err = c.ledger.Mark(ctx, id)
+	}
+	return m, err == nil, err
+}
+
+// remains returns the mark with which to take off t what it shows without right: a claim of
+// this ledger that is over, or one that was made on another page; the mark's task is that of
+// the claim. There is none where the lease does not matter, and where nobody's name is shown.
+func (c *Claimer) remains(ctx context.Context, t task.Task) (m Mark, ok bool, err error) {
+	tok := ParseToken(t.Token)
+	switch {
+	case c.policy.NoToken, tok.ID == "", t.Trashed, t.ClaimedBy == "", t.ClaimedAt.IsZero() && !undated(t),
+		t.Status != task.Open && t.Status != task.InProgress, t.Status == task.Open && tok.Done:
+		return Mark{}, false, nil
+	}
+	of, over, err := c.known(ctx, tok.ID)
+	if errors.Is(err, ErrUnknownClaim) {
+		return Mark{}, false, nil
+	}
+	now := c.store.Now()
+	return Mark{
+		ID: NewID(now), Why: Over, Of: tok.ID, Agent: of.Agent, Task: of.Task, Made: now,
+		Lease: Lease{Requested: of.Requested, Own: of.Own}, Assigned: of.Assigned,
+		Reason: "the card showed this claim although it was over",
+	}, err == nil && (over || of.Task.ID != t.ID), err
+}
+
+// lender returns the lease of the claim, known here, that asked for the lease length which t
+// shows; false if t has it by itself, as far as is known. Of own it is not asked.
+func (c *Claimer) lender(ctx context.Context, t task.Task, own ID) (Lease, bool) {
+	if t.Timeout == 0 {
+		return Lease{}, false
+	}
+	for _, h := range c.book.on(t.ID) {
+		if h.ID != own && h.State != Reserved && h.borrows(t) {
+			return h.Lease, true
+		}
+	}
+	for _, m := range c.book.marksOn(t.ID) {
+		if m.borrows(t) {
+			return m.Lease, true
+		}
+	}
+	if id := ParseToken(t.Token).ID; id != "" && id != own {
+		m, _, err := c.known(ctx, id)
+		return m.Lease, err == nil && m.Task.ID == t.ID && m.borrows(t)
+	}
+	return Lease{}, false
+}
