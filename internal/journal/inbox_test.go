@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -90,18 +89,14 @@ func TestAcknowledging(t *testing.T) {
 	take(t, j, t0, nil)
 	add(t, j, inbox.Trigger{ID: "01KAFQZ0000000000000000021", Type: inbox.Message, Text: "a", Key: "row a"})
 	take(t, j, t0, nil)
-	ids := []string{"nothing", "01KAFQZ0000000000000000021"}
 	ack := func(agent string, want ...string) {
 		t.Helper()
-		got, err := j.AckTriggers(t.Context(), agent, ids)
-		if err != nil || !slices.Equal(append([]string{"nothing"}, want...), got) {
-			t.Errorf("%s: unknown = %q, %v; want nothing and %q", agent, got, err, want)
+		got, err := j.AckTriggers(t.Context(), agent, []string{"01KAFQZ0000000000000000021"})
+		if err != nil || !slices.Equal(want, got) {
+			t.Errorf("%s: unknown = %q, %v; want %q", agent, got, err, want)
 		}
 	}
 	ack("Sandman", "01KAFQZ0000000000000000021")
-	if of, err := j.TriggerAgents(t.Context(), ids); err != nil || len(of) != 1 || of[ids[1]] != "Oracle" {
-		t.Errorf("whose they are: %v, %v", of, err)
-	}
 	ack("Oracle")
 	ack("Oracle")
 	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "a", Key: "row a"}) // read again
@@ -110,51 +105,6 @@ func TestAcknowledging(t *testing.T) {
 		t.Errorf("pruned %d, %v; want 2", n, err)
 	}
 	ack("Oracle", "01KAFQZ0000000000000000021")
-}
-
-// Who has not polled before may be refused, and is then told of nothing.
-func TestNewNameIsRefused(t *testing.T) {
-	j := newJournal(t)
-	full, asked := errors.New("too many names"), 0
-	answering := func(err error) func() error { return func() error { asked++; return err } }
-	refused := inbox.Take{Agent: "Oracle", Taker: inbox.NewID(t0), Now: t0, At: t0, Visibility: time.Minute, New: answering(full)}
-	if got, err := j.TakeTriggers(t.Context(), refused); !errors.Is(err, full) || len(got) > 0 {
-		t.Fatalf("a new name got %v, %v", got, err)
-	}
-	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.New = answering(nil) })) // which is new still
-	if asked != 2 {
-		t.Errorf("%d were asked for, want 2", asked)
-	}
-	add(t, j, inbox.Trigger{Type: inbox.Message, Text: "hello"})
-	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.New = answering(full) }), "message hello") // which is known by now
-}
-
-// What waits for an agent is what was added and not taken; that tasks are available is told of
-// who has polled.
-func TestWaiting(t *testing.T) {
-	j := newJournal(t)
-	check := func(pending, available bool, count int) {
-		t.Helper()
-		got, err := j.Waiting(t.Context(), "Oracle")
-		if err != nil || got.Pending != pending || got.Available != available || got.Count != count {
-			t.Fatalf("waiting = %+v, %v", got, err)
-		}
-	}
-	check(false, false, 0)
-	take(t, j, t0, nil)
-	check(false, true, 0)
-	for _, text := range []string{"a", "b"} {
-		add(t, j, inbox.Trigger{ID: "01KAFQZ000000000000000002" + text, Type: inbox.Message, Text: text})
-	}
-	check(true, true, 2)
-	wantTaken(t, take(t, j, t0, func(r *inbox.Take) { r.Limit = 1 }), "message a")
-	check(true, true, 1)
-	wantTaken(t, take(t, j, t0, nil), "message b")
-	check(false, true, 0)
-	if _, err := j.AckTriggers(t.Context(), "Oracle", []string{"01KAFQZ000000000000000002a"}); err != nil {
-		t.Fatal(err)
-	}
-	check(false, true, 0)
 }
 
 // That tasks are available is told at the first poll, and whenever none became some.
