@@ -107,11 +107,6 @@ func NewAge(synced time.Time, old time.Duration, stale bool) Age {
 	return Age{SyncedAt: Time{Time: synced}, AgeSeconds: old.Round(time.Millisecond).Seconds(), Stale: stale}
 }
 
-// Old is how long ago the copy last agreed with Notion; zero if it never did.
-func (a Age) Old() time.Duration {
-	return time.Duration(a.AgeSeconds * float64(time.Second)).Round(time.Millisecond)
-}
-
 // Sync answers a request to sync.
 type Sync struct {
 	Full    bool `json:"full" doc:"The whole board was read"`

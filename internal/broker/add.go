@@ -30,10 +30,8 @@ type Addition struct {
 	Draft task.Draft
 	// DependsOn names tasks, each by its key, id or URL.
 	DependsOn []string
-	// Key and UID are as in a Request. A request that comes again under its key returns
-	// the task that was made for it.
-	Key string
-	UID int
+	// Keyed has a request that comes again find its task.
+	Keyed
 }
 
 // Add makes a task, once for each key. When it returns, the task can be claimed, unless

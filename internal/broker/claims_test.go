@@ -271,7 +271,7 @@ func TestVisibility(t *testing.T) {
 		}
 		poll := func(key string, wait time.Duration) []api.Trigger {
 			h.Helper()
-			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle", Key: key, Wait: wait})
+			got, err := h.Poll(h.Context(), broker.Poll{Agent: "Oracle", Keyed: broker.Keyed{Key: key}, Wait: wait})
 			if err != nil {
 				h.Fatal(err)
 			}

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,8 +12,6 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // Remark is what an agent says to people on a task's page.
@@ -24,9 +21,7 @@ type Remark struct {
 	Text  string
 	// Mention is whom it mentions, by name, e-mail address or id; empty for nobody.
 	Mention string
-	// Key and UID are as in a Request.
-	Key string
-	UID int
+	Keyed
 }
 
 // commentWait is how long whoever comments waits for the comment to be on the page.
@@ -54,10 +49,7 @@ func (b *Broker) Comment(ctx context.Context, r Remark) (api.Commented, error) {
 		return api.Commented{}, fmt.Errorf("%w: %q is in the trash", ErrNoTask, t.Title)
 	}
 	e := claim.Fact{At: b.now(), Kind: claim.KindCommented, Task: t.ID, Title: t.Title, URL: t.URL, Agent: r.Agent, Summary: r.Text, Comment: true}
-	e.ID = claim.NewFactID(e.At)
-	if r.Key != "" {
-		e.ID = keyedID(r.UID, r.Key, r.Agent, string(r.Task), r.Mention, r.Text)
-	}
+	e.ID = r.factID(e.At, r.Agent, string(r.Task), r.Mention, r.Text)
 	if r.Mention != "" {
 		who, err := b.person(ctx, strings.TrimSpace(r.Mention))
 		if err != nil {
@@ -93,15 +85,6 @@ func (b *Broker) delivery(ctx context.Context, event string) (delivered bool, wh
 			return false, "", context.Cause(ctx)
 		}
 	}
-}
-
-// keyedID is the id of the event of a user's request with a key: the same one however often
-// the request comes that says what, also after a crash.
-func keyedID(uid int, key string, what ...string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", uid, key, strings.Join(what, "\x00")))
-	var id ulid.ULID // of no time
-	copy(id[6:], sum[:])
-	return id.String()
 }
 
 // Delivered takes note that an entry of a log was delivered, or could not be.

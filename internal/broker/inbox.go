@@ -59,9 +59,7 @@ type Poll struct {
 	// Process is the process that polls; zero for an unknown one. Once it is gone, what
 	// it took comes back.
 	Process alive.Process
-	// Key is the request's idempotency key, if it has one, and UID whose key that is.
-	Key string
-	UID int
+	Keyed
 	// New is as in a Take.
 	New func() error
 }
@@ -229,9 +227,7 @@ type Message struct {
 	By   string // as in a Reopening
 	To   string // inbox.Everybody for all
 	Text string
-	// Key and UID are as in a Request.
-	Key string
-	UID int
+	Keyed
 	// Tell, if set, is asked before that many agents are told: its error is the answer then,
 	// and nobody is.
 	Tell func(agents int) error
@@ -256,10 +252,7 @@ func (b *Broker) Send(ctx context.Context, m Message) (api.Message, error) {
 		}
 	}
 	at := b.now()
-	id := claim.NewFactID(at)
-	if m.Key != "" {
-		id = keyedID(m.UID, m.Key, "message", m.From, m.To, m.Text)
-	}
+	id := m.factID(at, "message", m.From, m.To, m.Text)
 	from := cmp.Or(m.From, m.By)
 	var triggers []inbox.Trigger
 	for _, name := range agents {

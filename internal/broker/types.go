@@ -29,10 +29,8 @@ type Request struct {
 	Timeout time.Duration
 	// Wait is how long to wait for the task, or for a ready one, before a denial.
 	Wait time.Duration
-	// Key is the request's idempotency key, if it has one, and UID the user whose key
-	// it is, -1 for an unknown one.
-	Key string
-	UID int
+	// Keyed has a request that comes again find its claim.
+	Keyed
 	// Keeper, if its process is one, keeps the claim alive.
 	Keeper alive.Keeper
 	// Note is for the record, if the claim is granted.

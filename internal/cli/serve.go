@@ -10,7 +10,6 @@ import (
 
 	"dibs/config"
 	"dibs/internal/daemon"
-	"dibs/internal/service"
 
 	"github.com/spf13/cobra"
 )
@@ -33,7 +32,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"over the socket that systemd opened, and says when it is ready and that it is alive.",
 		Example: "  NOTION_TOKEN=ntn_… dibs serve",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reloads := service.Reloads() // first of all
+			reloads := reloadSignals() // first of all
 			load := func() (config.Config, error) {
 				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 			}
@@ -41,7 +40,7 @@ func (a *app) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			passed, err := service.Listener()
+			passed, err := passedListener()
 			if err != nil {
 				return err
 			}
@@ -85,13 +84,13 @@ func managed(ctx context.Context, d *daemon.Daemon, reloads <-chan os.Signal, re
 			log.Warn(err.Error())
 		}
 	}
-	tell(service.Ready("serving on " + d.Addr().String()))
-	beside.Go(func() { service.OnReload(ctx, reloads, reload, log) })
+	tell(tellReady("serving on " + d.Addr().String()))
+	beside.Go(func() { onReload(ctx, reloads, reload, log) })
 	beside.Go(func() {
-		if err := service.Watch(ctx, d.Alive, log); err != nil {
+		if err := assureAlive(ctx, d.Alive, log); err != nil {
 			log.Warn(err.Error())
 		}
 	})
-	defer context.AfterFunc(ctx, func() { tell(service.Stopping()) })()
+	defer context.AfterFunc(ctx, func() { tell(tellStopping()) })()
 	return d.Run(ctx)
 }

@@ -140,12 +140,12 @@ func (d *demo) isAwaited(id task.ID) bool {
 func (d *demo) askForHeld(ctx context.Context, holder string, cl api.Claim) error {
 	rival := d.rival(holder)
 	got, err := d.clientOf(rival).Claim(ctx, api.ClaimRequest{Agent: rival, Task: string(cl.Task.ID)}, "")
-	var refused *api.Problem
-	switch {
-	case err == nil:
+	if err == nil {
 		d.granted(got)
 		return nil
-	case !errors.As(err, &refused):
+	}
+	refused, ok := errors.AsType[*api.Problem](err)
+	if !ok {
 		return fmt.Errorf("%s: claim %s: %w", rival, cl.Task.Title, err)
 	}
 	d.mu.Lock()

@@ -138,15 +138,16 @@ func (r *Report) problem(check, found, remedy string) { r.add(Error, check, foun
 
 // failed adds the finding of a request that failed.
 func (e *examination) failed(check string, err error) {
-	var answered *notion.APIError
-	var failed *claim.StoreError
+	answered, isAnswer := errors.AsType[*notion.APIError](err)
+	failed, isStore := errors.AsType[*claim.StoreError](err)
+	unavailable := isStore && failed.Kind == claim.Unavailable
 	found, remedy := err.Error(), ""
 	switch {
-	case errors.As(err, &answered) && notion.Advice(answered) != "":
+	case isAnswer && notion.Advice(answered) != "":
 		found, remedy = answered.Error(), notion.Advice(answered)+e.leftOut()
-	case errors.As(err, &failed) && failed.Kind == claim.Unavailable && e.paused():
+	case unavailable && e.paused():
 		remedy = "try again then, and see what else uses this connection's token" + e.leftOut()
-	case errors.As(err, &failed) && failed.Kind == claim.Unavailable:
+	case unavailable:
 		remedy = "try again; if it stays so, check notion.base_url, the network, and Notion's status page"
 	default:
 		if i := strings.LastIndex(found, ": "); i >= 0 { // what to do stands last

@@ -81,19 +81,19 @@ func (e *examination) daemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	status, err := e.Daemon.Status(ctx)
-	var unreachable *client.UnreachableError
+	_, unreachable := errors.AsType[*client.UnreachableError](err)
 	switch {
 	case err == nil:
 		e.status = &status
 		e.ok("daemon", fmt.Sprintf("dibs %s, pid %d, for %v", status.Version, status.PID, e.uptime()))
 		e.socket()
 		e.daemonHealth()
-	case running && errors.As(err, &unreachable):
+	case running && unreachable:
 		e.problem("daemon", fmt.Sprintf("process %s holds the state directory, and nothing answers on %s", pid, e.Config.Socket),
 			"give both the same socket; if it still does not answer, stop that process and start dibs serve again")
 	case running:
 		e.problem("daemon", fmt.Sprintf("process %s: %v", pid, err), "stop it, and start dibs serve again")
-	case errors.As(err, &unreachable):
+	case unreachable:
 		e.ok("daemon", "not running")
 		e.socket()
 	default:

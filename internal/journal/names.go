@@ -81,18 +81,6 @@ func disown(ctx context.Context, tx *tx, name string) error {
 	return err
 }
 
-// DisownName has a name that was minted stay taken, and be no session's any more.
-func (j *Journal) DisownName(ctx context.Context, name string) error {
-	err := j.write(ctx, func(tx *tx) error { return disown(ctx, tx, name) })
-	return j.failed(err, "giving up the name %s", name)
-}
-
-// MintedNames returns the names that were minted and not forgotten.
-func (j *Journal) MintedNames(ctx context.Context) ([]string, error) {
-	all, err := collect(ctx, j.readers, func(row scanner) (string, error) { return scanString(row) }, "SELECT name FROM names")
-	return all, j.failed(err, "reading the names that were minted")
-}
-
 // next is where a question of the user ? stands among that user's.
 const next = "(SELECT coalesce(max(nth), 0) + 1 FROM names WHERE uid = ?)"
 

@@ -238,10 +238,10 @@ func (c *Client) CanComment(ctx context.Context) error {
 		}},
 	} {
 		err := try.ask()
-		var answered *APIError
+		answered, isAnswer := errors.AsType[*APIError](err)
 		switch {
 		case err == nil:
-		case !errors.As(err, &answered):
+		case !isAnswer:
 			return storeError(err)
 		case forbidden(answered):
 			return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: needs(try.capability, answered)}

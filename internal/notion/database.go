@@ -184,11 +184,6 @@ func (c *Client) AddColumns(ctx context.Context, id task.ID, columns ...NewColum
 	return db, nil
 }
 
-// AddOptions adds options to a select or a status, see Extend.
-func (c *Client) AddOptions(ctx context.Context, id task.ID, column string, options ...string) (Database, error) {
-	return c.Extend(ctx, id, NewColumn{Name: column, Options: options})
-}
-
 // Extend adds the options of more to the select or the status of its name, in the groups
 // that it says. Notion takes away the options that a change does not name, so Extend reads
 // those that are there right before. An option that somebody adds between the two requests

@@ -53,11 +53,11 @@ func TestWhatIsThereStays(t *testing.T) {
 			w.Errorf("the relation is to %s, want the database itself", db.Columns["c"].Database)
 		}
 
-		db, err = w.client.AddOptions(w.Context(), id, "choice", "older", "new")
+		db, err = w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"older", "new"}})
 		if diff := cmp.Diff([]string{"old", "older", "new"}, db.Columns["choice"].Options); err != nil || diff != "" {
 			w.Errorf("err = %v (-want +got):\n%s", err, diff)
 		}
-		if _, err := w.client.AddOptions(w.Context(), id, "a", "new"); err == nil || !strings.Contains(err.Error(), "no options") {
+		if _, err := w.client.Extend(w.Context(), id, notion.NewColumn{Name: "a", Options: []string{"new"}}); err == nil || !strings.Contains(err.Error(), "no options") {
 			w.Errorf("options of a number: %v", err)
 		}
 
@@ -66,7 +66,7 @@ func TestWhatIsThereStays(t *testing.T) {
 		if _, err := w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "b", Type: "date"}); err != nil {
 			w.Error(err)
 		}
-		if _, err := w.client.AddOptions(w.Context(), id, "choice", "old"); err != nil {
+		if _, err := w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"old"}}); err != nil {
 			w.Error(err)
 		}
 		for _, r := range w.emulator.Requests() {
@@ -85,7 +85,7 @@ func TestAdditionsThatAreNotMade(t *testing.T) {
 		if _, err := w.client.AddColumns(w.Context(), id, notion.NewColumn{Name: "b", Type: "date"}); err == nil || !strings.Contains(err.Error(), "by hand") {
 			w.Errorf("a property: %v", err)
 		}
-		if _, err := w.client.AddOptions(w.Context(), id, "choice", "new"); err == nil || !strings.Contains(err.Error(), "by hand") {
+		if _, err := w.client.Extend(w.Context(), id, notion.NewColumn{Name: "choice", Options: []string{"new"}}); err == nil || !strings.Contains(err.Error(), "by hand") {
 			w.Errorf("an option: %v", err)
 		}
 	})

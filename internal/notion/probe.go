@@ -42,7 +42,7 @@ const (
 // be put into the trash, the error says where it is.
 func (t *Tasks) Probe(ctx context.Context, title string, rounds int) (measured Probe, err error) {
 	id, err := t.makeScratch(ctx, title)
-	if failed := (*claim.StoreError)(nil); errors.As(err, &failed) && failed.Landed != claim.LandedNo {
+	if failed, ok := errors.AsType[*claim.StoreError](err); ok && failed.Landed != claim.LandedNo {
 		return Probe{}, fmt.Errorf("a row %q may be left in the tasks database, put it into the trash: %w", title, err)
 	} else if err != nil {
 		return Probe{}, err

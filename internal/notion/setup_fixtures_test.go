@@ -46,7 +46,7 @@ var setupScenes = []scene{
 					s.Errorf("property %q is of type %q, want %q", name, got, kind)
 				}
 			}
-			grown, err := s.client.AddOptions(ctx, made.ID, "level", "low", "critical")
+			grown, err := s.client.Extend(ctx, made.ID, notion.NewColumn{Name: "level", Options: []string{"low", "critical"}})
 			if err != nil {
 				s.Fatal(err)
 			}

@@ -176,10 +176,10 @@ func (s *source) directed(req *http.Request, version string) (out *http.Request,
 // shaped is reshaped with an error for a request that was not sent.
 func shaped(req *http.Request, change func(map[string]json.RawMessage) error) (*http.Request, error) {
 	out, err := reshaped(req, change)
-	var already *claim.StoreError
-	var answered *APIError
-	var failed *transport.SendError
-	if err == nil || errors.As(err, &already) || errors.As(err, &answered) || errors.As(err, &failed) {
+	_, already := errors.AsType[*claim.StoreError](err)
+	_, answered := errors.AsType[*APIError](err)
+	_, failed := errors.AsType[*transport.SendError](err)
+	if err == nil || already || answered || failed {
 		return out, err
 	}
 	return nil, transport.Unsent(req, err)

@@ -116,7 +116,7 @@ func TestPropertiesAreAddedToTheDataSource(t *testing.T) {
 				w.Errorf("the relation was asked for as %s", r.Body)
 			}
 		}
-		if db, err = w.client.AddOptions(w.Context(), id, "status", "OPEN", "BLOCKED"); err != nil || len(db.Columns["status"].Options) != 2 {
+		if db, err = w.client.Extend(w.Context(), id, notion.NewColumn{Name: "status", Options: []string{"OPEN", "BLOCKED"}}); err != nil || len(db.Columns["status"].Options) != 2 {
 			w.Errorf("the status is %+v, %v", db.Columns["status"], err)
 		}
 	})

@@ -201,11 +201,12 @@ func (t *Tasks) missing(ctx context.Context, failed *claim.StoreError) error {
 	if failed.Kind != claim.NotFound {
 		return failed
 	}
-	var board *claim.StoreError
-	switch err := t.Check(ctx); {
+	err := t.Check(ctx)
+	board, isStore := errors.AsType[*claim.StoreError](err)
+	switch {
 	case err == nil:
 		return failed
-	case errors.As(err, &board) && board.Kind == claim.NotFound:
+	case isStore && board.Kind == claim.NotFound:
 		return &claim.StoreError{Kind: claim.Refused, Landed: claim.LandedNo, Err: board}
 	default:
 		return err

@@ -26,12 +26,9 @@ func (t *Tasks) Broken() error {
 // schema.
 func (t *Tasks) noted(err error) *claim.StoreError {
 	failed := storeError(err)
-	var gone *lostError
-	var answered *APIError
-	switch {
-	case errors.As(err, &gone):
+	if gone, ok := errors.AsType[*lostError](err); ok {
 		t.lose(gone)
-	case errors.As(err, &answered) && answered.Code == codeValidation && failed.Kind == claim.Refused:
+	} else if answered, ok := errors.AsType[*APIError](err); ok && answered.Code == codeValidation && failed.Kind == claim.Refused {
 		t.doubtful.Store(true)
 	}
 	return failed

@@ -108,7 +108,7 @@ func (w *world) everySetup() {
 	if err != nil || grown.Columns["after"].Database != string(made.ID) {
 		w.Errorf("%+v, %v", grown, err)
 	}
-	if grown, err = w.client.AddOptions(ctx, made.ID, "level", "b"); err != nil || !slices.Equal(grown.Columns["level"].Options, []string{"a", "b"}) {
+	if grown, err = w.client.Extend(ctx, made.ID, notion.NewColumn{Name: "level", Options: []string{"b"}}); err != nil || !slices.Equal(grown.Columns["level"].Options, []string{"a", "b"}) {
 		w.Errorf("%+v, %v", grown, err)
 	}
 }

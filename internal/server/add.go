@@ -21,11 +21,8 @@ func (s *Server) add(ctx context.Context, in *api.AddInput) (api.Added, error) {
 	}
 	body := in.Body
 	a := broker.Addition{
-		Agent: body.Agent, By: signature(ctx, body.Agent), DependsOn: body.DependsOn, Key: in.Key,
+		Agent: body.Agent, By: signature(ctx, body.Agent), DependsOn: body.DependsOn, Keyed: keyedBy(ctx, in.Key),
 		Draft: task.Draft{Title: body.Title, Body: body.Body, Priority: body.Priority, For: body.For},
-	}
-	if in.Key != "" {
-		a.UID = caller(ctx)
 	}
 	for _, name := range slices.Sorted(maps.Keys(body.Fields)) {
 		values, err := textsOf(body.Fields[name])
@@ -67,9 +64,5 @@ func (s *Server) comment(ctx context.Context, in *api.TaskInput[api.CommentReque
 	if err != nil {
 		return api.Commented{}, err
 	}
-	r := broker.Remark{Agent: in.Body.Agent, Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Key: in.Key}
-	if in.Key != "" {
-		r.UID = caller(ctx)
-	}
-	return s.broker.Comment(ctx, r)
+	return s.broker.Comment(ctx, broker.Remark{Agent: in.Body.Agent, Task: id, Text: in.Body.Text, Mention: in.Body.Mention, Keyed: keyedBy(ctx, in.Key)})
 }

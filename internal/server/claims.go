@@ -51,7 +51,7 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 		Agent:   in.Body.Agent,
 		Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute,
 		Wait:    time.Duration(in.Body.WaitSeconds * float64(time.Second)),
-		Key:     in.Key,
+		Keyed:   keyedBy(ctx, in.Key),
 		Filter:  in.Body.Filter,
 	}
 	if !in.Body.Filter.Empty() && in.Body.Task != "" {
@@ -70,9 +70,6 @@ func (s *Server) claim(ctx context.Context, in *api.KeyedInput[api.ClaimRequest]
 	var err error
 	if request.Keeper, err = s.keeperOf(ctx, in.Body.Keeper); err != nil {
 		return api.Claim{}, err
-	}
-	if in.Key != "" {
-		request.UID = caller(ctx)
 	}
 	if in.Body.Task != "" {
 		if request.Task, err = s.named(ctx, "body.task", in.Body.Task); err != nil {

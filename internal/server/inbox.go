@@ -34,14 +34,11 @@ func (s *Server) poll(ctx context.Context, in *api.PollInput) (api.Triggers, err
 	}
 	body := orZero(in.Body)
 	p := broker.Poll{
-		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Key: in.Key,
+		Agent: in.Name, Wait: time.Duration(body.WaitSeconds * float64(time.Second)), Limit: body.Limit, Finished: body.Finished, Keyed: keyedBy(ctx, in.Key),
 		New: func() error { return s.owe(ctx) },
 	}
 	if p.Limit == 0 {
 		p.Limit = api.MaxTriggers
-	}
-	if in.Key != "" {
-		p.UID = caller(ctx)
 	}
 	if body.PID != 0 {
 		var err error
@@ -90,11 +87,8 @@ func (s *Server) message(ctx context.Context, in *api.KeyedInput[api.MessageRequ
 		}
 	}
 	said := broker.Message{
-		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Key: in.Key,
+		From: in.Body.From, By: signature(ctx, in.Body.From), To: in.Body.To, Text: in.Body.Text, Keyed: keyedBy(ctx, in.Key),
 		Tell: func(agents int) error { return s.oweCopies(ctx, agents, in.Body.Text) },
-	}
-	if in.Key != "" {
-		said.UID = caller(ctx)
 	}
 	return s.broker.Send(ctx, said)
 }

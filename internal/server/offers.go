@@ -31,11 +31,9 @@ func (s *Server) accept(ctx context.Context, in *api.TaskInput[api.AcceptRequest
 	if err != nil {
 		return api.Claim{}, err
 	}
-	r := broker.Request{Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Key: in.Key, Note: in.Body.Note}
-	if in.Key != "" {
-		r.UID = caller(ctx)
-	}
-	return s.broker.Claim(ctx, r)
+	return s.broker.Claim(ctx, broker.Request{
+		Agent: in.Body.Agent, Task: id, Timeout: time.Duration(in.Body.TimeoutMinutes) * time.Minute, Note: in.Body.Note, Keyed: keyedBy(ctx, in.Key),
+	})
 }
 
 func (s *Server) decline(ctx context.Context, in *api.TaskInput[api.DeclineRequest]) (api.Offered, error) {

@@ -60,6 +60,14 @@ func asks(ctx context.Context) broker.Caller {
 	return broker.Caller{UID: g.UID, Member: g.Member}
 }
 
+// keyedBy is the idempotency key of a request, in the terms of the broker.
+func keyedBy(ctx context.Context, key string) broker.Keyed {
+	if key == "" {
+		return broker.Keyed{}
+	}
+	return broker.Keyed{Key: key, UID: caller(ctx)}
+}
+
 // signature is who signs what is done in the name of agent: nobody else if there is one,
 // and else the user whose request it is, as the kernel says, whatever the caller says.
 func signature(ctx context.Context, agent string) string {

@@ -56,10 +56,9 @@ func (m *measured) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := m.next.RoundTrip(req)
 	status := 0
-	var answered *APIError
 	if err == nil {
 		status = resp.StatusCode
-	} else if errors.As(err, &answered) {
+	} else if answered, ok := errors.AsType[*APIError](err); ok {
 		status = answered.Status
 	}
 	m.meter.add(endpoint(req.Method, req.URL.Path), status)

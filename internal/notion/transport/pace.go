@@ -30,8 +30,11 @@ var errHeldBack = errors.New("held back")
 // RetryAfter is how long to wait before trying again, as the error of a request or of a
 // wait for permits says; zero if it does not.
 func RetryAfter(err error) time.Duration {
-	var later interface{ retryAfter() time.Duration }
-	if errors.As(err, &later) {
+	type later interface {
+		error
+		retryAfter() time.Duration
+	}
+	if later, ok := errors.AsType[later](err); ok {
 		return later.retryAfter()
 	}
 	return 0
@@ -121,13 +124,13 @@ func (p *pace) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(context.WithoutCancel(req.Context()))
 	}
 	resp, err := p.next.RoundTrip(req)
-	var answered *APIError
+	answered, isAnswer := errors.AsType[*APIError](err)
 	switch {
 	case err == nil:
 		p.permits.ease()
-	case errors.As(err, &answered) && answered.Blocked():
+	case isAnswer && answered.Blocked():
 		p.pause(max(answered.RetryAfter, blockedPause), err)
-	case errors.As(err, &answered) && answered.RateLimited():
+	case isAnswer && answered.RateLimited():
 		p.pause(answered.RetryAfter, err)
 	}
 	return resp, err

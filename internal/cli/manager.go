@@ -1,8 +1,8 @@
-// Package service is how the daemon and the manager that runs it talk: sockets
-// that systemd opened for it, what it tells systemd of its state, and the signal
-// to read the configuration again. Under another manager, or none, there is
-// nothing to take over and nobody to tell.
-package service
+package cli
+
+// How the daemon and the manager that runs it talk: sockets that systemd opened for it, what it
+// tells systemd of its state, and the signal to read the configuration again. Under another
+// manager, or none, there is nothing to take over and nobody to tell.
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
-	"github.com/coreos/go-systemd/v22/daemon"
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Listener returns the unix socket that systemd opened for the daemon, or nil if
+// passedListener returns the unix socket that systemd opened for the daemon, or nil if
 // it opened none. Of anything else that it passed on it complains: somebody wants
 // the daemon to listen where it does not.
-func Listener() (net.Listener, error) {
+func passedListener() (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("the sockets passed by systemd: %w", err)
@@ -47,24 +47,24 @@ func Listener() (net.Listener, error) {
 	return nil, err
 }
 
-// Ready tells systemd that the daemon serves, and what its status line says.
-func Ready(status string) error { return notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
+// tellReady tells systemd that the daemon serves, and what its status line says.
+func tellReady(status string) error { return notify(systemd.SdNotifyReady + "\nSTATUS=" + status) }
 
-// Stopping tells systemd that the daemon is about to end.
-func Stopping() error { return notify(daemon.SdNotifyStopping) }
+// tellStopping tells systemd that the daemon is about to end.
+func tellStopping() error { return notify(systemd.SdNotifyStopping) }
 
 func notify(state string) error {
-	if _, err := daemon.SdNotify(false, state); err != nil {
+	if _, err := systemd.SdNotify(false, state); err != nil {
 		return fmt.Errorf("systemd could not be told of the daemon's state: %w", err)
 	}
 	return nil
 }
 
-// Watch assures systemd, as often as its watchdog wants, that the daemon is
+// assureAlive assures systemd, as often as its watchdog wants, that the daemon is
 // alive, as long as it is, until ctx ends. Without a watchdog it returns at once.
 // A daemon that is not alive gets restarted by systemd.
-func Watch(ctx context.Context, alive func(context.Context) error, log *slog.Logger) error {
-	within, err := daemon.SdWatchdogEnabled(false)
+func assureAlive(ctx context.Context, alive func(context.Context) error, log *slog.Logger) error {
+	within, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
 		return fmt.Errorf("systemd's watchdog: %w", err)
 	}
@@ -78,7 +78,7 @@ func Watch(ctx context.Context, alive func(context.Context) error, log *slog.Log
 		err := alive(check)
 		cancel()
 		if err == nil {
-			err = notify(daemon.SdNotifyWatchdog)
+			err = notify(systemd.SdNotifyWatchdog)
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Error("the watchdog is not assured: systemd will restart the daemon", "error", err)
@@ -91,18 +91,18 @@ func Watch(ctx context.Context, alive func(context.Context) error, log *slog.Log
 	}
 }
 
-// Reloads returns where each SIGHUP arrives that somebody sends from now on. None
+// reloadSignals returns where each SIGHUP arrives that somebody sends from now on. None
 // of them ends the process any more, as it would by default: one that comes while
 // the daemon starts waits until it has, and one that comes while it stops is lost.
-func Reloads() <-chan os.Signal {
+func reloadSignals() <-chan os.Signal {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	return hup
 }
 
-// OnReload calls reload for every signal until ctx ends. A reload that fails
+// onReload calls reload for every signal until ctx ends. A reload that fails
 // leaves everything as it was.
-func OnReload(ctx context.Context, signals <-chan os.Signal, reload func() error, log *slog.Logger) {
+func onReload(ctx context.Context, signals <-chan os.Signal, reload func() error, log *slog.Logger) {
 	for {
 		select {
 		case <-signals:
@@ -111,7 +111,7 @@ func OnReload(ctx context.Context, signals <-chan os.Signal, reload func() error
 		if ctx.Err() != nil {
 			return
 		}
-		if err := notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()); err != nil {
+		if err := notify(systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec()); err != nil {
 			log.Warn(err.Error())
 		}
 		status := "serving, configuration reloaded"
@@ -121,7 +121,7 @@ func OnReload(ctx context.Context, signals <-chan os.Signal, reload func() error
 		} else {
 			log.Info("configuration reloaded")
 		}
-		if err := Ready(status); err != nil {
+		if err := tellReady(status); err != nil {
 			log.Warn(err.Error())
 		}
 	}
