@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dibs/internal/postgres"
+	"dibs/internal/testkit"
 )
 
 // Server is a server of a test.
@@ -30,9 +31,11 @@ var kept = func() string {
 }()
 
 // Run returns a server that runs until the test is over. Where none is installed the test is
-// skipped, and fails if CI is set.
+// skipped, and fails if CI is set. It is also skipped where only what is quick is wanted: what has
+// a server to itself stops it, waits for it, or has several processes share it.
 func Run(t testing.TB, settings ...string) *Server {
 	t.Helper()
+	testkit.TakesSeconds(t)
 	s, err := New(settings...)
 	if errors.Is(err, ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
