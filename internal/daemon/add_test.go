@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -88,6 +89,7 @@ func TestAdd(t *testing.T) {
 // Whatever becomes of the request that makes a task, there is one in the end, as the
 // caller who asks until it is told so finds out.
 func TestAddOnce(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault emulator.Fault
@@ -211,6 +213,7 @@ func TestAddWithoutNotion(t *testing.T) {
 // A task that Notion refused to make for now is made after the pause that it asked for, once,
 // as long as the caller waits: as long as a claim waits.
 func TestAddAfterAPause(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for _, kind := range []emulator.FaultKind{emulator.RateLimited429, emulator.Overload529} {
 		for _, body := range []string{"", "# Plan\n"} {

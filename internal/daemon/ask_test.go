@@ -9,6 +9,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -149,6 +150,7 @@ func TestAnswersBeforeTheEnd(t *testing.T) {
 // Nobody waits for answers any more once the task is finished, or somebody else has it, and
 // the comments were looked at once more; and once two weeks are over.
 func TestAskEnds(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, end := range map[string]func(w *world, n *node, id string){
 		"finished": func(w *world, _ *node, id string) {

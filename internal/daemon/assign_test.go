@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // offers returns the titles of what dibs ready lists for the agent.
@@ -32,6 +33,7 @@ func (n *node) offers(agent string) []string {
 // A name without a date is an assignment, whatever the type of claimed_by: it is that
 // agent's to claim, before all else, and nobody else's.
 func TestAssignedTasks(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	const sandman, oracle, maria = "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a02", "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a03", "3e5b7a90-1c2d-4f3e-8a4b-5c6d7e8f9a01"
 	user := func(id string) any { return map[string]any{"people": []any{map[string]any{"id": id}}} }

@@ -9,11 +9,13 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // Those who wait for Notion do not wait for much longer than it is away, however long that
 // is: it is looked for every three seconds, and no more often.
 func TestNotionIsBack(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for _, fault := range []emulator.Fault{{Kind: emulator.DropRequest}, {Kind: emulator.Error503}, {Kind: emulator.HTML502}} {
 		for _, outage := range []time.Duration{5, 8, 13, 20, 30, 38, 44, 50, 75, 120, 300, 600} {

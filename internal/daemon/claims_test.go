@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -207,6 +208,7 @@ func TestStaleClaimIsOverridden(t *testing.T) {
 }
 
 func TestRenewedClaimLives(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("long work", nil)
@@ -229,6 +231,7 @@ func TestRenewedClaimLives(t *testing.T) {
 }
 
 func TestPeopleWin(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	tests := map[string]func(w *world, id string){
 		"cancelled":    func(w *world, id string) { w.edit(id, map[string]any{"status": option("status", "CANCELLED")}) },
@@ -324,6 +327,7 @@ func TestLogThatNotionRefusesFailsNothing(t *testing.T) {
 }
 
 func TestEntriesOfUnknownFateArriveOnce(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for _, kind := range few(3, []emulator.FaultKind{
 		emulator.SavedBut503, emulator.DropAnswer, emulator.Conflict409Saved, emulator.Conflict409, emulator.DropRequest,

@@ -14,6 +14,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/testkit"
 )
 
 // abroad is the line to Notion of a machine whose clock is wrong: every time
@@ -95,6 +96,7 @@ var wrongClocks = [][2]time.Duration{
 // than the agent may rely on its claim, by the write window and the settle wait;
 // and not much later.
 func TestNobodyOverridesEarly(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	takes := map[string]func(n *node, id string) (bool, error){
 		"override": override,
@@ -190,6 +192,7 @@ func (w *world) claimedAt(id string) time.Time {
 // A machine's clock may be set while an agent holds a claim. The claim is kept,
 // renewed and honoured all the same.
 func TestClockIsSetWhileAClaimIsHeld(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for _, jump := range []time.Duration{10 * time.Minute, -3 * time.Hour} {
 		for _, whose := range []string{"the holder's", "the rival's"} {

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -91,6 +92,7 @@ func TestReasonBecomesAComment(t *testing.T) {
 
 // Nothing is said where nothing is to be said.
 func TestNoComment(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		on  bool
@@ -224,6 +226,7 @@ func TestMentionThatCannotBe(t *testing.T) {
 // Whatever becomes of the request, there is one comment in the end, also if the daemon is
 // started anew in between.
 func TestFateOfAComment(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, fate := range fates {
 		if fate.answer == "acknowledged" {

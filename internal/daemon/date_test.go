@@ -14,6 +14,7 @@ import (
 // One answer of Notion's with a wrong Date, or none, whichever it is, takes a live claim
 // from nobody and gets into nothing that is written; the next claim can be had as before.
 func TestOneAnswerWithAWrongDate(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, fault := range []emulator.Fault{

@@ -14,6 +14,7 @@ import (
 
 // TestDialects runs the whole life of claims on each dialect.
 func TestDialects(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	for _, d := range few(4, dialects()) {

@@ -93,6 +93,7 @@ func TestIdleCostsOneRequestAnInterval(t *testing.T) {
 }
 
 func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	const agents, tasks, most = 20, 100, 7.2
 	inWorld(t, 180, func(w *world) {
@@ -166,6 +167,7 @@ func TestTwentyAgentsDrainAHundredTasks(t *testing.T) {
 // A daemon that starts anew looks at the pages of all claims that it held. Permits for
 // writes that turn out not to be needed are for the next ones.
 func TestRestartLooksAtHeldClaims(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	const held = 40
 	inWorld(t, 180, func(w *world) {

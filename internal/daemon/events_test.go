@@ -10,6 +10,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/claim"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -114,6 +115,7 @@ func TestEventsOfATasksLife(t *testing.T) {
 
 // TestPeoplesEditsOfAHeldTask edits a task while an agent waits on its claim.
 func TestPeoplesEditsOfAHeldTask(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	type edit struct {
 		do func(w *world, id string)
@@ -239,6 +241,7 @@ func TestPeoplesEditsOfAHeldTask(t *testing.T) {
 }
 
 func TestTrashedAndRestored(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		held, free := w.add("held", nil), w.add("free", nil)
@@ -284,6 +287,7 @@ func TestMovedHereOrShared(t *testing.T) {
 }
 
 func TestEditWhileAClaimSettles(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		edit map[string]any

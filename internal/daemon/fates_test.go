@@ -11,6 +11,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -137,6 +138,7 @@ var writes = map[string]write{
 // another daemon tries for the task again and again: with -long every write every
 // fate, else those of a sample, see [encounters].
 func TestFateOfEveryWrite(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	played := make(map[string][]string) // the writes, by fate
 	for _, e := range sampleOf(encounters()) {
@@ -186,6 +188,7 @@ func TestEntryThatQueriesDoNotShowYet(t *testing.T) {
 // The property that an entry is found by may be added, or removed, while it is not known
 // whether the entry is there, and the daemon may notice. The entry is found as it was made.
 func TestEntryIDChangesWhileAnEntryIsInDoubt(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	idColumn := map[string]any{"rich_text": map[string]any{}}
 	for name, change := range map[string][2]any{"added": {nil, idColumn}, "removed": {idColumn, nil}} {

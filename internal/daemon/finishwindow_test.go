@@ -11,6 +11,7 @@ import (
 	"dibs/config"
 	"dibs/internal/api"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 // finishVerbs are the ways in which an agent ends its claim, and the status that each sets.
@@ -116,6 +117,7 @@ func (w *world) window(id string, began, landed time.Time, fault emulator.FaultK
 // What lands before the read is served on which a write of the finish rests, or after that
 // write is applied, stays.
 func TestEditsAroundAFinish(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for way, meets := range finishWays {
 		for verb, finish := range finishVerbs {

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -82,6 +83,7 @@ func TestDraggedToOpen(t *testing.T) {
 
 // A person who puts a name over the agent's keeps the task until they give it back.
 func TestTakenOver(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	inWorld(t, 0, func(w *world) {
 		id := w.add("wanted by Maria", nil)
@@ -159,6 +161,7 @@ func TestTouchedWhileItIsClaimed(t *testing.T) {
 
 // A card that shows a claim which is over is put right, whatever brought that back.
 func TestClaimThatIsOverOnACard(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	// undo gives the card what it showed before.
 	undo := func(w *world, id, token string) {

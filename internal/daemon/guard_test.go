@@ -10,6 +10,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -105,6 +106,7 @@ func TestFinishUnderALateWrite(t *testing.T) {
 // moment of the sync interval: an agent that asks about its claim one interval
 // later is told, and why.
 func TestAgentKnowsWithinAnInterval(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	edits := map[string]struct {
 		props  map[string]any

@@ -14,6 +14,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/inbox"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // tell kills a daemon at a step of a story, and returns how many steps there were and what
@@ -64,6 +65,7 @@ func everyStep(t *testing.T, keyed bool, story func(*story)) {
 // What was answered is told until it is acknowledged, and not to two at once, wherever
 // between the two the daemon is killed.
 func TestKilledWithMessages(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, keyed := range map[string]bool{"with keys": true, "without keys": false} {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +77,7 @@ func TestKilledWithMessages(t *testing.T) {
 
 // A daemon that lost something, or handed it out twice, would be found out.
 func TestKilledMutants(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	when := func(state, then string) string {
 		return "CREATE TRIGGER mutant AFTER UPDATE OF state ON triggers WHEN NEW.state = '" + state + "' " +
@@ -111,6 +114,7 @@ func TestKilledMutants(t *testing.T) {
 // So it is with each type of trigger, wherever between what happened and the acknowledgement
 // that is.
 func TestKilledWithTriggers(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	everyStep(t, true, func(s *story) {
 		name := func(who string) map[string]any { return map[string]any{"claimed_by": text("rich_text", who)} }

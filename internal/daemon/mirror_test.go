@@ -251,6 +251,7 @@ func TestFinishedTasksAreKeptForAWhile(t *testing.T) {
 }
 
 func TestALargeBoard(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	t.Parallel()
 	const tasks, shown = 1250, 400

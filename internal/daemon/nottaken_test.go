@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dibs/internal/api"
+	"dibs/internal/testkit"
 )
 
 // refusing answers requests to create an entry by itself, if they are struck.
@@ -50,6 +51,7 @@ func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 // answer for good that takes them nowhere. All others are delivered, what is not taken is
 // named and kept, and it is not asked for over and over.
 func TestWhatIsNotTakenHoldsUpNothingElse(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, answer := range map[string]struct {
 		status int

@@ -11,11 +11,13 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/daemon"
 	"dibs/internal/server"
+	"dibs/internal/testkit"
 )
 
 // An option of the status that is renamed or deleted stops new claims, and whoever holds a
 // task goes on holding it: nobody edited the task.
 func TestStatusOptionsThatAreRenamedOrDeleted(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	rename := func(from, to string) func(w *world) error {
 		return func(w *world) error { return w.notion.RenameOption(w.tasks, "status", from, to) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dibs/config"
+	"dibs/internal/testkit"
 )
 
 // meshQueries is how often the mesh log was asked for entries.
@@ -50,6 +51,7 @@ func calm(c *config.Config) { c.Sync.Interval, c.Schedule.Sweep = 4*time.Minute,
 // TestOtherSettingsAreNoticed runs two daemons on one board, with other settings each.
 // Both notice, say so for as long as it is so, and ask seldom.
 func TestOtherSettingsAreNoticed(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		change      func(*config.Config)

@@ -13,6 +13,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -56,6 +57,7 @@ func TestFirstRefusalOfANotionThatHangs(t *testing.T) {
 }
 
 func TestAnHourWithoutNotion(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	for name, fault := range fewOf(2, outages()) {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 )
 
 var long = flag.Bool("long", false, "soak for days, and have every write meet every fate: takes its time")
@@ -31,6 +32,7 @@ const (
 // TestSoak lets agents and people work, with faults now and then, and measures
 // after each round what is left of it once everything has been pruned: nothing.
 func TestSoak(t *testing.T) {
+	testkit.TakesSeconds(t)
 	warmUp, rounds, round := 15*time.Minute, 3, 15*time.Minute
 	if *long {
 		warmUp, rounds, round = 12*time.Hour, 12, 6*time.Hour

@@ -12,6 +12,7 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // Several daemons on one board get in each other's way as little as can be: once they have met,
@@ -20,6 +21,7 @@ import (
 //
 //	go test -run=TestDaemonsShareABoard -v ./internal/daemon
 func TestDaemonsShareABoard(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	const daemons, agents, tasks, most = 4, 8, 40, 9.0
 	for _, tt := range []struct{ work, wait time.Duration }{ // of nine in ten claims

@@ -9,11 +9,13 @@ import (
 	"dibs/internal/api"
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestLeaseThatIsAboutToEnd(t *testing.T) {
+	testkit.TakesSeconds(t)
 	t.Parallel()
 	tests := map[string]struct {
 		timeout time.Duration

@@ -156,6 +156,7 @@ func (a *api) setStatus(id, status string) {
 }
 
 func TestQueriesEndAtTenThousandRows(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	a, dbs := seeded(t, "empty")
 	ids := a.numbered(dbs.Tasks, 10_001)

@@ -14,6 +14,7 @@ var oddities = []any{nil, -1.5, "", "x", true, list{}, list{nil}, object{}, obje
 // Whatever stands anywhere in a good request, it is carried out or refused with a
 // status of the 400s, and leaves a server that works.
 func TestNothingOddBreaksTheServer(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	a, db, dbs := full(t)
 	a25 := a.as("2025-09-03")

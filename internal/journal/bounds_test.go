@@ -41,6 +41,7 @@ func TestKeysOfUsers(t *testing.T) {
 
 // A user who makes up keys without end loses the oldest ones, and nobody else does.
 func TestKeysOfOneUserAreBounded(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)
@@ -92,6 +93,7 @@ func TestKeysOfOneUserAreBounded(t *testing.T) {
 
 // Of the names minted for one user those asked for last are kept, and those with claims.
 func TestNamesOfOneUserAreBounded(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	pgtest.TakesLong(t)
 	j := newJournal(t)

@@ -23,6 +23,7 @@ import (
 	"dibs/internal/journal"
 	"dibs/internal/journal/journaltest"
 	"dibs/internal/task"
+	"dibs/internal/testkit"
 )
 
 // victimEnv makes the test binary a victim: a process that works on the journal
@@ -104,6 +105,7 @@ func workOnInbox(ctx context.Context, j *journal.Journal, check func(error)) {
 
 // A message that was sent, taken or acknowledged before a kill is so after it.
 func TestInboxSurvivesKill(t *testing.T) {
+	testkit.TakesSeconds(t)
 	for _, lines := range []int{1, 2, 3, 4, 5, 6, 60} {
 		t.Run(fmt.Sprint(lines), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
@@ -173,6 +175,7 @@ func runVictim(t *testing.T, path, work string, lines int) map[string]string {
 }
 
 func TestAcknowledgedSurvivesKill(t *testing.T) {
+	testkit.TakesSeconds(t)
 	for _, lines := range []int{1, 2, 3, 4, 5, 60} {
 		t.Run(fmt.Sprint(lines), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.db")
@@ -224,6 +227,7 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 // However much of the WAL a power cut left, the journal opens, and shows each
 // change whole or not at all, and none without those before it.
 func TestTornFile(t *testing.T) {
+	testkit.TakesSeconds(t)
 	pgtest.OnlySQLite(t)
 	j := newJournal(t)
 	const n = 30

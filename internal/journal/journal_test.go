@@ -26,11 +26,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+// core is a test of each kind of thing that is kept, and who may write it.
+const core = "^Test(OneLeads|SaveIsOneTransaction|AllFieldsAreStored|OneOfManyGetsTheTask|Denials|" +
+	"StaleClaimsAreTakenOver|EndedClaimsStayEnded|FeedOfAClaim|TriggersAreTakenInOrder|Acknowledging|HistoryCountsEvents|" +
+	"Requests|TakenNamesAreNotMinted|OutboxIsPerLog|PruneClaims|Tasks|Meta|KeysOfUsers|AnyText)$"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(victimEnv); path != "" {
 		victim(path) // never returns
 	}
-	os.Exit(pgtest.Both(m, testkit.RunInMemory))
+	os.Exit(pgtest.Both(m, testkit.RunInMemory, core))
 }
 
 // t0 is when tests begin, as far as Notion's time goes.

@@ -9,6 +9,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/journal"
 	"dibs/internal/owed"
+	"dibs/internal/testkit"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -194,6 +195,7 @@ func TestPruneCreations(t *testing.T) {
 }
 
 func TestPruneMuch(t *testing.T) {
+	testkit.TakesSeconds(t)
 	j := newJournal(t)
 	c := attempt("Sandman", "a", t0)
 	list := make([]claim.Fact, 1234) // more than are removed in one transaction

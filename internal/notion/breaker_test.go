@@ -12,6 +12,7 @@ import (
 	"dibs/internal/claim"
 	"dibs/internal/emulator"
 	"dibs/internal/notion"
+	"dibs/internal/testkit"
 )
 
 // refused returns when to try again, if err says that nothing was sent because
@@ -35,6 +36,7 @@ func permitted(tasks *notion.Tasks) error {
 }
 
 func TestNothingWaitsForANotionThatIsDown(t *testing.T) {
+	testkit.TakesSeconds(t)
 	for _, kind := range []emulator.FaultKind{
 		emulator.DropRequest, emulator.DropAnswer, emulator.HTML502, emulator.Error500, emulator.Error503, emulator.Error504,
 	} {

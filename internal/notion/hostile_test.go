@@ -81,6 +81,7 @@ func (endless) Close() error { return nil }
 // must fail in one line of reasonable length, in reasonable time, without the
 // token, as an error that the protocol can judge.
 func TestHostileAnswers(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	for name, serve := range map[string]func(req *http.Request) *http.Response{
 		"endless": func(req *http.Request) *http.Response {
@@ -190,6 +191,7 @@ func TestRedirects(t *testing.T) {
 
 // TestEndlessLists has a server whose lists always go on.
 func TestEndlessLists(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		w.page(props{})
@@ -231,6 +233,7 @@ func TestAnotherPage(t *testing.T) {
 // type. Nothing may panic, no page may be taken for another or for a free one, and
 // no row may go missing unnoticed.
 func TestWrongTypes(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		tasks := w.tasks(notion.TaskSchema{})
@@ -340,6 +343,7 @@ func mutate(document any, f func(path string, whole any)) {
 
 // TestHugeTexts reads what nobody writes by hand.
 func TestHugeTexts(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		id := w.page(props{"claimed_by": richText("Oracle")})

@@ -13,6 +13,7 @@ import (
 // Answers with more in them than Notion sends are refused before they cost much
 // memory, whatever they are made of.
 func TestLargeAnswers(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	const most = 62 << 20
 	list := func(rows string) string {

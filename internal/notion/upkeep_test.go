@@ -19,6 +19,7 @@ import (
 
 // A query goes on where Notion cuts it off, as often as it takes.
 func TestQueryOfMoreThanNotionShows(t *testing.T) {
+	testkit.TakesSeconds(t)
 	testkit.SkipUnderRace(t)
 	inWorld(t, func(w *world) {
 		var want []string

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"dibs/internal/testkit"
 )
 
 // env says to tests, and to the processes that they start, on which server journals are kept.
@@ -18,7 +20,9 @@ func URL() string { return os.Getenv(env) }
 // Both runs the tests of a package with their journals in SQLite files, and once more with
 // them on a PostgreSQL server, see URL. It returns the exit code. Benchmarks and
 // fuzzing are left to SQLite. Where no server is installed it says so, and fails if CI is set.
-func Both(m *testing.M, run func(*testing.M) int) int {
+//
+// With testkit.Quick the second time is for the tests in core alone, a pattern of their names.
+func Both(m *testing.M, run func(*testing.M) int, core string) int {
 	code := run(m)
 	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
@@ -36,6 +40,9 @@ func Both(m *testing.M, run func(*testing.M) int) int {
 			return max(code, 1)
 		}
 		return code
+	}
+	if chosen := flag.Lookup("test.run").Value; testkit.Quick() && chosen.String() == "" {
+		chosen.Set(core)
 	}
 	os.Setenv(env, server.URL())
 	defer os.Unsetenv(env)

@@ -24,7 +24,9 @@ import (
 	"dibs/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Both(m, testkit.RunInMemory)) }
+func TestMain(m *testing.M) {
+	os.Exit(pgtest.Both(m, testkit.RunInMemory, "^(TestExclusive|TestEnds|TestSurvives)$"))
+}
 
 // world is a book, its storage, and the claims and processes that there are.
 type world struct {
