@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serving is what `serve --json` prints once agents can come.
+// serving is the output of `serve --json` once agents can connect.
 type serving struct {
 	Socket   string `json:"socket"`
 	StateDir string `json:"state_dir"`
@@ -33,7 +33,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"over the socket that systemd opened, and says when it is ready and that it is alive.",
 		Example: "  NOTION_TOKEN=ntn_… dibs serve",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reloads := service.Reloads() // first of all
+			reloads := service.Reloads() // first, so that no SIGHUP ends the process
 			load := func() (config.Config, error) {
 				return config.Load(config.Options{File: a.config, Socket: a.socket, StateDir: stateDir})
 			}
@@ -74,24 +74,24 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// managed runs a daemon and keeps whoever manages it informed.
+// managed runs a daemon and reports its state to the service manager.
 func managed(ctx context.Context, d *daemon.Daemon, reloads <-chan os.Signal, reload func() error, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel()
-	tell := func(err error) {
+	warn := func(err error) {
 		if err != nil {
 			log.Warn(err.Error())
 		}
 	}
-	tell(service.Ready("serving on " + d.Addr().String()))
+	warn(service.Ready("serving on " + d.Addr().String()))
 	beside.Go(func() { service.OnReload(ctx, reloads, reload, log) })
 	beside.Go(func() {
 		if err := service.Watch(ctx, d.Alive, log); err != nil {
 			log.Warn(err.Error())
 		}
 	})
-	defer context.AfterFunc(ctx, func() { tell(service.Stopping()) })()
+	defer context.AfterFunc(ctx, func() { warn(service.Stopping()) })()
 	return d.Run(ctx)
 }

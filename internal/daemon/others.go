@@ -7,7 +7,7 @@ import (
 	"dibs/internal/worklog"
 )
 
-// openOthers prepares to look at the settings of other daemons, if that log can be asked for them.
+// openOthers starts to compare settings with other daemons, if the mesh log can be queried.
 func (d *works) openOthers(log worklog.Writer) {
 	mesh, ok := log.(others.Mesh)
 	if !ok {
@@ -18,7 +18,7 @@ func (d *works) openOthers(log worklog.Writer) {
 	})
 }
 
-// seeOthers looks for claims of other daemons.
+// seeOthers finds claims of other daemons in the mirror.
 func (d *works) seeOthers(ctx context.Context) {
 	for _, s := range d.others.See(ctx, d.mirror.Tasks()) {
 		d.broker.Met(s.Agent, s.Ago)

@@ -8,14 +8,14 @@ import (
 	"dibs/internal/task"
 )
 
-// publishBatch is how many tasks' news one transaction of the journal adds to the feed.
-// Others who write to the journal, claims above all, get their turn in between.
+// publishBatch is how many tasks one transaction of the journal publishes. Other writers, claims
+// above all, get their turn in between.
 const publishBatch = 200
 
 // publishRetry is the pause before busy tasks are tried again.
 const publishRetry = time.Second
 
-// publishNews adds to the feed what became of tasks, whenever that may be something new.
+// publishNews adds what happened to tasks to the feed. Every change of a task wakes it.
 func (d *works) publishNews(ctx context.Context) time.Duration {
 	busy, err := d.publish(ctx)
 	d.broker.Told() // even if nothing was published: the protocol adds to the feed, too

@@ -172,7 +172,7 @@ func memberName(c config.Cluster) (string, error) {
 func (d *Daemon) takeTurns(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	there, leave := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, for an orderly stop
 	var serving sync.WaitGroup
 	serving.Go(func() { d.shared.member.Run(there) })
 	serving.Go(func() {
@@ -229,7 +229,7 @@ func (d *Daemon) turn(ctx context.Context, deposed bool) error {
 	defer stop(nil)
 	var kept sync.WaitGroup
 	defer kept.Wait()
-	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // also while it stops
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx)) // outlasts ctx, too
 	defer stopRenewing()
 	kept.Go(func() { term.Keep(renewing) })
 	kept.Go(func() {
