@@ -66,7 +66,7 @@ func (a *app) examine(cmd *cobra.Command, stateDir string, probe bool) *doctor.R
 		}
 		return report
 	}
-	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, Tell: a.showFinding})
+	return doctor.Run(cmd.Context(), doctor.Options{Config: c, Daemon: client.Of(c.Socket, c.SocketUser), Probe: probe, OnFinding: a.showFinding})
 }
 
 // unreadable returns the report on an invalid configuration, with a finding for each error. The

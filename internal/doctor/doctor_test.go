@@ -337,7 +337,7 @@ func TestStopped(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, stop := context.WithCancelCause(w.Context())
 		var told []doctor.Finding
-		w.options.Tell = func(f doctor.Finding) {
+		w.options.OnFinding = func(f doctor.Finding) {
 			if told = append(told, f); f.Check == "connection" {
 				w.notion.SetLatency(func(*http.Request) (before, after time.Duration) {
 					time.AfterFunc(time.Second, func() { stop(errors.New("terminated")) })
