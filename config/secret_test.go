@@ -127,13 +127,13 @@ func TestTokenIsNotShown(t *testing.T) {
 }
 
 // Only variables that hold a secret themselves are kept from programs.
-func TestHoldsSecret(t *testing.T) {
+func TestSetsSecret(t *testing.T) {
 	for name, want := range map[string]bool{
 		"NOTION_TOKEN": true, "DIBS_NOTION_TOKEN": true, "DIBS_NOTION_TOKEN_FILE": false, "DIBS_NOTION_BASE_URL": false,
 		"DIBS_AGENT": false, "HOME": false, "": false,
 	} {
-		if got := config.HoldsSecret(name); got != want {
-			t.Errorf("HoldsSecret(%q) = %v, want %v", name, got, want)
+		if got := config.SetsSecret(name); got != want {
+			t.Errorf("SetsSecret(%q) = %v, want %v", name, got, want)
 		}
 	}
 }

@@ -123,6 +123,6 @@ func (a *app) guardCommand() *cobra.Command {
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(setting string) bool {
 		name, _, _ := strings.Cut(setting, "=")
-		return config.HoldsSecret(name)
+		return config.SetsSecret(name)
 	})
 }

@@ -108,7 +108,7 @@ func (a *app) tryOut(ctx context.Context, args []string) error {
 	}
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.HoldsSecret(name) {
+		if (strings.HasPrefix(name, "DIBS_") && name != "DIBS_AGENT" && name != "DIBS_SESSION") || config.SetsSecret(name) {
 			os.Unsetenv(name)
 		}
 	}
