@@ -70,7 +70,7 @@ func (a *chaosAgent) work(ctx context.Context) {
 		case a.chance(8):
 			a.kept = append(a.kept, cl) // forgotten, for now
 		default:
-			a.hold(ctx, cl)
+			a.workOn(ctx, cl)
 			a.end(cl)
 		}
 	}
@@ -137,7 +137,7 @@ func (a *chaosAgent) refused(key string, err error) {
 }
 
 // hold has the agent work at its task for a while, and say that it is alive.
-func (a *chaosAgent) hold(ctx context.Context, cl api.Claim) {
+func (a *chaosAgent) workOn(ctx context.Context, cl api.Claim) {
 	for until := a.now() + a.upTo(a.atWork); a.now() < until && a.trusted(cl.ID); {
 		sleep(ctx, 200*time.Millisecond+a.upTo(2*time.Second))
 		if ctx.Err() != nil {

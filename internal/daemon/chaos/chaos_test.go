@@ -253,11 +253,11 @@ func (c *chaos) run() {
 func (h *history) bindings() map[claim.ID]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	told := make(map[claim.ID]bool)
+	bound := make(map[claim.ID]bool)
 	for _, id := range h.keys {
-		told[id] = true
+		bound[id] = true
 	}
-	return told
+	return bound
 }
 
 // requestsTo tells what was written to a page, and what it was answered.

@@ -35,14 +35,14 @@ type history struct {
 
 // hold is a claim as its agent knows it.
 type hold struct {
-	id          claim.ID
-	task, agent string
-	daemon      int
-	fence       int64         // 0 where daemons have journals of their own, each with its numbers
-	call, told  time.Duration // when the agent asked first, and was answered
-	expires     time.Duration // as it was told last
-	ends        []end
-	finished    claim.Kind // what the agent was told that became of it; empty if it was not
+	id             claim.ID
+	task, agent    string
+	daemon         int
+	fence          int64         // 0 where daemons have journals of their own, each with its numbers
+	call, answered time.Duration // when the agent asked first, and was answered
+	expires        time.Duration // as it was told last
+	ends           []end
+	finished       claim.Kind // what the agent was told that became of it; empty if it was not
 }
 
 // away is a time in which a daemon, 0 for all of them, was not there or not through to Notion.
@@ -103,7 +103,7 @@ func (h *history) granted(a *chaosAgent, key string, call time.Duration, cl api.
 	}
 	h.holds[cl.ID] = &hold{
 		id: cl.ID, task: string(cl.Task.ID), agent: a.name, daemon: a.daemon.number, fence: cl.Fence,
-		call: call, told: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
+		call: call, answered: h.now(), expires: minted + cl.ExpiresAt.Sub(cl.ClaimedAt.Time),
 	}
 }
 
@@ -217,8 +217,8 @@ var lock = porcupine.Model{
 // trusted: a late claim covered a's, and its holder did not get through to repair that.
 func (h *history) excused(a, b *hold) bool {
 	return slices.ContainsFunc(h.late[a.task], func(late time.Duration) bool {
-		return late > a.call && late < b.told && slices.ContainsFunc(h.aways, func(w away) bool {
-			return (w.daemon == 0 || w.daemon == a.daemon) && w.from < b.told && w.to > late
+		return late > a.call && late < b.answered && slices.ContainsFunc(h.aways, func(w away) bool {
+			return (w.daemon == 0 || w.daemon == a.daemon) && w.from < b.answered && w.to > late
 		})
 	})
 }
@@ -237,7 +237,7 @@ func (h *history) check() (stories map[string]string, excused int) {
 		var ops []porcupine.Operation
 		for i, hd := range holds {
 			ops = append(ops,
-				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, fence: hd.fence}, Call: int64(hd.call), Return: int64(hd.told)},
+				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, fence: hd.fence}, Call: int64(hd.call), Return: int64(hd.answered)},
 				porcupine.Operation{ClientId: i, Input: lockStep{claim: hd.id, ends: true}, Call: int64(max(h.over(hd).at, hd.call)), Return: math.MaxInt64})
 		}
 		if porcupine.CheckOperations(lock, ops) {
@@ -246,7 +246,7 @@ func (h *history) check() (stories map[string]string, excused int) {
 		var doubles, fine int
 		for _, a := range holds {
 			for _, b := range holds {
-				if a.told < b.told && h.over(a).at > b.told && h.over(b).at > b.told {
+				if a.answered < b.answered && h.over(a).at > b.answered && h.over(b).at > b.answered {
 					doubles++
 					if h.excused(a, b) {
 						fine++
@@ -255,14 +255,14 @@ func (h *history) check() (stories map[string]string, excused int) {
 			}
 		}
 		if excused += fine; doubles == 0 || fine < doubles {
-			stories[task] = h.tell(task, holds)
+			stories[task] = h.story(task, holds)
 		}
 	}
 	return stories, excused
 }
 
 // tell tells the history of a task.
-func (h *history) tell(task string, holds []*hold) string {
+func (h *history) story(task string, holds []*hold) string {
 	type line struct {
 		at   time.Duration
 		text string
@@ -272,7 +272,7 @@ func (h *history) tell(task string, holds []*hold) string {
 		over := h.over(hd)
 		lines = append(lines,
 			line{hd.call, fmt.Sprintf("%s asks, at daemon %d, for %s", hd.agent, hd.daemon, hd.id)},
-			line{hd.told, fmt.Sprintf("%s is told of %s, fence %d, until %v", hd.agent, hd.id, hd.fence, hd.expires)},
+			line{hd.answered, fmt.Sprintf("%s is told of %s, fence %d, until %v", hd.agent, hd.id, hd.fence, hd.expires)},
 			line{over.at, fmt.Sprintf("%s trusts %s no longer: %s", hd.agent, hd.id, over.why)})
 	}
 	for _, at := range h.takings[task] {

@@ -176,9 +176,9 @@ func (c *chaos) checkLogs() {
 		}
 	}
 	c.counts["log entries"] += len(rows)
-	told := c.bindings()
+	bound := c.bindings()
 	for id := range granted {
-		if !told[id] {
+		if !bound[id] {
 			c.complain("claim %s was granted, and nobody was told", id)
 		}
 	}

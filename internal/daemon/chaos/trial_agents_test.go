@@ -30,7 +30,7 @@ func (a *trialAgent) work(ctx context.Context) {
 		a.trial.made.Add(1)
 		switch {
 		case a.chance(a.trial.holding):
-			a.hold(ctx, cl)
+			a.workOn(ctx, cl)
 		default:
 			sleep(ctx, a.upTo(20*time.Millisecond))
 		}

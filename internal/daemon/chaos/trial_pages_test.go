@@ -43,7 +43,7 @@ func (tr *trial) checkPages() {
 		claim claim.ID
 		at    time.Time // when it was written last
 	}
-	told, pages, claims := tr.bindings(), make(map[string]shown), 0
+	bound, pages, claims := tr.bindings(), make(map[string]shown), 0
 	for _, r := range tr.requests { // in the order in which they arrived; no page has two at a time that count
 		id, ok := strings.CutPrefix(r.Path, "/v1/pages/")
 		cut := r.Status == 0 // before its answer; it may have been done
@@ -55,7 +55,7 @@ func (tr *trial) checkPages() {
 			tr.Error(err)
 		}
 		token, any := w.token()
-		if !any || cut && token.ID != "" && !told[token.ID] {
+		if !any || cut && token.ID != "" && !bound[token.ID] {
 			continue
 		}
 		before := pages[id]
@@ -65,7 +65,7 @@ func (tr *trial) checkPages() {
 			continue
 		case token.ID != before.claim:
 			claims++
-			if told[before.claim] && told[token.ID] && r.Time.Sub(before.at) < chaosLease {
+			if bound[before.claim] && bound[token.ID] && r.Time.Sub(before.at) < chaosLease {
 				tr.doubles = append(tr.doubles, fmt.Sprintf("task %s was given to %s at %v, while it was that of %s:\n%s", id, token.ID, r.Time.Sub(tr.began), before.claim, tr.requestsTo(id)))
 			}
 		}

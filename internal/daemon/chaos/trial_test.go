@@ -189,12 +189,12 @@ func (tr *trial) run() {
 		tr.Fatal(err)
 	}
 	tr.afterwards()
-	tr.look()
+	tr.inspect()
 	tr.Logf("after %.0f s all was looked at, and %d requests were sent to Notion", time.Since(began).Seconds(), len(tr.requests))
 }
 
 // look looks at what came of it all.
-func (tr *trial) look() {
+func (tr *trial) inspect() {
 	tr.checkLogs()
 	stories, _ := tr.check()
 	for task, story := range stories {
