@@ -142,8 +142,8 @@ func (m *manager) start(passed interface{ File() (*os.File, error) }, args ...st
 	})
 }
 
-// holds stalls Notion's answers to such requests until release is called. held is closed once the
-// first waits.
+// holds stalls Notion's answers to such requests until release is called. held receives a value
+// when one waits.
 func (m *manager) holds(method, path string) (held <-chan struct{}, release func()) {
 	arrived, gate := make(chan struct{}, 1), make(chan struct{})
 	before := func(r *http.Request) {
