@@ -48,7 +48,7 @@ func (n Notion) ReadToken(log *slog.Logger) (Secret, error) {
 	}
 	if name := filepath.Base(n.TokenFile); strings.HasPrefix(name, "ntn_") || strings.HasPrefix(name, "secret_") {
 		if _, err := os.Stat(n.TokenFile); err != nil {
-			return "", errors.New("notion.token_file is to name the file that holds the token, and looks like the token itself")
+			return "", errors.New("notion.token_file looks like the token itself: it must be the path of a file with the token")
 		}
 	}
 	token, err := readSecret("notion.token_file", n.TokenFile, theToken, log)

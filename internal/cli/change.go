@@ -80,7 +80,7 @@ func (a *app) changeCommand(c change) *cobra.Command {
 // find out. The command itself succeeds, which must not be taken for more.
 func (a *app) sayUnknown(t api.TaskRef, o api.Owed, learn string) {
 	if o.Pending {
-		fmt.Fprintf(a.stderr, "dibs: %s: pending, as Notion has yet to be told; not known is %s; if so, it comes to nothing, and claim_lost says so (dibs poll, %s)\n",
+		fmt.Fprintf(a.stderr, "dibs: %s: pending: Notion has not been told yet. It is not known %s; if so, this is dropped, and claim_lost says so (dibs poll, %s)\n",
 			quoted(t), clean(o.Unknown), clean(learn))
 	}
 }

@@ -84,7 +84,7 @@ func placeOf(project bool) (connect.Place, error) {
 	p := connect.Place{Getenv: os.Getenv, Skill: packaging.Skill, Dibs: "dibs"}
 	var err error
 	if p.Home, err = os.UserHomeDir(); err != nil && !project {
-		return p, fmt.Errorf("where your home directory is cannot be told (%w): set HOME, or use --project", err)
+		return p, fmt.Errorf("your home directory is unknown (%w): set HOME, or use --project", err)
 	}
 	if project {
 		if p.Project, err = os.Getwd(); err != nil {

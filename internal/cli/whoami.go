@@ -131,24 +131,24 @@ func showWhoami(w io.Writer, who whoami, now time.Time) {
 
 // nameFrom says where a name came from.
 func nameFrom(who whoami) string {
-	tells := ""
+	by := ""
 	switch who.Session {
 	case "":
 	case session.Terminal:
-		tells = ", which its terminal tells from others"
+		by = ", identified by its terminal"
 	default:
-		tells = ", which " + clean(who.Session) + " tells from others"
+		by = ", identified by " + clean(who.Session)
 	}
 	switch who.From {
 	case fromFlag:
 		return "--agent"
 	case fromSession:
-		return "this session" + tells
+		return "this session" + by
 	case fromMint:
-		if tells == "" {
+		if by == "" {
 			return "minted now, and for this command only, unless you set DIBS_AGENT to it"
 		}
-		return "minted now for this session" + tells
+		return "minted now for this session" + by
 	}
 	return who.From
 }

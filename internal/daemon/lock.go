@@ -90,7 +90,7 @@ func Running(dir string) (pid string, running bool, err error) {
 	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|ownfile.NoFollow))
 	free, err := lock.TryRLock()
 	if err != nil {
-		return "", false, fmt.Errorf("whether a daemon is using the state directory %s cannot be told: %w", dir, err)
+		return "", false, fmt.Errorf("cannot find out whether a daemon is using the state directory %s: %w", dir, err)
 	}
 	if free {
 		return "", false, lock.Close()

@@ -61,7 +61,7 @@ func (d *Daemon) Reload(c config.Config) error {
 // reload applies a changed configuration to the parts of a daemon that leads.
 func (d *works) reload(before, c config.Config) error {
 	if c.Sync.Interval > d.config.Sync.Interval {
-		return fmt.Errorf("sync.interval: %v is longer than the %v that the daemon was started with, which abandoned claims are given to be seen: restart it", c.Sync.Interval, d.config.Sync.Interval)
+		return fmt.Errorf("sync.interval: %v is longer than the %v at the daemon's start, on which the grace of abandoned claims depends: restart the daemon", c.Sync.Interval, d.config.Sync.Interval)
 	}
 	if !maps.Equal(workspace.Schema(before).NotionUsers, workspace.Schema(c).NotionUsers) {
 		return errors.New("agents: which Notion user stands for an agent cannot change while the daemon runs: restart it")
@@ -69,7 +69,7 @@ func (d *works) reload(before, c config.Config) error {
 	if token, err := c.Notion.ReadToken(d.log); err != nil {
 		return err
 	} else if !d.notion.Uses(string(token)) {
-		return errors.New("the Notion token has changed, which the daemon that runs cannot take over: restart it")
+		return errors.New("the Notion token has changed, which needs a restart of the daemon")
 	}
 	if err := d.notion.SetRate(c.Notion.Rate, c.Notion.Burst); err != nil {
 		return err

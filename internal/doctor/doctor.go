@@ -162,7 +162,7 @@ func (e *examination) paused() bool {
 
 func (e *examination) leftOut() string {
 	if e.paused() {
-		return "; what else there is to be asked of Notion was left out"
+		return "; the other questions to Notion were left out"
 	}
 	return ""
 }

@@ -288,7 +288,7 @@ func TestStateDirOfAGroup(t *testing.T) {
 
 // A long pause that Notion asks for is reported instead of waited for.
 func TestPauses(t *testing.T) {
-	const busy = "what else uses this connection's token; what else there is to be asked of Notion was left out"
+	const busy = "what else uses this connection's token; the other questions to Notion were left out"
 	tests := map[string]struct {
 		fault  emulator.Fault
 		check  string // the last check that needs Notion
@@ -296,7 +296,7 @@ func TestPauses(t *testing.T) {
 	}{
 		"at once":           {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second}, "connection", busy},
 		"after a database":  {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 20 * time.Second, Skip: 3}, "databases.task_log", busy},
-		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; what else"},
+		"blocked":           {emulator.Fault{Kind: emulator.Blocked429, Skip: 1}, "databases.tasks", "has blocked this connection: see the connection's page in Notion, or ask Notion's support; the other questions"},
 		"for very long":     {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: time.Hour, Skip: 1}, "databases.tasks", busy},
 		"for a few seconds": {emulator.Fault{Kind: emulator.RateLimited429, RetryAfter: 3 * time.Second, Times: 1}, "databases.mesh_log", ""},
 	}

@@ -89,7 +89,7 @@ func (e *examination) daemon(ctx context.Context) {
 		e.socket()
 		e.daemonHealth()
 	case running && errors.As(err, &unreachable):
-		e.problem("daemon", fmt.Sprintf("process %s holds the state directory, and nothing answers on %s", pid, e.Config.Socket),
+		e.problem("daemon", fmt.Sprintf("process %s has locked the state directory, but nothing answers on %s", pid, e.Config.Socket),
 			"give both the same socket; if it still does not answer, stop that process and start dibs serve again")
 	case running:
 		e.problem("daemon", fmt.Sprintf("process %s: %v", pid, err), "stop it, and start dibs serve again")

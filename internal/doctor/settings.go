@@ -66,7 +66,7 @@ const (
 
 // rate checks the configured rate.
 func (e *examination) rate() {
-	const means = "whatever is beyond that Notion answers with a pause, in which nothing is claimed"
+	const means = "Notion answers further requests with a pause, in which nothing is claimed"
 	switch rate := e.Config.Notion.Rate; {
 	case e.Config.Notion.BaseURL != config.Default().Notion.BaseURL: // another server's limit is unknown
 	case rate > businessRate:
@@ -104,7 +104,7 @@ func (e *examination) agents(ctx context.Context) {
 	}
 	for _, folded := range slices.Sorted(maps.Keys(groups)) {
 		if group := groups[folded]; len(group) > 1 {
-			e.warn("agents", fmt.Sprintf("%s differ in case only, and are %d agents: names are compared exactly, so that one is refused what is assigned to, or held by, the other", quoted(group), len(group)),
+			e.warn("agents", fmt.Sprintf("%s differ in case only, and are %d agents: names are compared exactly, so one cannot claim or finish the other's tasks", quoted(group), len(group)),
 				"use one of them everywhere: in `agents`, in --agent and DIBS_AGENT, and in claimed_by")
 		}
 	}

@@ -33,7 +33,7 @@ func (e *examination) sharedJournal(ctx context.Context) {
 	}
 	switch {
 	case look.Missing != "":
-		e.problem("journal", said+"; the user may not do there what dibs has to", "have an administrator run: "+look.Missing)
+		e.problem("journal", said+"; the user lacks privileges that dibs needs", "have an administrator run: "+look.Missing)
 		return
 	case !look.Made:
 		said += "; the tables are not there yet: the daemon makes them"
@@ -80,7 +80,7 @@ func (e *examination) leader(ctx context.Context, now journal.Standing) {
 		switch {
 		case own:
 		case errors.Is(err, member.ErrNoKey):
-			e.problem("leader", fmt.Sprintf("whether %s can be reached, which leads, could not be tried: %v", m.Name, err),
+			e.problem("leader", fmt.Sprintf("%s leads; whether it can be reached could not be tried: %v", m.Name, err),
 				"see that this user can read the key in "+e.Config.StateDir+"; if it is damaged, remove it: the daemon makes another one")
 		case errors.Is(err, member.ErrNoAddress):
 			e.problem("leader", fmt.Sprintf("%s leads, and cannot be called: %v", m.Name, err), "restart dibs at "+m.Name)
