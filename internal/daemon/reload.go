@@ -69,7 +69,7 @@ func (d *works) reload(before, c config.Config) error {
 	if token, err := c.Notion.ReadToken(d.log); err != nil {
 		return err
 	} else if !d.notion.Uses(string(token)) {
-		return errors.New("the Notion token has changed, which needs a restart of the daemon")
+		return errors.New("the Notion token has changed, which cannot be reloaded: restart the daemon")
 	}
 	if err := d.notion.SetRate(c.Notion.Rate, c.Notion.Burst); err != nil {
 		return err

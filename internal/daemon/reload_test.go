@@ -129,7 +129,7 @@ func TestReloadWithAnotherToken(t *testing.T) {
 			w.Errorf("with the same token: %v", err)
 		}
 		write("ntn_anotherone")
-		if err := n.daemon.Reload(o.Config); err == nil || !strings.Contains(err.Error(), "restart it") || strings.Contains(err.Error(), "ntn_") {
+		if err := n.daemon.Reload(o.Config); err == nil || !strings.Contains(err.Error(), "restart the daemon") || strings.Contains(err.Error(), "ntn_") {
 			w.Errorf("with another token: %v; want to be told to restart", err)
 		}
 	})
